@@ -16,7 +16,7 @@ UNMEASURED := $(addprefix tests/,architecture hostile kaitai property vectors) \
 # CPython 3.11 may say this of any ast.parse that a garbage collection interrupts; nothing of ours can help it.
 RERUN  := --reruns 2 --only-rerun 'AST constructor recursion depth mismatch'
 PLAIN  := 'not nightly and not oracle and not spark'
-BROKERS := 4.4.0 4.9.8 5.1.4 5.3.3 5.5.0
+BROKERS := 4.4.0 4.9.8 5.1.4 5.3.3 5.4.0 5.5.0
 comma  := ,
 space  := $(subst ,, )
 files   = $(subst $(space),$(comma),$(foreach part,$(1),src/rocketfsck/$(part)/*))
@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser suites unit coverage spark spark-lowest oracle nightly
-.PHONY: bench lock upgrade specs pictures transcripts page-samples clean
+.PHONY: bench audit sbom lock upgrade specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -149,6 +149,23 @@ lock: $(LOCKER)/.installed ## add to constraints.txt what pyproject.toml newly a
 upgrade: UPGRADE := --upgrade
 upgrade: lock ## renew every version in constraints.txt, which `make install` installs
 
+# A release needs both. pip-audit asks a service for known vulnerabilities of exactly what constraints.txt names.
+AUDITOR := build/auditor
+
+$(AUDITOR)/.installed:
+	$(PYTHON) -m venv $(AUDITOR)
+	$(AUDITOR)/bin/python -m pip install --quiet pip-audit
+	@touch $@
+
+audit: $(AUDITOR)/.installed sbom ## look for known vulnerabilities of the locked packages (needs the network)
+	@$(AUDITOR)/bin/pip-audit --disable-pip --no-deps --requirement constraints.txt --progress-spinner off; code=$$?; \
+	if [ $$code != 0 ]; then \
+	  echo "audit: vulnerabilities were found, or the service could not be reached: see above; nothing is released"; fi; \
+	exit $$code
+
+sbom: $(STAMP) ## write build/sbom.cdx.json (CycloneDX) and build/licences.txt, of what the commands need
+	$(BIN)/python .ci/sbom.py build/sbom.cdx.json build/licences.txt
+
 specs: $(STAMP) ## write anew what is generated in specs/ and docs/man/
 	$(BIN)/python specs/build.py
 	$(BIN)/python -m rocketfsck.cli.manpages
@@ -164,4 +181,4 @@ transcripts: $(STAMP) ## record anew the command transcripts that document the c
 	ROCKETFSCK_TRANSCRIPTS=write $(BIN)/pytest -q tests/cases -k transcript
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(LOWEST) $(LOCKER) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules page/node_modules
+	rm -rf $(VENV) $(LOWEST) $(LOCKER) $(AUDITOR) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules page/node_modules

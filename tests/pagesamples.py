@@ -180,6 +180,7 @@ def large_store(file_count: int, queue_count: int) -> Store:
     with TemporaryDirectory() as folder:
         (Path(folder) / "commitlog").mkdir()
         (Path(folder) / "config").mkdir()
+        (Path(folder) / "abort").touch()
         store = open_store(Path(folder), version="5.3.3")
     logs = tuple(_mapped("commitlog", number * GIB, GIB) for number in range(file_count))
     queues = []
@@ -214,7 +215,7 @@ def _mapped(directory: str, start: int, size: int) -> MappedFile:
 
 def _large_report(store: Store, finding_count: int, counted: int) -> Report:
     with TemporaryDirectory() as folder:
-        (Path(folder) / "commitlog").mkdir()
+        (Path(folder) / "abort").touch()
         report = check_store(open_store(Path(folder)), CheckOptions(now_timestamp=NOW))
     logs, queues = store.commitlog.files, store.queues
     findings = []

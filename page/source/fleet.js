@@ -6,16 +6,34 @@ import { addPatterns } from "./patterns.js";
 import { FATES } from "./model.js";
 import { table } from "./tables.js";
 
-const ORDER = ["refused", "harmful", "failed", "damaged", "unknown", "partial", "running", "healthy"];
+const ORDER = [
+    "interrupted",
+    "refused",
+    "harmful",
+    "failed",
+    "unread",
+    "lost",
+    "damaged",
+    "unknown",
+    "partial",
+    "running",
+    "unclean",
+    "healthy",
+];
+const SOUND = ["unclean", "healthy"];
 
 const MEANINGS = {
+    interrupted: "a repair was interrupted",
     refused: "a broker does not start",
     harmful: "a start loses more",
     failed: "the check could not be made",
+    unread: "a part could not be read",
+    lost: "messages are lost; a start loses nothing more",
     damaged: "a start loses nothing more",
     unknown: "nobody can say what a start does",
     partial: "a part was not checked",
     running: "a broker holds the store",
+    unclean: "the broker was killed; its start puts all in order",
     healthy: "nothing is wrong",
 };
 
@@ -73,7 +91,7 @@ function summary(page, rows) {
         ),
     );
     const all = page.store_counts.count;
-    const bad = all - (page.state_counts.healthy ?? 0);
+    const bad = all - SOUND.reduce((sum, state) => sum + (page.state_counts[state] ?? 0), 0);
     const headline =
         bad === 0
             ? `${counted(all, "store")}: nothing is wrong.`
@@ -186,7 +204,7 @@ function listOf(rows, page) {
                     title: "State",
                     choices: [
                         ["all", null],
-                        ["not healthy", (row) => row.state !== "healthy"],
+                        ["not healthy", (row) => !SOUND.includes(row.state)],
                         ...states.map((state) => [state, (row) => row.state === state]),
                     ],
                 },

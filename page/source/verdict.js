@@ -4,7 +4,11 @@ import { count, counted, el, fill, size, time } from "./dom.js";
 
 const MARKS = {
     healthy: "✓",
+    unclean: "✓",
+    lost: "✗",
+    unread: "?",
     damaged: "!",
+    interrupted: "✗",
     harmful: "✗",
     refused: "✗",
     running: "…",

@@ -69,6 +69,10 @@ class StoreError(RocketfsckError):
         self.offset = offset
 
 
+class NoStoreError(StoreError):
+    """The directory holds no part of a store: a wrong path, or a disk that is not mounted."""
+
+
 class FormatError(StoreError):
     """Bytes do not decode as the structure they were said to be.
 

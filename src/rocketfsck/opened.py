@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from rocketfsck.pipeline.views import Wanted
     from rocketfsck.repair.apply.results import ApplyReport
+    from rocketfsck.repair.lost import LostMessages
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.verify.report import Report
@@ -285,6 +286,19 @@ class OpenedStore:
         from rocketfsck.repair.verdict import judge_store
 
         return judge_store(self.store, self._checked(report), version=version)
+
+    def lost(self, report: Report | None = None) -> list[LostMessages]:
+        """The messages that are lost, by queue: offsets, times, and the groups that had not consumed them.
+
+        `report` as for `verdict`. Raises UsageError for a check that did not count the messages (level
+        "quick"), StoreError if the store cannot be read.
+        """
+        from rocketfsck.repair.lost import lost_messages
+
+        account = self._checked(report).account
+        if account is None:
+            raise UsageError("the messages were not counted: check at level cross or full")
+        return list(lost_messages(self.store, account))
 
     def plan(
         self,

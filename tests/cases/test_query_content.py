@@ -30,6 +30,17 @@ def _store(tmp_path: Path) -> str:
     return str(tmp_path / "store")
 
 
+def test_what_is_beyond_the_limit_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word beyond the limit is not found, and the exit status says that not all was searched."""
+    store = _store(tmp_path)
+    words = ["query", "scan", store, 'content contains "no such words"']
+    monkeypatch.setattr("rocketfsck.query.content.evaluate.content_of.__defaults__", (len(TEXT) - 1, None))
+    assert run(words) & 8
+    assert f"more than {len(TEXT) - 1} bytes come out of the body" in capsys.readouterr().err
+
+
 def test_words_in_lz4_and_zstd_bodies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = _store(tmp_path)
     capsys.readouterr()
@@ -39,6 +50,6 @@ def test_words_in_lz4_and_zstd_bodies(tmp_path: Path, capsys: pytest.CaptureFixt
     rows = [json.loads(line) for line in captured.out.splitlines()]
     assert [row["kind"] for row in rows[1:]] == ["message", "message", "unread"]
     assert rows[-1]["message_count"] == 1
-    assert "the content of 1 message could not be decompressed" in captured.err
+    assert "the content of 1 message could not be searched as a whole" in captured.err
     assert run(["query", "scan", store, 'queue_offset < 2 and content contains "these words"']) == 0
     assert run(["query", "scan", store, 'content contains "other words"']) == 12

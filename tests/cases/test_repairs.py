@@ -54,7 +54,6 @@ NOT_ANSWERED = {
     "queue-offset-repeated": "the log itself has two messages for one place",
     "commitlog-gone": "what is not there cannot be found",
     "consumer-offset-negative": "where the group was is not known",
-    "consumer-offset-ahead": "information only",
     "config-backup-damaged": "information only",
     "entry-duplicate": "information only",
     "first-segment-missing": "as after expiry",

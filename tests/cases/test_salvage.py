@@ -128,11 +128,13 @@ def test_what_is_sound_in_a_damaged_store_is_salvaged(
 ) -> None:
     source, into = restart_dir(name), tmp_path / "new"
     sound = records_of(source)
-    assert run(["salvage", str(source), "--into", str(into), "--layout", "keep"]) in (0, 1)
+    code = run(["salvage", str(source), "--into", str(into), "--layout", "keep"])
+    # a group that had consumed the torn record is beyond the new end of its queue
+    assert code in (0, 1) or problems(into).keys() == {"CF010"}
     found = records_of(into)
     assert found.items() <= sound.items()
     assert len(found) == len(sound) - (GHOSTS in name)
-    assert set(problems(into)) <= {LOSS}
+    assert set(problems(into)) <= {LOSS, "CF010"}
     assert_balanced(ledger_of(into), into)
 
 

@@ -28,6 +28,7 @@ TAG_ENTRIES = {"5.5.0-batchcq": 50, "5.5.0-full-killed": 439, "5.5.0-long": 254}
 
 KILLED: dict[str, set[str]] = {
     # killed: the next start deletes the newest index file
+    "5.3.3-killed-lmq": {"CP001", "CP003"},
     "5.5.0-full-killed": {"CP001", "CP003", "CP005"},
     "5.5.0-pop-kv-killed": {"CP001", "CP003"},
     "5.5.0-rocksdb-config-v2": {"CP001", "CP003"},

@@ -162,7 +162,8 @@ def _repaired(written: Written, case: Case, store: Path) -> tuple[tuple[Loss, ..
     report = check_store(opened, CheckOptions(level="full", jobs=1))
     plan = make_plan(opened, report)
     losses = tuple(loss for action in plan.actions for loss in action.losses)
-    return losses, apply_plan(plan, keep=False)
+    gone = {item.name for item in all_assumptions(plan.actions)} & {"missing_files"}  # the damage took them
+    return losses, apply_plan(plan, keep=False, assume=gone)
 
 
 def _survivors(written: Written, store: Path) -> tuple[PutRecord, ...]:

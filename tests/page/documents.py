@@ -66,7 +66,7 @@ def store_page(
             "Damaged. A broker may be started: its start loses nothing more.",
             "  Store   /data/store (RocketMQ 4.9.8)",
             "  Lost    1 message for good (256 bytes of the commit log damaged)",
-            "  Repair  2 actions answer 5 findings, 1 of them provably safe",
+            "  Repair  2 actions correct 5 findings; 1 is safe, 1 needs your judgement",
             "          1 committed consumer offset is beyond the new end of its queue",
             "  Next    rocketfsck fix /data/store",
         ],

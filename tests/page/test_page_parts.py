@@ -27,7 +27,7 @@ def test_the_verdict_is_on_top_as_check_prints_it(open_page: Open) -> None:
     assert terms == ["Store", "Lost", "Repair", "Next"]
     repair = section.locator("dl.lines dd").nth(2).inner_text().splitlines()
     assert repair == [
-        "2 actions answer 5 findings, 1 of them provably safe",
+        "2 actions correct 5 findings; 1 is safe, 1 needs your judgement",
         "1 committed consumer offset is beyond the new end of its queue",
     ]
     assert page.title() == "Store report: /data/store Orders"

@@ -96,7 +96,7 @@ def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch
     with pytest.raises(AssertionError):
         open_store(fleet / "broker-0")
     report = check_stores([fleet / "broker-0", fleet / "broker-1"], OPTIONS, SparkEngine(spark))
-    assert [row.state for row in report.stores] == ["healthy", "damaged"]
+    assert [row.state for row in report.stores] == ["healthy", "unclean"]
 
 
 def test_large_stores_are_cut(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ def stores(store_dir: Directory, tmp_path: Path) -> dict[str, Writer]:
         "broker-b": ("5.3.3-killed", False),
     }.items():
         (tmp_path / "stores" / name / "commitlog").mkdir(parents=True)
+        (tmp_path / "stores" / name / "abort").touch()
         stream: Stream = stream_of(store_dir(source) / "commitlog", 3)
         writers[name] = Writer(tmp_path / "stores" / name / "commitlog", stream, preallocated)
     return writers

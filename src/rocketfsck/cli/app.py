@@ -17,6 +17,7 @@ import click
 
 from rocketfsck import __version__
 from rocketfsck.cli.base import Command, Settings, common_options, write_exit_status
+from rocketfsck.cli.ending import TerminatedError, terminable
 from rocketfsck.cli.show.fit import terminal_columns
 from rocketfsck.errors import (
     EXIT_CANCELLED,
@@ -26,6 +27,7 @@ from rocketfsck.errors import (
     EXIT_USAGE,
     RocketfsckError,
 )
+from rocketfsck.privacy import limited
 
 COMMANDS: dict[str, str] = {
     "info": "Show what a store or file holds, without a scan.",
@@ -119,7 +121,8 @@ def run(arguments: Sequence[str]) -> int:
     settings.is_whole_run = True
     code = EXIT_INTERNAL
     try:
-        code = _run(arguments, settings)
+        with limited(), terminable():
+            code = _run(arguments, settings)
     finally:
         if settings.monitor is not None:
             settings.monitor.finish(code)
@@ -153,8 +156,9 @@ def _run(arguments: Sequence[str], settings: Settings) -> int:
         return EXIT_USAGE if isinstance(error, click.UsageError) else EXIT_OPERATIONAL
     except OutputClosedError:
         return _reader_gone()
-    except (click.Abort, KeyboardInterrupt):
-        _complain("Cancelled.")
+    except (click.Abort, KeyboardInterrupt) as error:
+        ended = isinstance(error, TerminatedError) or isinstance(error.__cause__, TerminatedError)
+        _complain("Terminated." if ended else "Cancelled.")
         return EXIT_CANCELLED
     except RocketfsckError as error:
         _trace(settings)

@@ -195,9 +195,12 @@ others in each archive. Bodies and the values of other properties are fillers of
 addresses change. Bytes that belong to no record are noise, but for the frames of records in them. A checksum
 that was right is right, and one that was wrong is wrong.
 
-What can still be read: sizes, offsets, queue numbers, times, ports, flags, numbers in system properties, how
-many messages there are. Java hashes of tags and keys stay, since consume queues and index files hold them:
-who suspects a tag or a key can compare its hash, and one of up to six characters can be guessed.
+What can still be read: sizes, offsets, queue numbers, times, ports, flags, numbers and switches in system
+properties, how many messages there are. Java hashes of names stay, since consume queues and index files hold
+those of tags and keys: who suspects a name can compare its hash. So one of up to six characters can be
+guessed, and longer ones of a known form, too: numbers of telephones, of orders, of customers. A name for
+which no other one of its length and hash exists stays as it is: one character, a few digits, "a.b".
+Do not send an archive to somebody who must not know such names.
 
 Look through the archive before you send it.
 """

@@ -10,6 +10,7 @@ import click
 
 from rocketfsck.cli.output import refuse_inside
 from rocketfsck.cli.params import Decorator
+from rocketfsck.cli.paramtypes import OutputPath
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import StoreError
 
@@ -24,7 +25,7 @@ def log_option() -> Decorator:
     return click.option(
         "--log",
         "log",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=OutputPath(),
         metavar="FILE",
         help="Add a JSON line for each action to this file, too.",
     )

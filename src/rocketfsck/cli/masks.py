@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.writer.mask.names import Pseudonyms, json_words, mask_json, mask_words
-from rocketfsck.writer.mask.record import KEPT_VALUES, NAMED_VALUES, masked_address
+from rocketfsck.writer.mask.record import KEPT_VALUES, NAMED_VALUES, is_kept, masked_address
 
 if TYPE_CHECKING:
     from rocketfsck.store.model import Store
@@ -40,7 +40,6 @@ CONTENT = "content"
 PROPERTIES = "properties"
 REVIVE_LOG = "rmq_sys_REVIVE_LOG_"
 """A system topic with the name of the cluster at its end."""
-REGION = ("MSG_REGION", "DefaultRegion")
 KNOWN_LIMIT = 200_000
 ODD_LIMIT = 1000
 _CONFIG_LIMIT = 16 << 20
@@ -161,9 +160,9 @@ class Masks(Pseudonyms):
 
     def _property(self, name: str, value: str) -> tuple[str, str]:
         """A property of a message, its value name by name where that is a list; RocketMQ's own names stay."""
-        if (name, value) == REGION or (name in KEPT_VALUES and name != REGION[0]):
+        if is_kept(name, value):
             return name, value
-        if name == REGION[0]:
+        if name in KEPT_VALUES:
             return name, self.name(value)
         if name not in NAMED_VALUES:
             return self.name(name), self.name(value)

@@ -7,14 +7,16 @@ meant and where the answer goes is in `cli.params`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import nullcontext
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
 from rocketfsck.cli.completing import complete_repairs
-from rocketfsck.cli.params import Decorator
-from rocketfsck.cli.paramtypes import ByteSize, NumberRange, StorePath, Timestamp
+from rocketfsck.cli.params import Decorator, Function, mode_option
+from rocketfsck.cli.paramtypes import ByteSize, InputPath, NumberRange, OutputPath, StorePath, Timestamp
+from rocketfsck.engine.local import limited_cores
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -29,16 +31,29 @@ level_option: Decorator = click.option(
 report_option: Decorator = click.option(
     "--report",
     "report_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Use this report (check --format json), in place of a check.",
+    type=InputPath(dir_okay=False),
+    help="Use this report (check --format json), in place of a check; -: standard input.",
 )
-jobs_option: Decorator = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Work on N files at once; default: one per core.",
-)
+
+
+def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`-j`: the whole command runs on as many threads, whatever it does besides reading files."""
+
+    @wraps(function)
+    def run(*args: Any, jobs: int | None, **given: Any) -> Any:
+        with nullcontext() if jobs is None else limited_cores(jobs):
+            return function(*args, jobs=jobs, **given)
+
+    option = click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Work on N files at once; default: one per core.",
+    )
+    return option(run)
+
+
 dry_run_option: Decorator = click.option(
     "-n", "--dry-run", is_flag=True, help="Change nothing, only show the plan."
 )
@@ -75,18 +90,23 @@ physical_offset_option: Decorator = click.option(
 
 def into_option(*, required: bool = False, remote: bool = False) -> Decorator:
     """`--into`; with `remote` a URL will do."""
-    return click.option(
+    option = click.option(
         "--into",
         required=required,
-        type=StorePath(None if remote else "what is written"),
+        type=StorePath(None if remote else "what is written", written=True),
         metavar="DIR",
         help="The new directory, which must not exist; it appears when complete.",
     )
 
+    def add(function: Function) -> Function:
+        return mode_option(option(function))
+
+    return add
+
 
 work_dir_option: Decorator = click.option(
     "--work-dir",
-    type=StorePath("what is written", file_okay=False),
+    type=StorePath("what is written", written=True, file_okay=False),
     metavar="DIR",
     help="Build, and keep what undo needs, in this directory, not next to the result.",
 )
@@ -111,7 +131,7 @@ assume_option: Decorator = click.option(
     "--assume",
     multiple=True,
     metavar="NAME[=VALUE]",
-    help="Confirm a value that the plan assumes; may be given several times.",
+    help="Confirm a value that the plan assumes, or name the right one; may be given several times.",
 )
 
 
@@ -135,9 +155,15 @@ def choosing_options(function: Decorated) -> Decorated:
     return only(but(function))
 
 
+offsets_option: Decorator = click.option(
+    "--offsets",
+    metavar="clamp|bak|FILE",
+    help="Set committed offsets: move them into their queues, or take those of the .bak, or of a FILE in the "
+    "form of consumerOffset.json.",
+)
 ledger_option: Decorator = click.option(
     "--ledger",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputPath(),
     help="File that lists the source of every record; default: NAME.ledger.jsonl next to the store.",
 )
 delay_levels_option: Decorator = click.option(

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,12 +16,12 @@ from rocketfsck.cli.integers import as_asked
 from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.documents import json_text
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import UsageError
+from rocketfsck.outputs import STDOUT, written
 from rocketfsck.rows import SCHEMA_VERSION as SCHEMA_VERSION
 from rocketfsck.rows import Column as Column
 from rocketfsck.rows import base64_text, name_pair, plain_value
 from rocketfsck.rows import plain_values as plain_values
-from rocketfsck.store.reading import named_errors
 
 CheckForm = Literal["sarif", "junit", "openmetrics"]
 Format = Literal["text", "json", "jsonl", "csv", "arrow", "parquet", CheckForm]
@@ -30,6 +29,9 @@ FORMATS: tuple[Format, ...] = ("text", "json", "jsonl", "csv", "arrow", "parquet
 CHECK_FORMS: tuple[CheckForm, ...] = ("sarif", "junit", "openmetrics")
 """Forms of other tools, for a check alone: see `rocketfsck.cli.forms`."""
 BINARY_FORMATS = ("arrow", "parquet")
+_FORMULA = ("=", "+", "-", "@")
+"""What spreadsheets take for the beginning of a formula."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class RowWriter(Protocol):
@@ -97,7 +99,11 @@ def _json_row(row: Mapping[str, Any], blobs: frozenset[str]) -> dict[str, Any]:
 
 
 class CsvWriter:
-    """RFC 4180 with a header line; on a terminal, what is not printable is shown as escapes."""
+    """RFC 4180 with a header line, for spreadsheets: no text is taken for a formula.
+
+    A text that begins like one gets a `'` before it. What is not printable is shown as escapes: on a terminal
+    all of it, in files control characters. The other forms have every text as it is.
+    """
 
     def __init__(self, stream: IO[str], columns: Sequence[Column]) -> None:
         import csv
@@ -112,12 +118,18 @@ class CsvWriter:
         cells: list[Any] = []
         for column in self._columns:
             cells.extend(_csv_cells(column, row.get(column.name)))
-        if self._visible:
-            cells = [visible(cell) if isinstance(cell, str) else cell for cell in cells]
-        self._writer.writerow(cells)
+        self._writer.writerow(
+            [_csv_text(cell, self._visible) if isinstance(cell, str) else cell for cell in cells]
+        )
 
     def close(self) -> None:
         pass
+
+
+def _csv_text(text: str, on_terminal: bool) -> str:
+    if on_terminal or _CONTROL.search(text) is not None:
+        text = visible(text)
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def csv_names(column: Column) -> tuple[str, ...]:
@@ -141,6 +153,8 @@ def _csv_cells(column: Column, value: Any) -> tuple[Any, ...]:
 
 def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
     """Raise UsageError if `path` is one of the files or inside one of the directories that are read."""
+    if path == STDOUT:
+        return
     real = resolved(path)
     if any(real.is_relative_to(resolved(store)) for store in stores):
         raise UsageError(f"{visible(str(path))} is inside the store that is read; choose another place")
@@ -148,50 +162,19 @@ def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
 
 @contextmanager
 def open_output(path: Path | None, *, binary: bool, forbidden: Sequence[Path] = ()) -> Iterator[IO[Any]]:
-    """Standard output, or a file that appears under its name only when it is whole.
+    """Standard output, or what has the name (`rocketfsck.outputs`): a file appears when it is whole.
 
     `forbidden` are the stores that are read: nothing is ever written into them. Raises UsageError for a
     path inside one, or for binary output to a terminal; StoreError if the file cannot be written.
     """
-    if path is None:
+    if path is None or path == STDOUT:
         if binary and sys.stdout.isatty():
             raise UsageError("this format is not for terminals; give -o FILE or redirect standard output")
         yield sys.stdout.buffer if binary else sys.stdout
         return
     refuse_inside(path, forbidden)
-    from rocketfsck.writer.disk import fileops
-    from rocketfsck.writer.disk.confined import open_root
-
-    part = f".{path.name[:200]}.{secrets.token_hex(8)}.part"
-    folder = os.path.realpath(path.parent)
-    written = False
-    with named_errors(path, "cannot be written"):
-        shelf = open_root(folder, only=frozenset({part, path.name}))
-        descriptor = fileops.create_file(shelf / part)
-    try:
-        with _stream_of(descriptor, binary) as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        fileops.rename(shelf / part, shelf / path.name)
-        written = True
-    except OSError as error:
-        if error.filename is not None and str(error.filename) not in (
-            str(shelf / part),
-            str(shelf / path.name),
-        ):
-            raise
-        raise StoreError(f"cannot be written: {error.strerror}", path=str(path)) from error
-    finally:
-        if not written:
-            fileops.unlink(shelf / part)
-        shelf.close()
-
-
-def _stream_of(descriptor: int, binary: bool) -> IO[Any]:
-    if binary:
-        return os.fdopen(descriptor, "wb")
-    return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
+    with written(path, binary=binary) as stream:
+        yield stream
 
 
 @contextmanager

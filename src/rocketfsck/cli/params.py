@@ -15,11 +15,13 @@ import click
 from rocketfsck.cli.base import settings_of
 from rocketfsck.cli.integers import integers_option
 from rocketfsck.cli.output import BINARY_FORMATS, FORMATS, Format, open_output, to_json
-from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.paramtypes import FileMode, OutputPath, StorePath
 from rocketfsck.cli.show.fit import FittedStream, table_columns
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.storepath import open_named_store
 from rocketfsck.errors import RocketfsckError, UsageError
+from rocketfsck.outputs import STDOUT
+from rocketfsck.privacy import set_mode
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.sources import Source
@@ -61,10 +63,14 @@ def storage_option(function: Decorated) -> Decorated:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Where the output goes and in which form, as `--format` and `-o` say."""
+    """Where the output goes and in which form, as `--format` and `-o` say.
+
+    `path` is None for standard output; `is_dash` is whether that was said (`-o -`).
+    """
 
     form: Format
     path: Path | None
+    is_dash: bool = False
 
     def open(self, forbidden: Sequence[Path] = ()) -> AbstractContextManager[IO[Any]]:
         """The stream to write to, as `open_output` gives it."""
@@ -104,12 +110,35 @@ def format_option(*formats: str) -> Decorator:
     return add
 
 
-output_option: Decorator = click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write to this file, which appears when it is whole.",
-)
+def mode_option(function: Decorated) -> Decorated:
+    """`--mode`, once, of a command that writes; `--file-mode` where `--mode` is something else."""
+
+    def keep(_context: click.Context, _parameter: click.Parameter, value: int | None) -> None:
+        if value is not None:
+            set_mode(value)
+
+    others: list[click.Parameter] = getattr(function, "__click_params__", [])
+    if any(isinstance(given.type, FileMode) for given in others):
+        return function
+    return click.option(
+        "--file-mode" if any(given.name == "mode" for given in others) else "--mode",
+        type=FileMode(),
+        metavar="OCTAL",
+        expose_value=False,
+        callback=keep,
+        help="Permissions of what is written, like 640; default: only who may read the store may read it.",
+    )(function)
+
+
+def output_option(function: Decorated, what: str = "Write to this file") -> Decorated:
+    """`-o`, and `--mode`."""
+    option = click.option(
+        "-o",
+        "--output",
+        type=OutputPath(),
+        help=f"{what}, which appears when it is whole; -: standard output.",
+    )
+    return mode_option(option(function))
 
 
 def output_options(*formats: str) -> Decorator:
@@ -118,7 +147,9 @@ def output_options(*formats: str) -> Decorator:
     def add(function: Function) -> Function:
         @wraps(function)
         def run(*args: Any, output_format: Format, output: Path | None, **given: Any) -> Any:
-            return function(*args, answer=Answer(output_format, output), **given)
+            is_dash = output == STDOUT
+            answer = Answer(output_format, None if is_dash else output, is_dash)
+            return function(*args, answer=answer, **given)
 
         return format_option(*formats)(output_option(run))
 
@@ -134,7 +165,7 @@ outside_option: Decorator = click.option(
     "--outside",
     metavar="DIR",
     multiple=True,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=StorePath("what is written", file_okay=False),
     help="A directory outside of the store in which files may be changed, too: a commit log path of the "
     "plan, or where a symbolic link in the store leads; may be given several times.",
 )
@@ -183,7 +214,7 @@ class Told:
 
     def open(self, command: str, path: Path, **more: Any) -> Store:
         """The store at `path`, for a command of this name, as `open_named_store` opens it."""
-        return open_named_store(command, path, **self.facts, **more)
+        return open_named_store(command, path, **self.facts | more)
 
     def sources_or_errors(
         self, paths: Sequence[Path | str], brokers: Sequence[str]

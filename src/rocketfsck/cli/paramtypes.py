@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from rocketfsck.outputs import STDIN, STDOUT
+from rocketfsck.privacy import limit_to
 
 if TYPE_CHECKING:
     _Int = click.ParamType[int]
@@ -72,17 +76,69 @@ class Duration(_Float):
         return float(match[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(match[2] or "s", 1)
 
 
+class InputPath(click.Path):
+    """A file that is read; `-` is standard input. What is written is for nobody who cannot read this file."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(path_type=Path, **kwargs)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from rocketfsck.cli.inputs import as_file
+
+        named = str(STDIN) if value == "-" else value
+        path = as_file(Path(os.fsdecode(super().convert(named, param, ctx))), ctx)
+        limit_to(path)
+        return path
+
+
+class OutputPath(click.Path):
+    """A file that is written; `-` is standard output. Where it goes: `rocketfsck.outputs`."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(path_type=Path, dir_okay=False, **kwargs)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return STDOUT if value == "-" else super().convert(value, param, ctx)
+
+
+class FileMode(_Int):
+    """Permissions as octal digits, like 640."""
+
+    name = "mode"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        if re.fullmatch(r"0?[0-7]{3}", str(value), re.ASCII) is None:
+            self.fail(f"{value!r} is not a mode like 640: three octal digits", param, ctx)
+        return int(str(value), 8)
+
+
 class StorePath(click.Path):
     """A file or directory, or the URL of one; that it exists is for the store to say.
 
-    `local` says why a URL will not do, in words: what is done needs a directory of this machine.
+    `local` says why a URL will not do, in words: what is done needs a directory of this machine. What is
+    written is for nobody who cannot read what is here, unless it is itself the place of what is `written`.
+    With `stdin`, `-` is standard input, and pipes are read.
     """
 
-    def __init__(self, local: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, local: str | None = None, *, written: bool = False, stdin: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(path_type=Path, **kwargs)
         self.local = local
+        self.written = written
+        self.stdin = stdin
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if self.stdin and "://" not in str(value):
+            return InputPath().convert(value, param, ctx)
+        place = self._place(value, param, ctx)
+        if not self.written:
+            limit_to(place)
+        return place
+
+    def _place(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and "://" in value:
             from rocketfsck.store.places.locations import locate, refuse_remote
 

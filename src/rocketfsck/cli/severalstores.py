@@ -13,11 +13,12 @@ from rocketfsck.cli.config.applying import refuse_own_config
 from rocketfsck.cli.output import CHECK_FORMS, open_rows, refuse_inside
 from rocketfsck.cli.pages.writing import write_page
 from rocketfsck.cli.params import Answer, Decorated, Told
-from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.paramtypes import InputPath, StorePath
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.tableoptions import properties_of
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError
+from rocketfsck.privacy import limit_to
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
@@ -31,9 +32,9 @@ def stores_from_option(verb: str) -> Callable[[Decorated], Decorated]:
     """`--stores-from`."""
     return click.option(
         "--stores-from",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=InputPath(dir_okay=False),
         metavar="FILE",
-        help=f"{verb} the stores that this file lists, too, one path on each line.",
+        help=f"{verb} the stores that this file lists, too, one path on each line; -: standard input.",
     )
 
 
@@ -41,7 +42,7 @@ def stores_options(function: Decorated) -> Decorated:
     """`--stores-from` and `--tables`."""
     tables = click.option(
         "--tables",
-        type=StorePath(file_okay=False),
+        type=StorePath(written=True, file_okay=False),
         metavar="DIR",
         help="Of several stores: add what was found to the tables DIR/stores and DIR/findings. "
         "DIR may be a URL.",
@@ -127,6 +128,8 @@ def check_many(
         raise UsageError(f"--format {answer.form} is for the check of one store")
     context = click.get_current_context()
     context.params["paths"] = places = wanted.places()
+    for place in places:
+        limit_to(place)
     refuse_own_config(context)
     for written in (wanted.tables, options.since, wanted.page):
         if written is not None:

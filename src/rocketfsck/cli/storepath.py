@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.privacy import limit_to
 from rocketfsck.progress import phase
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def open_named_store(command: str, path: Path, **told: Any) -> Store:
             path=str(path),
         )
     with phase("opening the store"):
-        return open_store(path, **told)
+        store = open_store(path, **told)
+    for directory in store.commitlog.directories:  # a broker.conf may name some outside
+        limit_to(directory)
+    return store
 
 
 def resolved(path: Path) -> Path:

@@ -23,9 +23,10 @@ def core_count() -> int:
 
 @contextmanager
 def limited_cores(count: int) -> Iterator[None]:
-    """While in it, nothing in this process runs on more than `count` threads at once."""
+    """While in it, nothing in this process runs on more than `count` threads; an outer limit holds."""
     global _limit
-    before, _limit = _limit, max(count, 1)
+    before = _limit
+    _limit = max(count if before is None else min(count, before), 1)
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ broker would load. Integer keys may be quoted: fastjson converts them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,10 +105,21 @@ def consumer_offsets(value: Any) -> dict[str, dict[int, int]]:
     return {str(name): _integer_table(offsets, f"offsets of {name}") for name, offsets in table.items()}
 
 
-def lmq_consumer_offsets(value: Any) -> dict[str, int]:
-    """The next queue offset by `topic@group` of `lmqConsumerOffset.json`."""
+def lmq_consumer_offsets(value: Any) -> dict[str, dict[int, int]]:
+    """The same of `lmqConsumerOffset.json`, where a broker with `enableLmq` keeps the offsets of all groups.
+
+    `lmqOffsetTable` has those of light groups, whose queues all have the queueId 0.
+    """
     table = _member(value, "lmqOffsetTable")
-    return {str(name): _integer(offset, f"offset of {name}") for name, offset in table.items()}
+    light = {str(name): {0: _integer(offset, f"offset of {name}")} for name, offset in table.items()}
+    return {**consumer_offsets(value), **light}
+
+
+OFFSET_VIEWS: Mapping[str, Callable[[Any], dict[str, dict[int, int]]]] = {
+    "consumerOffset.json": consumer_offsets,
+    "lmqConsumerOffset.json": lmq_consumer_offsets,
+}
+"""The files of committed offsets: of brokers without `enableLmq`, and with it."""
 
 
 def delay_offsets(value: Any) -> dict[int, int]:

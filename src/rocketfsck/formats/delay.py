@@ -13,6 +13,8 @@ from rocketfsck.formats.javatext import int64, parse_int64
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 DEFAULT_DELAY_LEVELS_TEXT = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+DELIVERY = "(delivery)"
+"""Stands for the broker among consumer groups, as it delivers delayed messages."""
 UNKNOWN_LEVEL_DELAY = 1000
 """Milliseconds that a level missing from the table is delayed."""
 

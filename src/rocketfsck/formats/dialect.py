@@ -180,6 +180,7 @@ class Dialect:
     timer_queue_bounded: bool  # the place in the timer topic is moved into its queue's bounds (1.8)
     timer_snapshots: bool  # `timerWheelSnapshotFlush` exists (1.8)
     half_record_recovered: bool  # abnormal recovery takes a record of a wrong length for a good one (6.2)
+    overflow_to_min: bool  # who asks beyond the end of a queue that begins at 0 is sent back to 0 (7.3)
 
 
 # Each trait: its value in 4.0.0, then what it becomes and since when, a later row over an earlier one.
@@ -250,6 +251,7 @@ _HISTORY: dict[str, tuple[Any, *tuple[tuple[Any, tuple[str, ...]], ...]]] = {
     "timer_queue_bounded": (False, (True, ("5.3.2",))),
     "timer_snapshots": (False, (True, ("5.3.4",))),
     "half_record_recovered": (True, (False, ("4.3.2",))),
+    "overflow_to_min": (True, (False, ("4.9.4", "5.0.0"))),
 }
 
 

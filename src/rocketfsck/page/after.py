@@ -24,15 +24,13 @@ from rocketfsck.page.findings import later_findings
 from rocketfsck.page.indexes import indexes_of
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.model import After, Cells, ChangedTable, Page, StartSaid
-from rocketfsck.page.plans import AfterNumbers, readable_of
 from rocketfsck.page.queues import Told, groups_of, queues_of, queues_told, topics_of
 from rocketfsck.page.starts import StartText, starts_of
 from rocketfsck.page.surveying import Survey
 from rocketfsck.page.table import runs_of, shown
 from rocketfsck.page.timeline import timeline_of
-from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of
+from rocketfsck.query.start.verdict import Prediction, StartVerdict
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import QueueFacts
 
@@ -122,27 +120,13 @@ def _starts(tried: Tried, start_text: StartText, limits: Limits) -> tuple[StartS
     )
 
 
-def numbers_of(version: str, before: Survey, tried: Tried) -> AfterNumbers:
-    """What was counted in the view, for a store of a version."""
-    bad = [survey for survey in tried.survey.logs if survey is not None]
-    exact = all(len(survey.bad) == survey.bad_count and not survey.error for survey in bad)
-    size = sum(
-        one.span.end - one.span.start
-        for survey in bad
-        for one in survey.bad
-        if one.span.kind in ("damaged", "torn")
-    )
-    return AfterNumbers(
-        _records(tried.survey) - _records(before),
-        readable_of(version, map(verdict_of, tried.predictions)),
-        size if exact else None,
-        tried.report.severity_counts[Severity.ERROR],
-        tried.report.severity_counts[Severity.WARNING],
-    )
-
-
-def _records(survey: Survey) -> int:
-    return sum(log.record_count for log in survey.logs if log is not None)
+def damaged_size(tried: Tried) -> int | None:
+    """Damaged bytes of the log where a plan was tried; None where not all were found."""
+    surveys = [survey for survey in tried.survey.logs if survey is not None]
+    if any(len(survey.bad) != survey.bad_count or survey.error for survey in surveys):
+        return None
+    spans = (one.span for survey in surveys for one in survey.bad)
+    return sum(span.end - span.start for span in spans if span.kind in ("damaged", "torn"))
 
 
 def _file_count(store: Store) -> int:

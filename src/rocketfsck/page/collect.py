@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from rocketfsck import __version__
 from rocketfsck.formats.filename import filename_to_offset
-from rocketfsck.page.after import Tried, after_of, numbers_of
+from rocketfsck.page.after import Tried, after_of, damaged_size
 from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, put_log, put_queues
 from rocketfsck.page.findings import WindowOf, findings_of
 from rocketfsck.page.indexes import indexes_of
@@ -90,10 +90,10 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     answers = answers_of(material.plan, limits)
     findings, windows = findings_of(report, table, told.rows, answers, times.of, material.window_of, limits)
     verdict = material.verdict
-    numbers = None if tried is None or verdict is None else numbers_of(verdict.version, survey, tried)
+    damage, then = (None, None) if tried is None else (damaged_size(tried), tried.report)
     plan = None
     if store is not None:
-        plan = plan_of(material.plan, report, verdict, table, limits, numbers, material.untried)
+        plan = plan_of(material.plan, report, verdict, table, limits, then, damage, material.untried)
     timeline = None
     if store is not None:
         timeline = timeline_of(store, survey.logs, places, survey.events, table, limits)

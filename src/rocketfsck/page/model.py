@@ -203,7 +203,8 @@ class UnansweredSaid:
 class Summary:
     """The store in a few numbers, as it is or as a plan leaves it; None: not known.
 
-    `record_count` messages are in the log, consumers reach `readable_count` of them after a start.
+    `record_count` messages are in the log, consumers get `readable_count` of them after a start: views of
+    the account of the messages.
     """
 
     record_count: int | None
@@ -282,9 +283,9 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class PlanSaid:
-    """What-if: the first actions of the plan, the store before and after, and the messages that nothing
-    brings back. `notices` are sentences about what brokers and consumers notice. Where the plan was not
-    tried, `tried` is None and `untried` says why."""
+    """What-if: the first actions of the plan, and the store before and after. `notices` are sentences
+    about what brokers and consumers notice. Where the plan was not tried, `tried` is None and `untried` says
+    why."""
 
     actions: tuple[ActionSaid, ...]
     action_counts: Counts
@@ -292,7 +293,6 @@ class PlanSaid:
     notices: tuple[str, ...]
     before: Summary
     after: Summary
-    lost_record_count: int
     obstacle: str
     tried: After | None = None
     untried: str = ""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rocketfsck.page.files import FileTable
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.model import ActionSaid, PlanSaid, Summary, UnansweredSaid
 from rocketfsck.page.table import shown
 from rocketfsck.page.tables import Counts
-from rocketfsck.query.start.verdict import StartVerdict
+from rocketfsck.repair.outlook import Outlook
 from rocketfsck.repair.plan.law import notice_text, total_notices
 from rocketfsck.repair.plan.model import Action, Plan
-from rocketfsck.repair.verdict import Verdict, prospect_of
+from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
 
@@ -36,23 +35,28 @@ def plan_of(
     verdict: Verdict | None,
     table: FileTable,
     limits: Limits,
-    tried: AfterNumbers | None = None,
+    then: Report | None = None,
+    damaged_byte_count: int | None = None,
     untried: str = "",
 ) -> PlanSaid:
-    """The plan in short; without one, only the numbers of today. `tried` is what came of trying the plan,
-    `untried` why that was not done."""
+    """The plan in short; without one, only the numbers of today. `then` is what a check found where
+    the plan was tried, with `damaged_byte_count` bytes of damage (None: not known); `untried` says why it was
+    not."""
+    messages = None if verdict is None else verdict.messages
     before = Summary(
-        report.checked["commitlog"].record_count if "commitlog" in report.checked else None,
-        _readable(verdict),
+        None if messages is None else messages.now.in_log_count,
+        None if verdict is None or messages is None else _got_by(messages, verdict.version),
         report.severity_counts[Severity.ERROR],
         report.severity_counts[Severity.WARNING],
         None if verdict is None else verdict.damaged_byte_count,
     )
     obstacle = "" if verdict is None else shown(verdict.obstacle, limits.text_size)
     if plan is None:
-        return PlanSaid((), Counts(0, 0), (), (), before, before, 0, obstacle)
+        return PlanSaid((), Counts(0, 0), (), (), before, before, obstacle)
     actions = tuple(_action(action, table, limits) for action in plan.actions[: limits.action_count])
-    unanswered = Counter((item.rule, item.reason) for item in plan.unanswered)
+    unanswered: Counter[tuple[str, str]] = Counter()
+    for item in plan.unanswered:
+        unanswered[item.rule, item.reason] += item.count
     return PlanSaid(
         actions,
         Counts(len(plan.actions), len(actions)),
@@ -62,57 +66,32 @@ def plan_of(
         ),
         tuple(shown(notice_text(notice), limits.text_size) for notice in total_notices(plan.actions)),
         before,
-        _after(plan, report, before, tried),
-        prospect_of(plan, report.findings).lost_record_count,
+        _after(plan, then or report, messages, damaged_byte_count, is_tried=then is not None),
         obstacle,
         untried=untried,
     )
 
 
-def _readable(verdict: Verdict | None) -> int | None:
-    """Messages that consumers reach after the start of the store's own version."""
-    return None if verdict is None else readable_of(verdict.version, verdict.starts)
+def _got_by(messages: Outlook, version: str) -> int | None:
+    """Messages that consumers get after the start of a version."""
+    return next((row.messages.got_count for row in messages.after_starts if version in row.alike), None)
 
 
-def readable_of(version: str, starts: Iterable[StartVerdict]) -> int | None:
-    """Messages that consumers reach after the start of a version."""
-    return next((start.reached_count for start in starts if version in start.alike), None)
-
-
-def _after(plan: Plan, report: Report, before: Summary, tried: AfterNumbers | None) -> Summary:
-    """The numbers that the plan predicts, and those that were counted where it was tried."""
-    prospect = prospect_of(plan, report.findings)
-    records, readable = before.record_count, before.readable_count
-    regained = sum(gain.count for action in plan.actions for gain in action.regained)
-    if tried is None:
-        severities = Counter(report.severity_of(item.rule) for item in plan.unanswered)
-        return Summary(
-            None if records is None else records + regained,
-            None if readable is None else readable + prospect.gains.get("record", 0),
-            severities[Severity.ERROR],
-            severities[Severity.WARNING],
-            0 if not plan.unanswered else None,
-        )
-    more = tried.record_count_change
+def _after(
+    plan: Plan, report: Report, messages: Outlook | None, damaged_byte_count: int | None, *, is_tried: bool
+) -> Summary:
+    """The numbers that the plan leads to; `report` is that of the store after it, where it was tried."""
+    then = None if messages is None else messages.after_plan
+    severities: Counter[Severity] = Counter(report.severity_counts if is_tried else {})
+    for item in () if is_tried else plan.unanswered:
+        severities[report.severity_of(item.rule)] += item.count
     return Summary(
-        None if records is None else records + more,
-        tried.readable_count,
-        tried.error_count,
-        tried.warning_count,
-        tried.damaged_byte_count,
+        None if then is None else then.in_log_count,
+        None if then is None else then.got_count,
+        severities[Severity.ERROR],
+        severities[Severity.WARNING],
+        damaged_byte_count,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class AfterNumbers:
-    """What was counted where a plan was tried: how many records are in the log more than before, messages
-    that consumers reach, damaged bytes (None: not known), and findings."""
-
-    record_count_change: int
-    readable_count: int | None
-    damaged_byte_count: int | None
-    error_count: int
-    warning_count: int
 
 
 def _action(action: Action, table: FileTable, limits: Limits) -> ActionSaid:
@@ -129,7 +108,7 @@ def _action(action: Action, table: FileTable, limits: Limits) -> ActionSaid:
         shown(action.note, limits.text_size),
         action.preen,
         tuple(extents),
-        len(action.why),
+        action.finding_count,
         dict(action.gains),
         dict(losses),
         action.write_byte_count,

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import NoStoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.listing import Entry, EntryKind, glob_remote, list_directory
@@ -88,9 +88,9 @@ def find_sources(
 
     A store's broker is its name in `brokers` (in the order of the stores), else the brokerName of its
     broker.conf, else the name of its directory, or of the one above where that is `store`. `broker_confs` is
-    none, one for all, or one for each store; `commitlog_paths` are for a single store. Raises UsageError for
-    paths that hold no store, names that are not unique and counts that do not fit; StoreError for a directory
-    or broker.conf that cannot be read.
+    none, one for all, or one for each store; `commitlog_paths` are for a single store. Raises
+    NoStoreError for a path that holds no store, UsageError for a pattern without a match, names that are not
+    unique and counts that do not fit; StoreError for a directory or broker.conf that cannot be read.
     """
     places = [locate(path, storage_options) for path in paths]
     roots = list(dict.fromkeys(root for place in places for root in _roots(os.fspath(place))))
@@ -127,7 +127,7 @@ def _roots(path: str) -> list[str]:
         return found
     found = _below(path)
     if not found:
-        raise UsageError(f"{path}: neither a store nor a directory of stores")
+        raise NoStoreError("neither a store nor a directory of stores; is a disk not mounted?", path=path)
     return found
 
 

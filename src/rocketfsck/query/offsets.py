@@ -1,6 +1,7 @@
 """Where queues begin and end, and how far consumer groups have come, from the files alone.
 
     config/consumerOffset.json     `topic@group` -> queueId -> the queue offset to consume next
+    config/lmqConsumerOffset.json  the same with `enableLmq`, in place of consumerOffset.json
     config/delayOffset.json        delay level -> the queue offset of SCHEDULE_TOPIC_XXXX to deliver next
 
 Reference 1.6, 2.11, 3.5.
@@ -13,20 +14,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.configviews import (
-    consumer_offsets,
-    delay_offsets,
-    lmq_consumer_offsets,
-    split_topic_group,
-)
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.formats.configviews import OFFSET_VIEWS, delay_offsets, split_topic_group
+from rocketfsck.formats.delay import DELIVERY, SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.query.queues import QueueView
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
-
-DELIVERY = "(delivery)"
-"""Stands for the broker itself, which delivers what is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +134,25 @@ def group_offsets(
 
 def group_positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
     """(group, topic, queueId, offset) of all config files."""
-    value = view.config("consumerOffset.json")
-    if value is not None:
-        for name, offsets in consumer_offsets(value).items():
-            topic, group = split_topic_group(name) or (name, "")
-            for queue_id, offset in offsets.items():
-                yield group, topic, queue_id, offset
-    value = view.config("lmqConsumerOffset.json")
-    if value is not None:
-        for name, offset in lmq_consumer_offsets(value).items():
-            topic, group = split_topic_group(name) or (name, "")
-            yield group, topic, 0, offset
+    yield from committed_positions(view)
+    yield from delivery_positions(view)
+
+
+def committed_positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
+    """Those that groups committed."""
+    committed: dict[str, dict[int, int]] = {}
+    for file, offsets_of in OFFSET_VIEWS.items():
+        value = view.config(file)
+        if value is not None:
+            committed |= offsets_of(value)
+    for name, offsets in committed.items():
+        topic, group = split_topic_group(name) or (name, "")
+        for queue_id, offset in offsets.items():
+            yield group, topic, queue_id, offset
+
+
+def delivery_positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
+    """Those of the delivery of delayed messages."""
     value = view.config("delayOffset.json")
     if value is not None:
         for level, offset in delay_offsets(value).items():

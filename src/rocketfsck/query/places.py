@@ -105,7 +105,7 @@ def _by_unit(
                 "the record has expired" if gone else "no record begins there",
             )
         )
-    elif not queue.is_of(unit, message):
+    elif not queue.serves(unit, message):
         own = "/".join(map(str, places_of(message)[0]))
         leads.append(Lead(unit.physical_offset, source, f"the record there belongs to {own}"))
     elif view.liveness(unit.physical_offset) is False:

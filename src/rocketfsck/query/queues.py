@@ -198,10 +198,18 @@ class QueueView(UnitReader):
         further = self.queue.queue_id == 0 and self.queue.topic.startswith(LMQ_PREFIX)
         return head.total_size == unit.size and (head.queue_id == self.queue.queue_id or further)
 
-    def is_of(self, unit: Unit, message: Message) -> bool:
-        """Whether a unit of this queue was made for this record."""
-        place = (self.queue.topic, self.queue.queue_id, unit.queue_offset)
-        return message.total_size == unit.size and place in places_of(message)
+    def serves(self, unit: Unit, message: Message) -> bool:
+        """Whether a unit of this queue was made for this record.
+
+        Of its own queue the record has the number, and the unit must be there. Units of further queues
+        (light ones) count: a broker that began such a queue again, after the queue was deleted or with
+        pre-blank units before it, has them elsewhere than the record says, and serves them from there.
+        """
+        queue = (self.queue.topic, self.queue.queue_id)
+        own, *_ = places_of(message)
+        is_own = own == (*queue, unit.queue_offset)
+        is_further = queue != own[:2] and queue in queues_of(message)
+        return message.total_size == unit.size and (is_own or is_further)
 
 
 def queues_of(message: Message) -> set[tuple[str, int]]:

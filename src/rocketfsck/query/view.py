@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import decode_config
+from rocketfsck.errors import FormatError
 from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.log import LogView
 from rocketfsck.query.queues import QueueView, places_of
+from rocketfsck.reader.configs import loaded_config
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.store.reading import Closing, read_whole
+from rocketfsck.store.reading import Closing
 
 WALK_LIMIT = 256 << 10
 """A file with more data than this is not walked just to tell whether one record in it is live."""
@@ -82,17 +82,7 @@ class StoreView(Closing):
 
     def config(self, name: str) -> object | None:
         """The value in a file of config/, or in its .bak as a broker takes it; None where neither helps."""
-        files = {file.name: file for file in self.store.configs}
-        for candidate in (name, f"{name}.bak"):
-            file = files.get(candidate)
-            if file is None or not file.size:
-                continue
-            try:
-                value: object = decode_config(read_whole(file.path, CONFIG_LIMIT))
-            except (FormatError, StoreError):
-                continue
-            return value
-        return None
+        return loaded_config(self.store, name, CONFIG_LIMIT)
 
     def found(self, message: Message, offset: int, *via: str) -> Found:
         """A record with its places in queues."""

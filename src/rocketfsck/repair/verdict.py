@@ -12,11 +12,10 @@ Design, section 5.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, RocketfsckError
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import (
     Prediction,
@@ -26,54 +25,37 @@ from rocketfsck.query.start.verdict import (
     verdict_of,
     versions_of,
 )
-from rocketfsck.repair.plan.law import assumed_names, total_notices
-from rocketfsck.repair.plan.model import Action, Notice, Plan
-from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.rulenames import RuleName
+from rocketfsck.repair.apply.applying import interrupted_area
+from rocketfsck.repair.apply.results import undo_command
+from rocketfsck.repair.area.journal import Area
+from rocketfsck.repair.outlook import AfterStart, Outlook, after_start, planned_fates
+from rocketfsck.repair.plan.basis import usual_sizes
+from rocketfsck.repair.plan.model import Plan
+from rocketfsck.repair.prospect import Prospect, plan_or_obstacle, prospect_of
+from rocketfsck.repair.state import MAY_START, State, depth_of, is_sound, lost_configs, state_of
 from rocketfsck.store.model import Store
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.advice import fix_command, store_command
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.rules.catalog import RULES, severity_of
 
-State = Literal["healthy", "damaged", "harmful", "refused", "running", "partial", "unknown"]
-"""What a store is, for whoever wants to start a broker on it.
-
-    healthy   nothing above info was found, and a start takes nothing
-    damaged   something was found, and a start takes nothing more
-    harmful   a broker of some version starts, and deletes or loses something
-    refused   a broker of some version does not start
-    running   a broker holds the store
-    partial   nothing above info was found in what was checked, which is not all
-    unknown   the start cannot be predicted
-"""
-
+MISSING_FILES = (
+    "look for the missing commit log files first (is a disk not mounted?): once a repair has filled the gap, "
+    "they cannot be put back"
+)
+INTERRUPTED = (
+    "finish what was interrupted before anything else; the repair is in {place}, and `rocketfsck undo` "
+    "takes it back"
+)
+MISSING_LAST = (
+    "look for the last commit log files first (is a disk not mounted?): once a broker has written in their "
+    "place, they cannot be put back"
+)
 COMPARES = "rocketfsck compare"
 """What a reason names where another copy of the store is all that helps."""
+REBUILDS = "rocketfsck rebuild consumequeue"
+"""What a reason names where a database of queues is broken, which no plan changes."""
 _REGIONS_OF_DAMAGE = frozenset({"damaged", "torn"})
-
-
-@dataclass(frozen=True, slots=True)
-class Prospect:
-    """What a repair would do about the findings.
-
-    `action_count` actions, `safe_count` of them provably safe, answer `answered_count` findings above info
-    and leave `unanswered_count`; `reason` says why for the worst of these. `lost_record_count` records and
-    `lost_entry_count` index entries are not there afterwards. `notices` are what the broker and its
-    consumers will notice, `assumed` values that need the user's word.
-    """
-
-    action_count: int
-    safe_count: int
-    answered_count: int
-    unanswered_count: int
-    lost_record_count: int
-    lost_entry_count: int
-    gains: Mapping[str, int] = field(default_factory=dict)
-    notices: tuple[Notice, ...] = ()
-    assumed: tuple[str, ...] = ()
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +65,12 @@ class Verdict:
     `starts` has a prediction for every class of versions in question; `urgent` are the fault classes found
     whose damage a start makes worse. `lost_configs` are config files that a broker cannot read: its start
     resets what they hold, or is refused. `damaged_byte_count` bytes of the log belong to no sound record.
-    `prospect` is None where nothing is to be repaired, or no plan can be made; `obstacle` then says why.
-    `next_command` is a command line, None where nothing is to be done.
+    `account` is that of the messages, None where they were not counted; `messages` has it in three states:
+    now, after the starts, after the plan. `depth` says what was not looked at,
+    a clause for each, and `unread` names the first files that could not be read. `prospect` is None where
+    nothing is to be repaired, or no plan can be made; `obstacle` then says why. `advice` is a sentence to be
+    read before anything is done, "" for none. `next_command` is a command line, None where nothing is to be
+    done.
     """
 
     state: State
@@ -97,9 +83,19 @@ class Verdict:
     urgent: tuple[str, ...] = ()
     lost_configs: tuple[str, ...] = ()
     damaged_byte_count: int = 0
+    account: MessageAccount | None = None
+    messages: Outlook | None = None
+    depth: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     prospect: Prospect | None = None
     obstacle: str = ""
+    advice: str = ""
     next_command: str | None = None
+
+    @property
+    def finding_count(self) -> int:
+        """Findings above info."""
+        return self.error_count + self.warning_count
 
 
 def judge_store(
@@ -109,44 +105,55 @@ def judge_store(
     version: str | None = None,
     plan: Plan | None = None,
     predictions: Sequence[Prediction] | None = None,
+    jobs: int = 0,
 ) -> Verdict:
     """The verdict on a store that was just checked; `version` asks for the start of that one alone. `plan`
-    and `predictions` are those that were made already.
+    and `predictions` are those that were made already; the plan is made and tried with `jobs` else.
 
     Raises UsageError for a version that is none. What cannot be predicted or planned is said in the verdict.
     """
-    sound = _is_sound(report)
+    sound = is_sound(report)
     if predictions is None:
         predictions = predicted(store, report, version=version)
     starts = tuple(map(verdict_of, predictions))
-    prospect, obstacle = (None, "") if sound else _prospect(store, report, plan)
+    obstacle = ""
+    if plan is None and not sound:
+        plan, obstacle = plan_or_obstacle(store, report, jobs=jobs)
+    prospect = None if plan is None or sound else prospect_of(plan, usual_sizes(store))
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
-    state = _state(store, report, starts)
+    area = None if store.repair is None else interrupted_area(store.root)
+    state = state_of(store, report, starts, is_interrupted=area is not None)
     return Verdict(
         state,
-        {"healthy": True, "damaged": True, "harmful": False, "refused": False}.get(state),
+        MAY_START.get(state),
         str(store.dialect.version),
         counts[Severity.ERROR],
         counts[Severity.WARNING],
         counts[Severity.INFO],
         starts,
         tuple(name for name in urgent_classes(starts) if name in found),
-        _lost_configs(report),
+        lost_configs(report),
         sum(
             region.byte_count
             for regions in report.regions.values()
             for region in regions
             if region.kind in _REGIONS_OF_DAMAGE
         ),
+        None if report.account is None else replace(report.account, lost=()),
+        _outlook(report, starts, None if sound else plan),
+        depth_of(report),
+        tuple(dict.fromkeys(item.what or item.reason for item in report.not_checked if item.operational)),
         prospect,
         obstacle,
-        _next(store, report, prospect, state),
+        _advice(store, report) if area is None else INTERRUPTED.format(place=area.path),
+        _next(store, report, prospect, state) if area is None else _finish(store, area),
     )
 
 
 _HARMS: tuple[tuple[str, str], ...] = (
     ("queues_destroyed", "C8"),
+    ("astray_count", "C6"),
     ("cut_count", "C1 C2 C3 C4 C5 C10 C7"),
     ("reason", "C6 Q6 Q10 I10 C7"),
     ("hidden_file_count", "C6"),
@@ -170,8 +177,9 @@ def exit_status(report: Report, verdict: Verdict, *, narrowed: bool = False) -> 
     did not look at. `narrowed`: the user asked for a part of the findings.
     """
     hidden = report.level != "full" or not report.coverage.complete
-    harmful = verdict.may_start is False and hidden and not narrowed
-    return report.exit_code | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
+    harmful = verdict.may_start is False and (verdict.state == "interrupted" or (hidden and not narrowed))
+    found = report.exit_code & ~EXIT_PROBLEMS if verdict.state == "unclean" else report.exit_code
+    return found | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
 
 
 def urgent_classes(starts: Iterable[StartVerdict]) -> tuple[str, ...]:
@@ -204,7 +212,7 @@ def predicted(
     """
     if store.live.locked and version is None and not while_running:
         return []
-    sound = _is_sound(report)
+    sound = is_sound(report)
     versions = versions_of(store) if version is None else (dialect_for(version).version,)
     sound_end = sound_end_of(store, report) if sound else None
     return predict_each(store, start_classes(versions), losses=not sound, sound_end=sound_end)
@@ -227,92 +235,67 @@ def sound_end_of(store: Store, report: Report) -> int | None:
     return None
 
 
-def _state(store: Store, report: Report, starts: Sequence[StartVerdict]) -> State:
-    if store.live.locked:
-        return "running"
-    known = [start for start in starts if start.covered]
-    if any(not start.loads for start in known):
-        return "refused"
-    if any(start.takes(hidden=not _is_known_sound(report)) for start in known) or _lost_configs(report):
-        return "harmful"
-    if not known or len(known) < len(starts):
-        return "unknown"
-    if not _is_sound(report):
-        return "damaged"
-    failed = any(item.operational for item in report.not_checked)
-    return "partial" if failed or not report.coverage.complete else "healthy"
+def _finish(store: Store, area: Area) -> str:
+    """What brings an interrupted repair, or an interrupted undo, to its end."""
+    if area.journal.state == "undoing":
+        return undo_command(str(store.root), None, area.journal.outside)
+    return f"rocketfsck fix {shlex.quote(str(store.root))}"
 
 
-def _lost_configs(report: Report) -> tuple[str, ...]:
-    """Config files without a sound copy: the broker writes default settings in their place."""
-    files = (finding.where.file for finding in report.findings if finding.rule == RuleName.CONFIG_LOST)
-    return tuple(dict.fromkeys(files))
+def _advice(store: Store, report: Report) -> str:
+    """What to think of before anything is done."""
+    account = report.account
+    if account is None:
+        return ""
+    if any(tally.why == "missing file" for tally in account.tallies):
+        return MISSING_FILES
+    return MISSING_LAST if _lacks_last_file(store, account) else ""
 
 
-def _is_sound(report: Report) -> bool:
-    """Whether nothing above info was found in what was checked."""
-    return (report.worst or Severity.INFO) is Severity.INFO
+def _lacks_last_file(store: Store, account: MessageAccount) -> bool:
+    """Whether units lead into the commit log file behind the last one.
 
-
-def _is_known_sound(report: Report) -> bool:
-    """Whether everything was looked at, and nothing is wrong: files that a broker passes over are no loss."""
-    return _is_sound(report) and report.level == "full" and report.coverage.complete
-
-
-def _prospect(store: Store, report: Report, plan: Plan | None) -> tuple[Prospect | None, str]:
-    """What a plan would do; else why there is none."""
-    obstacle = ""
-    if plan is None:
-        plan, obstacle = plan_or_obstacle(store, report)
-    return (None, obstacle) if plan is None else (prospect_of(plan, report.findings), "")
-
-
-def plan_or_obstacle(store: Store, report: Report) -> tuple[Plan | None, str]:
-    """The plan of the repair; else why there is none, "" where nothing is to be repaired."""
-    if _is_sound(report):
-        return None, ""
-    if is_remote(store.root):
-        return None, "a repair needs the store on this machine"
-    try:
-        return make_plan(store, report), ""
-    except RocketfsckError as error:
-        return None, str(error)
-
-
-def total_gains(actions: Iterable[Action]) -> dict[str, int]:
-    """What all actions bring back, by what it is."""
-    totals: dict[str, int] = {}
-    for action in actions:
-        for what, count in action.gains.items():
-            totals[what] = totals.get(what, 0) + count
-    return totals
-
-
-def prospect_of(plan: Plan, findings: Iterable[Finding]) -> Prospect:
-    """A plan in short."""
-    losses = [loss for action in plan.actions for loss in action.losses]
-    answered = plan.answered
-    worst = max(plan.unanswered, key=lambda item: RULES[item.rule].severity, default=None)
-    return Prospect(
-        len(plan.actions),
-        sum(action.preen for action in plan.actions),
-        sum(finding.fingerprint in answered for finding in findings if severity_of(finding) > Severity.INFO),
-        len(plan.unanswered),
-        sum(loss.count for loss in losses if loss.what == "record"),
-        sum(loss.count for loss in losses if loss.what == "entry"),
-        total_gains(plan.actions),
-        total_notices(plan.actions),
-        assumed_names(plan.actions),
-        "" if worst is None else worst.reason,
+    What a power cut takes is in files that are there, since brokers make a file before they write to it. A
+    single message may be a damaged unit.
+    """
+    size = store.geometry.commitlog_file_size
+    end = max(((file.start_offset or 0) + size for file in store.commitlog.files), default=0)
+    behind = range(end, end + size)
+    return (
+        end > 0
+        and sum(
+            run.message_count
+            for run in account.lost
+            if run.why == "beyond the log" and run.first_physical_offset in behind
+        )
+        > 1
     )
 
 
+def _outlook(report: Report, starts: Iterable[StartVerdict], plan: Plan | None) -> Outlook | None:
+    """The messages now, after each start, after the plan; None where they were not counted."""
+    if report.account is None:
+        return None
+    now = report.account.fates
+    after = [(start, after_start(now, start)) for start in starts]
+    rows = tuple(AfterStart(start.version, start.alike, then) for start, then in after if then is not None)
+    if plan is None:
+        return Outlook(now, rows)
+    return Outlook(now, rows, plan.messages_after or planned_fates(now, plan.actions), plan.is_tried)
+
+
 def _next(store: Store, report: Report, prospect: Prospect | None, state: State) -> str | None:
-    """The one command to run: what repairs, else what shows the worst of it."""
+    """The one command to run: what repairs, else what shows the worst of it; None where a start is enough."""
+    if state == "unclean":
+        return None
+    if _advice(store, report):
+        return f"{COMPARES} {shlex.quote(str(store.root))} REPLICA"
     if prospect is not None and prospect.action_count and state != "running":
         return fix_command(store, report.level)
     if prospect is not None and COMPARES in prospect.reason:
         return f"{COMPARES} {shlex.quote(str(store.root))} REPLICA"
+    if prospect is not None and REBUILDS in prospect.reason:
+        return store_command([*REBUILDS.split()[1:], "--into", "DIRECTORY"], store.told, store.root)
     if prospect is None and state in ("harmful", "refused") and report.level != "full":
         return store_command(["check"], store.told, store.root)
     return next(iter(report.next_commands), None)

@@ -88,7 +88,7 @@ class Fault(IntFlag):
     TOPIC_EMPTY = 1 << 11
     TOPIC_CHARSET = 1 << 12  # a byte no path or terminal can take: 0x00-0x1F, 0x7F, '/'; or not UTF-8
     TOPIC_SIZE = 1 << 13  # V2 above 255
-    PROPERTY_NUL = 1 << 14  # NUL bytes in the properties (torn write)
+    PROPERTY_NUL = 1 << 14  # NULs at the properties' end, 8 in a row, or without a shape (torn)
     PROPERTY_SHAPE = 1 << 15  # the split and the scan parser would see different pairs, or drop one
     PROPERTY_CRC = 1 << 16  # __CRC32# is there and differs (only when bodies are read)
     DELAY = 1 << 17  # DELAY in SCHEDULE_TOPIC_XXXX is not an int32

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rocketfsck.store.model import Other, OtherKind, Store
+from rocketfsck.store.model import Other, OtherKind, Store, StrayReason
 
+QUEUE_TREES = frozenset({"consumequeue", "batchconsumequeue"})
 QUEUE_DATABASES = frozenset({"consumequeue", "consumequeue_rocksdb"})
 OTHER_DATABASES = frozenset({"kvStore", "rocksdbstore"})
 """Databases at the root that hold no consume queues."""
@@ -26,8 +27,13 @@ def databases(store: Store) -> Iterator[tuple[Other, bool]]:
 
 
 def has_queues_elsewhere(store: Store) -> bool:
-    """Whether consume queues may be in a RocksDB, whatever queues of files are beside it, or elsewhere."""
-    return store.log_only or any(True for _ in databases(store))
+    """Whether consume queues may be in a RocksDB, whatever queues of files are next to it, in a directory
+    that cannot be read, or elsewhere."""
+    unread = any(
+        stray.reason is StrayReason.UNREADABLE and stray.relative.split("/")[0] in QUEUE_TREES
+        for stray in store.strays
+    )
+    return store.log_only or unread or any(True for _ in databases(store))
 
 
 def has_log_elsewhere(store: Store) -> bool:

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from rocketfsck.formats.indexfile import index_file_size
 from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
 from rocketfsck.store.index_geometry import IndexGuess, infer_index_geometry
 from rocketfsck.store.model import (
     GEOMETRY_DEFAULTS,
@@ -27,8 +28,11 @@ from rocketfsck.wording import count_of
 
 _MAX_INT = (1 << 31) - 1
 _MAX_STARTS = 4096
-_ROUND = frozenset({"commitlog_file_size", "timerlog_file_size"})
-"""Sizes that people set in whole KiB; the others are multiples of a unit."""
+_ROUND: Mapping[str, tuple[int, ...]] = {
+    "commitlog_file_size": (1024,),
+    "timerlog_file_size": (1024, TIMER_LOG_UNIT_SIZE),
+}
+"""Sizes that people set in whole KiB, or in whole units; the others are always multiples of a unit."""
 _BLOCK_SIZE = 4096
 """A copy that broke off, or a disk that lost its end, leaves a file of whole blocks."""
 
@@ -99,7 +103,7 @@ def read_geometry(
 def file_size_of(files: Sequence[MappedFile], default: int, multiple: int = 1) -> int:
     """The file size in bytes of one mapped file queue as its files tell it, else `default`."""
     seen = _Seen.of([files])
-    return _best_size(seen, multiple, default, round_only=False) or default
+    return _best_size(seen, multiple, default, round_to=()) or default
 
 
 def rounded(name: str, text: str) -> str:
@@ -150,11 +154,11 @@ class _Seen:
         return cls(lengths, distances, frozenset(starts))
 
 
-def _best_size(seen: _Seen, multiple: int, default: int, *, round_only: bool) -> int | None:
+def _best_size(seen: _Seen, multiple: int, default: int, *, round_to: tuple[int, ...]) -> int | None:
     """The size that most lengths, distances and starts speak for; None if none looks like a setting.
 
-    One length that nothing else supports and that is no whole number of KiB is, with `round_only`, taken for
-    a cut file rather than a setting.
+    One length that nothing else supports and that is a multiple of none of `round_to` is taken for a cut file
+    rather than a setting.
     """
     scores = {
         size: (seen.lengths[size] + seen.distances[size]) * _aligned_share(seen.starts, size)
@@ -162,7 +166,11 @@ def _best_size(seen: _Seen, multiple: int, default: int, *, round_only: bool) ->
         if 0 < size <= _MAX_INT and size % multiple == 0
     }
     best = max(scores, key=lambda size: (scores[size], size == default, size), default=0)
-    if best == 0 or scores[best] <= 0 or (round_only and scores[best] <= 1 and best % 1024):
+    if (
+        best == 0
+        or scores[best] <= 0
+        or (round_to and scores[best] <= 1 and all(best % size for size in round_to))
+    ):
         return None
     return best
 
@@ -171,7 +179,7 @@ def _infer_file_size(draft: _Draft, name: str, streams: Iterable[Sequence[Mapped
     seen = _Seen.of(streams)
     if not seen.lengths and not seen.distances:
         return
-    best = _best_size(seen, SETTINGS[name].multiple, GEOMETRY_DEFAULTS[name], round_only=name in _ROUND)
+    best = _best_size(seen, SETTINGS[name].multiple, GEOMETRY_DEFAULTS[name], round_to=_ROUND.get(name, ()))
     proven = best is not None and _is_proven(seen, name, best)
     if draft.sources[name] == "given":
         _note_contradiction(draft, name, seen.lengths, draft.values[name])

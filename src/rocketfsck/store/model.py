@@ -39,6 +39,7 @@ from rocketfsck.store.places.locations import NO_OPTIONS, StorageOptions, path_o
 
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Dialect
+    from rocketfsck.store.unfinished import UnfinishedRepair
 
 __all__ = [
     "GEOMETRY_DEFAULTS",
@@ -275,25 +276,23 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the caller said of a store when it was opened: whoever opens it again must say it again."""
+    """What was said of a store when it was opened, and must be again; `settings` go over `broker_conf`'s."""
 
     broker_conf: Path | None = None
     version: str | None = None
     commitlog_paths: tuple[Path, ...] = ()
     delay_levels: str | None = None
     storage_options: StorageOptions = NO_OPTIONS
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
     """A store directory as it was found; nothing in it was opened for writing.
 
-    `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided while it was opened:
-    which directories were taken for the commitlog and why, which settings could not be followed. `told` is
-    what the caller said, as it was said. `log_places` say how the commitlog's
-    directories are known. `directories` are those of `commitlog`, `consumequeue`, `index` and
-    their like that are there, with files or without. `lifted` is set by `store.rocks.lifting` only.
-    `opened_timestamp` (ms) is when the first file was looked for.
+    `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided at the opening, `told`
+    what the caller said. `directories` are the areas that are there, with files or without. `lifted` is set
+    by `store.rocks.lifting` only. `opened_timestamp` (ms) is when the first file was looked for.
     """
 
     root: Path
@@ -318,6 +317,7 @@ class Store:
     log_places: LogPlaces = OWN_LOG
     directories: frozenset[str] = frozenset()
     lifted: Lifted = NOTHING_LIFTED
+    repair: UnfinishedRepair | None = None
     opened_timestamp: int = field(default=0, compare=False)
 
     @property

@@ -53,6 +53,21 @@ def index_note(store: Store) -> str | None:
     return None
 
 
+def has_tag_entries(store: Store) -> bool:
+    """Whether newest index entries are those of their records' tags (brokers from 5.4.0 on). Files that
+    cannot be read have none."""
+    for file in reversed(store.indexes[-2:]):
+        entries = _newest(file, store.geometry.slot_count)
+        offsets = sorted({offset for _, offset, _, _ in entries})
+        hashes = {
+            record.physical_offset: _tag_hashes(record, store)
+            for record in records_at(store.commitlog.files, offsets)
+        }
+        if any(key_hash in hashes.get(offset, ()) for key_hash, offset, _, _ in entries):
+            return True
+    return False
+
+
 def _count_strange(store: Store, file: IndexFile) -> tuple[int, int]:
     """Of the newest entries of a file: how many are of records, but of none of their keys; all of records."""
     entries = _newest(file, store.geometry.slot_count)
@@ -83,6 +98,12 @@ def _hashes(record: Record, store: Store) -> set[int]:
     keys = split_keys(properties.get("KEYS", ""))
     if "UNIQ_KEY" in properties:
         keys.append(properties["UNIQ_KEY"])
-    tags = properties.get("TAGS") if store.dialect.tag_entries else None
-    own = {tag_index_hash(topic, tags)} if tags else set()
+    own = _tag_hashes(record, store) if store.dialect.tag_entries else set()
     return own | {index_hash(topic, key) for key in keys}
+
+
+def _tag_hashes(record: Record, store: Store) -> set[int]:
+    """The hash that an entry of a record's tags has; none without tags."""
+    properties = parse_properties(record.properties, store.dialect.property_parser) or {}
+    tags = properties.get("TAGS")
+    return {tag_index_hash(java_decode(record.topic), tags)} if tags else set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +49,12 @@ from rocketfsck.store.model import (
     StrayReason,
     Told,
 )
+from rocketfsck.store.nostore import refuse_no_store
 from rocketfsck.store.others import KNOWN_DIRECTORIES, list_other
 from rocketfsck.store.places.locations import NO_OPTIONS, is_remote, locate, options_for, path_of
 from rocketfsck.store.settings import read_settings
 from rocketfsck.store.tiered import list_base, named_base
+from rocketfsck.store.unfinished import notes_of, unfinished_repair
 
 if TYPE_CHECKING:
     from rocketfsck.store.places.remote import RemoteTree
@@ -90,17 +92,19 @@ def open_store(
     commitlog_paths: Sequence[Path | str] = (),
     delay_levels: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Store:
     """The store below `root`, a directory or a URL (`store.places.locations`), read-only.
 
     `broker_conf` gives the settings (file sizes, commitlog paths, delay levels); `version` the broker's
     version, where the bytes need not tell it; `commitlog_paths` all directories of the commitlog, instead of
     those in the settings or `<root>/commitlog`; `delay_levels` the text of `messageDelayLevel`;
-    `storage_options` what fsspec is told of the URLs among these.
+    `storage_options` what fsspec is told of the URLs among these; `settings` single settings of the broker by
+    their names in broker.conf, which go over those of `broker_conf`.
 
-    Raises StoreError if `root` is not a directory that can be listed, a given commitlog path is no directory,
-    or the broker.conf cannot be read; UsageError for an unknown version, or a URL that cannot be served. What
-    is wrong *inside* the store raises nothing.
+    Raises NoStoreError if nothing of a store is there; StoreError if `root` is no directory that can be
+    listed, a given commitlog path is no directory, or the broker.conf cannot be read; UsageError for an
+    unknown version, or a URL that cannot be served. What is wrong *inside* the store raises nothing.
     """
     base = absolute_path(locate(root, storage_options))
     told = Told(
@@ -109,6 +113,7 @@ def open_store(
         tuple(locate(path, storage_options) for path in commitlog_paths),
         delay_levels,
         options_for(os.fspath(base)) if is_remote(base) else NO_OPTIONS,
+        tuple((settings or {}).items()),
     )
     return _open_store(base, told)
 
@@ -121,7 +126,10 @@ def reopen_store(store: Store) -> Store:
 def _open_store(base: Path, told: Told) -> Store:
     opened_timestamp = int(time.time() * 1000)
     entries = list_directory(base)
+    repair = unfinished_repair(base)
     settings = Settings() if told.broker_conf is None else read_settings(told.broker_conf)
+    if told.settings:
+        settings = replace(settings, values={**settings.values, **dict(told.settings)})
     lister = Lister(os.fspath(base), _tree(base))
     places = commitlog_places(lister, entries, settings, told.commitlog_paths, _NOT_LOGS)
     if not told.commitlog_paths and _is_commitlog(entries):
@@ -151,7 +159,7 @@ def _open_store(base: Path, told: Told) -> Store:
         configs=parts.configs,
         others=parts.others,
     )
-    return Store(
+    store = Store(
         root=base,
         geometry=geometry,
         dialect_evidence=infer_dialect(found, told.version),
@@ -169,12 +177,15 @@ def _open_store(base: Path, told: Told) -> Store:
         settings=settings,
         delay_levels=levels,
         delay_levels_source=levels_source,
-        notes=(*places.notes, *joined),
+        notes=(*places.notes, *joined, *notes_of(repair)),
         told=told,
         log_places=places,
         directories=frozenset(parts.directories),
+        repair=repair,
         opened_timestamp=opened_timestamp,
     )
+    refuse_no_store(store)
+    return store
 
 
 def _tree(base: Path) -> RemoteTree | None:

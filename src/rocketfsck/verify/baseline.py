@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from rocketfsck.documents import json_text, to_document
-from rocketfsck.verify.documents import read_kept, write_atomically
+from rocketfsck.outputs import write_text
+from rocketfsck.verify.documents import read_kept
 from rocketfsck.verify.finding import Finding
 
 
@@ -33,5 +34,5 @@ def read_baseline(path: Path) -> frozenset[str]:
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
     """Write the fingerprints of findings, whole or not at all; returns how many. Raises StoreError."""
     prints = sorted({finding.fingerprint for finding in findings})
-    write_atomically(path, json_text(to_document(Baseline(1, tuple(prints))), indent=1) + "\n")
+    write_text(path, json_text(to_document(Baseline(1, tuple(prints))), indent=1) + "\n")
     return len(prints)

@@ -8,7 +8,7 @@ its diagnosis stays, below its cause.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from rocketfsck.rulenames import RuleName
@@ -37,15 +37,24 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 }
 """Which classes may be the cause of a class, nearest first."""
 
+BOUNDARY = "C2"
+"""The class of damage that sound records follow."""
+
 FOLLOWERS = frozenset({RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.ENTRY_OF_DAMAGED_RECORD})
 """Rules that only tell what refers to damaged bytes: they count for the class that the damage itself has."""
 
 
 def diagnose(
-    findings: Iterable[Finding], store: str, told: Told | None = None, version: str | None = None
+    findings: Iterable[Finding],
+    store: str,
+    told: Told | None = None,
+    version: str | None = None,
+    inner_files: Collection[str] = (),
 ) -> tuple[Diagnosis, ...]:
     """Diagnoses of all findings above info, causes before consequences, worst first.
 
+    `inner_files` are commit log files that others with records follow: a record that is incomplete there is
+    not the last one of the log.
     `store` is the path to name in the commands that a diagnosis suggests, `told` what it was opened with,
     `version` that of the broker whose start is worth a prediction.
     """
@@ -54,14 +63,19 @@ def diagnose(
         for finding in findings
         if RULES[finding.rule].fault_class is not None and severity_of(finding) > Severity.INFO
     ]
+
+    def class_of(finding: Finding) -> str:
+        inner = finding.rule == RuleName.LOG_TORN_TAIL and finding.where.file in inner_files
+        return BOUNDARY if inner else RULES[finding.rule].fault_class or ""
+
     damage = {
-        finding.where.physical_offset: RULES[finding.rule].fault_class
+        finding.where.physical_offset: class_of(finding)
         for finding in judged
         if RULES[finding.rule].family == "CL"
     }
     groups: dict[str, list[Finding]] = {}
     for finding in judged:
-        name = RULES[finding.rule].fault_class or ""
+        name = class_of(finding)
         if finding.rule in FOLLOWERS:
             name = damage.get(_first_offset(finding)) or name
         groups.setdefault(name, []).append(finding)

@@ -1,15 +1,13 @@
-"""JSON files beside stores: read with care, replaced as a whole."""
+"""JSON files beside stores, read with care."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rocketfsck.documents import from_document, parse_text, printable
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.store.reading import named_errors, read_whole
+from rocketfsck.store.reading import read_whole
 
 T = TypeVar("T")
 MAX_SIZE = 1 << 28
@@ -31,24 +29,3 @@ def read_kept(kind: type[T], path: Path, what: str) -> T:
         return from_document(kind, parse_text(path.read_bytes(), str(path)), f"{name} is not {what}")
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by one with `text`, synced: a crash leaves the old or the new. Raises StoreError."""
-    with named_errors(path, "cannot be written"):
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

@@ -17,7 +17,8 @@ from rocketfsck.verify.log.rows import LogRows
 from rocketfsck.verify.tasks.task import Collector, aggregate
 
 ROW_LIMIT = 1000
-"""Rows, or runs of rows, of one rule and block that become findings of their own; the rest is counted."""
+"""Rows, or runs of rows, of one rule and block that become findings of their own, or as many as the collector
+keeps; the rest is counted."""
 
 
 def add_rows(
@@ -30,6 +31,7 @@ def add_rows(
 ) -> None:
     """Add a finding of the place and facts that `make` gives for each of the first `limit` rows, and the
     count of the others."""
+    limit = max(limit, collector.limit) if limit == ROW_LIMIT else limit
     for row in rows[:limit].tolist():
         collector.find(rule, *make(row))
     if len(rows) > limit:
@@ -52,10 +54,11 @@ def add_runs(
 ) -> None:
     """One finding for every run of flagged rows, with the facts of its first row; many runs are counted."""
     starts, ends = true_spans(flags)
-    for start, end in zip(starts[:ROW_LIMIT].tolist(), ends[:ROW_LIMIT].tolist(), strict=True):
+    limit = max(ROW_LIMIT, collector.limit)
+    for start, end in zip(starts[:limit].tolist(), ends[:limit].tolist(), strict=True):
         where = rows.place(start, end - 1)
         collector.find(rule, where, found(start), expected(start), count=end - start)
-    rest = int((ends[ROW_LIMIT:] - starts[ROW_LIMIT:]).sum())
+    rest = int((ends[limit:] - starts[limit:]).sum())
     if rest:
         collector.add(aggregate(rule, rows.relative, rest))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rocketfsck.documents import from_document, named, plain, printable, to_document
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError, outcome_of
 from rocketfsck.rows import Column, arrow_batch, arrow_schema
+from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.finding import Finding, Severity, SeverityName
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
@@ -162,8 +163,9 @@ class Report:
 
     `suppressed` counts findings that a baseline knows, `withheld` those that a policy leaves out of
     `findings`; `severities` has the rules for which it wants another severity, `unasked_rules` are those that
-    the check was not asked for. `checked` is by family of files ("commitlog", "consumequeue", "index",
-    "checkpoint", "config"); `regions` by commitlog file.
+    the check was not asked for. `account` is that of the messages, None where they were not counted (level
+    `quick`, a running broker, a check that stopped early). `checked` is by family of files ("commitlog",
+    "consumequeue", "index", "checkpoint", "config"); `regions` by commitlog file.
     """
 
     store: StoreFacts
@@ -184,6 +186,7 @@ class Report:
     withheld: int = 0
     since: SinceFacts | None = None
     unasked_rules: tuple[str, ...] = ()
+    account: MessageAccount | None = None
     schema_version: int = SCHEMA_VERSION
 
     def severity_of(self, rule: str) -> Severity:

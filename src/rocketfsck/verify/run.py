@@ -9,7 +9,7 @@ them. Nothing in the store is ever opened for writing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -19,8 +19,12 @@ from rocketfsck.engine import Engine, LocalEngine, core_count
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError
 from rocketfsck.progress import phase
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import Store
+from rocketfsck.store.unfinished import without_parts
+from rocketfsck.verify.account.gather import Gatherer
+from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.advice import continue_command, plan_command, told_words
 from rocketfsck.verify.baseline import read_baseline
 from rocketfsck.verify.databases.run import Databases, check_databases
@@ -37,6 +41,7 @@ from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.dledger import check_dledger
 from rocketfsck.verify.store.layout import check_layout
+from rocketfsck.verify.store.misnamed import check_misnamed, copied_files, misnamed_files
 from rocketfsck.verify.tasks.execute import Executed, execute
 from rocketfsck.verify.tasks.facts import Fact, Known, gather
 from rocketfsck.verify.tasks.planning import plan_units
@@ -83,7 +88,7 @@ def check_store(
     accepted = read_baseline(options.baseline) if options.baseline is not None else frozenset()
     engine = engine or LocalEngine(options.jobs)
     context = Context(
-        store,
+        without_parts(store),
         options.level,
         now,
         options.detail_limit,
@@ -117,17 +122,20 @@ def check_store(
         queues_elsewhere=has_queues_elsewhere(store),
     )
     left_out = list(ran.not_checked)
+    gatherer = Gatherer()
     databases, tiered = Databases(), Tiered()
     if not sift.is_full():
         with phase("checking the databases"), measured(passes, "databases"):
-            databases = check_databases(context, options, known, local=isinstance(engine, LocalEngine))
+            databases = check_databases(
+                context, options, known, gatherer, local=isinstance(engine, LocalEngine)
+            )
         with phase("checking the tiered storage"), measured(passes, "tiered storage"):
             tiered = check_tiered(context)
         with (
             phase("comparing the files with each other"),
             measured(passes, "across files, small files"),
         ):
-            for item in chain(_judge(context, known, ran, databases), tiered.items):
+            for item in chain(_judge(context, known, ran, databases, gatherer), tiered.items):
                 if isinstance(item, NotChecked):
                     left_out.append(item)
                 elif not sift.is_full():
@@ -139,7 +147,7 @@ def check_store(
     coverage = replace(ran.coverage, stopped_after=options.stop_after) if sift.is_full() else ran.coverage
     findings = tuple(sorted(sift.kept.findings, key=_report_order))
     version = str(store.dialect.version)
-    diagnoses = diagnose(findings, str(store.root), store.told, version)
+    diagnoses = diagnose(findings, str(store.root), store.told, version, _inner_files(known))
     commands = next_commands(diagnoses, findings, plan_command(store, options))
     rest = continue_command(store, options, coverage)
     left_out += [*parts_unread(context, databases.read), *behind_stop(coverage)]
@@ -165,7 +173,15 @@ def check_store(
         next_commands=commands if rest is None else (*commands, rest),
         since=None if going_on is None else going_on.facts,
         unasked_rules=tuple(sorted(RULES.keys() - selected)),
+        account=None if sift.is_full() else _account(context, ran, gatherer, left_out),
     )
+
+
+def _inner_files(known: Known) -> frozenset[str]:
+    """The commit log files that others with live records follow."""
+    files = [log.file for log in known.logs if log is not None]
+    last = max((at for at, log in enumerate(filter(None, known.logs)) if log.record_count), default=0)
+    return frozenset(files[:last])
 
 
 def _has_idle_cores(store: Store, engine: Engine) -> bool:
@@ -212,8 +228,21 @@ def _needs_data(selected: frozenset[str]) -> bool:
     )
 
 
+def _account(
+    context: Context, ran: Executed, gatherer: Gatherer, left_out: Iterable[NotChecked]
+) -> MessageAccount | None:
+    """The account of the messages; None where the log was not gone through, or a broker goes on writing."""
+    if context.level == "quick" or context.store.live.locked or not ran.units:
+        return None
+    for result in _results(ran, LogFileTask):
+        if result is not None:
+            gatherer.damaged(result.counts)
+    whole = ran.coverage.complete and not any(item.operational for item in left_out)
+    return gatherer.account(is_complete=whole, bodies_checked=context.level == "full")
+
+
 def _judge(
-    context: Context, known: Known, ran: Executed, databases: Databases
+    context: Context, known: Known, ran: Executed, databases: Databases, gatherer: Gatherer
 ) -> Iterator[Finding | NotChecked]:
     """What is judged in the driver: what needs several files, and the small files."""
     by_kind = {name: _results(ran, kind) for name, kind in _KINDS}
@@ -224,18 +253,29 @@ def _judge(
         from rocketfsck.verify.queues.file import merge_queues
 
         yield from _guarded("commitlog", merge_log_files(context, logs))
-        yield from _guarded("consumequeue", merge_queues(context, queues, logs))
-        yield from _guarded("index", merge_index_files(context, indexes, logs))
+        suspects = _suspects(logs, context.store)
+        misnamed = misnamed_files(context.store, suspects)
+        copies = copied_files(context.store, suspects)
+        yield from check_misnamed(misnamed)
+        yield from _guarded("consumequeue", merge_queues(context, queues, logs, gatherer, misnamed, copies))
+        yield from _guarded("index", merge_index_files(context, indexes, logs, gatherer, misnamed))
     yield from _guarded("dledger", check_dledger(context))
     yield from _guarded("compaction", check_compaction(context))
     yield from _guarded("timerlog", check_timers(context, known.max_store_timestamp))
     yield from _guarded("", check_layout(context, known))
-    yield from _guarded("checkpoint", check_checkpoint(context, known))
+    yield from _guarded("checkpoint", gatherer.seen(check_checkpoint(context, known)))
     yield from databases.items
     if databases.configs is None:
-        yield from _guarded("config", check_config(context, known))
+        yield from _guarded("config", gatherer.seen(check_config(context, known)))
     else:
-        yield from databases.configs
+        yield from gatherer.seen(databases.configs)
+
+
+def _suspects(logs: Sequence[TaskResult | None], store: Store) -> set[str]:
+    """Commit log files with records that say they belong elsewhere."""
+    rule = RuleName.RECORD_PHYSICAL_OFFSET
+    checked = zip(store.commitlog.files, logs, strict=True)
+    return {file.relative for file, log in checked if log is not None and log.counts.get(rule)}
 
 
 def _results(ran: Executed, kind: type) -> list[TaskResult | None]:

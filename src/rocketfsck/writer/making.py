@@ -7,12 +7,14 @@ process left of them is removed by the next one (see `publish`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import UsageError
+from rocketfsck.outputs import is_special
 from rocketfsck.progress import phase
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
@@ -71,11 +73,13 @@ def make_store(
     report_path = None if manifest is ManifestLevel.NONE else paths.manifest
     messages_path = paths.messages if full else None
     check_options(options)
+    if full and manifest_path is not None and is_special(manifest_path):
+        raise UsageError(f"{manifest_path} is not a file, and the list of messages goes next to the manifest")
     for side_path in (report_path, messages_path):
         if side_path is not None:
             clear_side_file(side_path, target)
     for place in (target, report_path, messages_path):
-        if place is not None and (place.exists() or place.is_symlink()):
+        if place is not None and os.path.lexists(place) and not is_special(place):
             raise UsageError(f"{place} exists, and rocketfsck does not overwrite it")
     side: list[SideFile] = []
     made = False

@@ -16,7 +16,7 @@ from rocketfsck.writer.disk.confined import place_at
 
 def create_sparse(path: Path, size: int) -> None:
     """Make a file of this many zero bytes; OSError if it exists."""
-    fileops.create(place_at(path), size, 0o644)
+    fileops.create(place_at(path), size)
 
 
 def write_at(path: Path, data: bytes | bytearray | memoryview, pos: int) -> None:

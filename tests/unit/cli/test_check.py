@@ -130,7 +130,7 @@ def test_parts(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
     assert done == whole["coverage"]["task_count"]
     text = cli("check", store, "--subset", "1/3").out
     assert "Not everything was checked: checked" in text
-    assert text.startswith("Nothing is wrong in the part of the store that was checked.")
+    assert text.startswith("Nothing is wrong in what was looked at, which is not all: only a part was")
     state = tmp_path / "state"
     _, stopped = _report(cli, store, "--max-duration", "0.000001", "--resume", state)
     assert stopped["coverage"]["done_count"] < stopped["coverage"]["task_count"]

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import rocketfsck
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.severalstores import stores_lines
 from rocketfsck.cli.show.text import width
+from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.model import ORDER, STORE_COLUMNS, StoreRow
 from rocketfsck.pipeline.fleet.results import FindingFile, FleetReport
 
@@ -26,6 +28,7 @@ SOUND, KILLED = "5.3.3-basic", "4.9.8-killed"
 def fleet(store_dir: Directory, tmp_path: Path) -> Path:
     shutil.copytree(store_dir(SOUND), tmp_path / "fleet" / "broker-a" / "store")
     shutil.copytree(store_dir(KILLED), tmp_path / "fleet" / "broker-b" / "store")
+    (tmp_path / "fleet" / "broker-b" / "store" / "checkpoint").unlink()
     return tmp_path / "fleet"
 
 
@@ -35,18 +38,18 @@ def test_text(cli: Cli, fleet: Path) -> None:
     head, _, rest = ended.out.partition("\n\n")
     lines = rest.splitlines()
     assert head.startswith(f"Checked 3 stores below {fleet} (")
-    assert " ".join(head.split()).endswith("1 failed, 1 damaged, 1 healthy.")
+    assert " ".join(head.split()).endswith("1 failed, 1 damaged, 1 partial.")
     assert [line.split() for line in lines if line][:3] == [
         ["state", "errors", "warnings", "lost", "store"],
         ["failed", "-", "-", "-", "none"],
-        ["damaged", "0", "2", "0", "broker-b/store"],
+        ["damaged", "0", "8", "-", "broker-b/store"],
     ]
     assert "Could not be checked" in lines
     assert lines[-2:] == ["Next", f"  rocketfsck fix --level quick {fleet / 'broker-b' / 'store'}"]
     every = cli("check", "-v", fleet / "broker-*", "--level", "quick").out
-    assert "healthy       0         0     0  broker-a/store" in every
+    assert "partial       0         0     -  broker-a/store" in every
     quiet = cli("check", "-q", fleet / "broker-*", "--level", "quick").out
-    assert " ".join(quiet.split()).endswith("1 damaged, 1 healthy.")
+    assert " ".join(quiet.split()).endswith("1 damaged, 1 partial.")
     assert "state" not in quiet
 
 
@@ -86,7 +89,7 @@ def test_machine_forms(cli: Cli, fleet: Path, tmp_path: Path) -> None:
 
     document = json.loads(call("json"))
     assert (document["kind"], document["exit_code"]) == ("rocketfsck.check.stores", 4)
-    assert (document["store_count"], document["state_counts"]) == (2, {"damaged": 1, "healthy": 1})
+    assert (document["store_count"], document["state_counts"]) == (2, {"damaged": 1, "partial": 1})
     assert [list(row) for row in document["rows"]] == [[column.name for column in STORE_COLUMNS]] * 2
     rows = [varying(row) for row in document["rows"]]
     lines = [json.loads(line) for line in call("jsonl").splitlines()]
@@ -178,15 +181,16 @@ def test_text_fits_and_hides_nothing_bad(monkeypatch: pytest.MonkeyPatch, column
     ]
     rows.append(StoreRow("run", "x", "/other", "healthy", 0))
     lines = list(stores_lines(_report(rows), Palette(False), columns, everything=False, quiet=False))
-    table = [line for line in lines if line.startswith("  refused")]
+    table = [line for line in lines if line.startswith(f"  {ORDER[0]}")]
     assert len(table) == 20
-    assert "  and 330 stores more: -v shows every store" in lines
+    worse = sum(row.state not in ("healthy", "unclean") for row in rows)
+    assert f"  and {worse - 20} stores more: -v shows every store" in lines
     assert all(width(line) <= columns for line in lines if "/long" not in line)
     assert all(width(line) <= columns for line in table)
     assert all(line.isprintable() for line in lines)
-    assert table[0].endswith("392/store")  # most errors first, told apart by the end
+    assert table[0].endswith("396/store")  # most errors first, told apart by the end
     every = list(stores_lines(_report(rows), Palette(False), columns, everything=True, quiet=False))
-    assert sum(line.startswith("  healthy") for line in every) == 51
+    assert sum(line.startswith("  healthy") for line in every) == 1 + 400 // len(ORDER)
     assert every.count("Could not be checked") == 1
 
 
@@ -202,3 +206,49 @@ def test_the_directory_of_all_stores() -> None:
         rows = [StoreRow("run", root, root, "healthy", 0) for root in roots]
         [line] = stores_lines(_report(rows), Palette(False), 100, everything=False, quiet=False)
         assert head in line
+
+
+EMPTY = {
+    "an empty directory": (),
+    "an empty store": ("store/",),
+    "empty directories": ("commitlog/", "consumequeue/"),
+    "config alone": ("config/topics.json", "config/consumerOffset.json"),
+    "another program's": ("passwd", "ssl/certs"),
+}
+OPENING = (
+    ("check",), ("check", "--level", "quick"), ("info",), ("plan",), ("fix", "--yes"), ("fix", "--dry-run"),
+    ("simulate",), ("query", "offsets"), ("query", "timers"), ("report",), ("timeline",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("entries", EMPTY.values(), ids=EMPTY)
+def test_what_is_no_store_is_a_failure_for_every_command(
+    cli: Cli, tmp_path: Path, store_dir: Directory, entries: tuple[str, ...]
+) -> None:
+    """As an unmounted disk is: never a store that may be started."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    for entry in entries:
+        path = place / entry
+        (path if entry.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not entry.endswith("/"):
+            path.write_text("{}")
+    for command in OPENING:
+        ended = cli(*command, place)
+        assert ended.code == 8, command
+        assert "is a disk not mounted?" in ended.err or "no RocketMQ store is here" in ended.err
+    with pytest.raises(StoreError):
+        rocketfsck.open(place)
+    several = cli("check", store_dir("4.9.8-basic"), place, "--format", "json")
+    assert several.code == 8
+    assert "no RocketMQ store is here" in several.out + several.err
+
+
+@pytest.mark.parametrize("command", OPENING)
+def test_a_link_that_leads_nowhere_and_a_file_are_failures(
+    cli: Cli, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "link").symlink_to("/nowhere/at/all")
+    assert cli(*command, tmp_path / "link").code == 8
+    (tmp_path / "file").write_text("x")
+    assert cli(*command, tmp_path / "file").code == (0 if command == ("info",) else 8)

@@ -115,6 +115,23 @@ def test_dledger(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
     assert "at the place of entry 1" in cli("dump", path).out
 
 
+@pytest.mark.parametrize(("name", "plain"), [("5.5.0-dledger", False), ("4.9.7-dledger-mixed", True)])
+def test_the_messages_of_a_log_in_entries(cli: Cli, real_dir: Directory, name: str, plain: bool) -> None:
+    """DLedger's files are the commit log, or its second part: their records are shown as all others are."""
+    root = real_dir(name)
+    rows = cli("dump", root, "--format", "jsonl").rows()
+    records = [row for row in rows if row["kind"] == "record"]
+    entries = cli("dump", root, "--kind", "dledger-data", "--format", "jsonl").rows()
+    offsets = [row["physical_offset"] for row in entries if row.get("physical_offset") is not None]
+    inside = [row for row in records if row["file"].startswith("dledger-")]
+    assert [row["physical_offset"] for row in inside] == offsets != []
+    assert ({row["file"].split("/")[0] for row in records} >= {"commitlog"}) is plain
+    assert not {row["kind"] for row in rows} & {"damaged", "torn", "unknown", "garbage"}
+    topic = inside[-1]["topic"]
+    asked = cli("dump", root, "--topic", topic, "--format", "jsonl").rows()
+    assert asked == [row for row in records if row["topic"] == topic]
+
+
 def test_dledger_garbage(cli: Cli, tmp_path: Path) -> None:
     path = _file(tmp_path / "dledger-n0" / "data" / NAME, b"\x01\x02\x03\x04" * 30)
     (row,) = cli("dump", path, "--format", "jsonl").rows()

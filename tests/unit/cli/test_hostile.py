@@ -105,11 +105,21 @@ def test_json_is_safe_and_whole(cli: Cli, hostile_log: Path, output_format: str)
     assert topics == HOSTILE
 
 
-def test_csv_keeps_every_name(cli: Cli, hostile_log: Path) -> None:
+def test_csv_shows_every_name(cli: Cli, hostile_log: Path) -> None:
+    """What is no text is in Base64; control characters are escapes, and what looks like a formula is none."""
     out = cli("dump", hostile_log, "--format", "csv").out
-    rows = list(csv.DictReader(io.StringIO(out, newline="")))
-    topics = [b64decode(row["topic_b64"]) or row["topic"].encode() for row in rows if row["kind"] == "record"]
-    assert topics == HOSTILE
+    rows = [row for row in csv.DictReader(io.StringIO(out, newline="")) if row["kind"] == "record"]
+    assert [b64decode(row["topic_b64"]) or row["topic"] for row in rows] == [
+        "\\x1b[2J\\x1b[31mred",
+        "%n%s%x",
+        "../../../etc/passwd",
+        "two\\nlines\\r\\n",
+        "\u202etxt.exe",
+        b"\xff\xfe\x00",
+        b"\x9b31m\x07",
+        "'=cmd|' /C calc'!A0",
+        b"\xed\xa0\x80",
+    ]
 
 
 def test_hostile_directory_names(cli: Cli, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_what_is_declined_goes_with_what_needs_it(torn: Path) -> None:
     assert asked[:2] == ["cut-log", "cut-log"]
     assert "cut-queue" not in asked  # needs cut-log
     final = shown.rpartition("Planned actions")[2]
-    assert "cut-log" not in final.partition("What is not answered")[0]
+    assert "cut-log" not in final.partition("What is left")[0]
     assert "left out: cut-log was declined" in " ".join(final.split())
     assert code in (4, 5)
     assert "To undo: rocketfsck undo" in shown or "Nothing was changed." in shown

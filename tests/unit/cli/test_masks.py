@@ -10,7 +10,8 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.cli.masks import KNOWN_LIMIT, ODD_LIMIT, Masks
 from rocketfsck.store.opening import open_store
-from rocketfsck.writer.mask.names import KEPT_PREFIXES, SYSTEM_NAMES, SYSTEM_PREFIXES
+from rocketfsck.writer.mask.names import KEPT_PREFIXES, SYSTEM_NAMES, Pseudonyms
+from rocketfsck.writer.mask.record import masked_properties
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -47,13 +48,12 @@ def _secrets(root: Path) -> set[str]:
             bodies.add(message.body.decode("ascii"))
     said |= {queue.topic for queue in store.queues}
     words = set()
-    for text in said:
+    for text in said - SYSTEM_NAMES:
         for prefix in KEPT_PREFIXES:
             text = text.removeprefix(prefix)
         words |= {word for word in text.split() if len(word) >= 6 and not word.isdecimal()}
-    system = {word for word in words if word in SYSTEM_NAMES or word.startswith(SYSTEM_PREFIXES)}
     ids = {word for word in words if word.startswith(("7F000001", "00000000"))}  # of 127.0.0.1
-    return words - system - ids - KEPT | bodies
+    return words - SYSTEM_NAMES - ids - KEPT | bodies
 
 
 def _asked(cli: Cli, root: Path, command: tuple[str, ...], *more: str) -> str:
@@ -168,3 +168,32 @@ def test_memory_is_bounded() -> None:
         masks.name(f"a {number}")
     assert len(masks._known) <= KNOWN_LIMIT
     assert len(masks._odd) == ODD_LIMIT
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rmq_sys_REVIVE_LOG_FrankfurtCluster", "rmq_sys_SYNC_BROKER_MEMBER_payments", "RMQ_SYS_Ours12"],
+)
+def test_names_of_clusters_and_brokers_are_masked(name: str) -> None:
+    """RocketMQ makes topics of the names of clusters and brokers: its prefix stays, the name does not."""
+    masked = Pseudonyms().name(name)
+    stem = next(prefix for prefix in KEPT_PREFIXES if name.startswith(prefix))
+    assert masked.startswith(stem) and len(masked) == len(name)
+    assert masked != name and name.removeprefix(stem) not in masked
+
+
+def test_kept_properties_are_numbers_and_switches() -> None:
+    """Brokers do not check what a client writes into a system property."""
+    said = {"MSG_REGION": "frankfurt-2", "WAIT": "secret words", "DELAY": "phone 4930123", "TRACE_ON": "bank"}
+    plain = {"MSG_REGION": "DefaultRegion", "WAIT": "false", "DELAY": "3", "INNER_MULTI_QUEUE_OFFSET": "1,22"}
+
+    def text(values: dict[str, str]) -> bytes:
+        return b"\x02".join(f"{name}\x01{value}".encode() for name, value in values.items())
+
+    masked = masked_properties(text(said), Pseudonyms())
+    assert len(masked) == len(text(said))
+    assert not [value for value in said.values() if value.encode() in masked]
+    assert [f"{name}\x01".encode() in masked for name in said] == [True] * 4
+    assert masked_properties(text(plain), Pseudonyms()) == text(plain)
+    assert dict(Masks()._property(name, value) for name, value in plain.items()) == plain
+    assert not {*said.items()} & {Masks()._property(name, value) for name, value in said.items()}

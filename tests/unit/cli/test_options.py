@@ -16,6 +16,7 @@ EXCEPTIONS = {
     "--max-memory": "each command has a default of its own",
     "--verbose": "each command says what more it shows",
     "--output": "what `plan` writes to the file is the plan, whatever --format is",
+    "--mode": "what `export` does with damage, as Spark calls it; permissions are `--file-mode` there",
     "--queue": "`rebuild` takes several",
     "--topic": "`rebuild` and `write` take several",
     "--yes": "`fix` asks a question; other commands that write only pause",

@@ -16,7 +16,6 @@ import pytest
 
 from rocketfsck.cli.output import Column, Format, open_output, open_rows, to_json
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.writer.disk import fileops
 
 COLUMNS = (
     Column("topic", "name"),
@@ -96,6 +95,22 @@ def test_csv() -> None:
     assert [row["ok"] for row in rows] == ["true", "", "false"]
 
 
+def test_csv_has_no_formulas_and_no_escapes() -> None:
+    """Spreadsheets run what begins like a formula, terminals what begins with ESC; numbers stay numbers."""
+    stream = io.StringIO()
+    columns = (Column("text", "text"), Column("topic", "name"), Column("offset", "int"))
+    hostile = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "a\x1b[2J", "\x9b2J", "\t=1+1", "plain\\ = text"]
+    with open_rows(stream, "csv", columns, {}) as writer:
+        for text in hostile:
+            writer.write({"text": text, "topic": text.encode(), "offset": -5})
+    rows = list(csv.reader(io.StringIO(stream.getvalue())))[1:]
+    assert [row[0] for row in rows] == [
+        "'=cmd|' /C calc'!A0", "'+1", "'-1", "'@SUM(A1)", "a\\x1b[2J", "\\x9b2J", "\\t=1+1", "plain\\ = text",
+    ]  # fmt: skip
+    assert [row[1] for row in rows] == [row[0] for row in rows]
+    assert {row[3] for row in rows} == {"-5"}
+
+
 @pytest.mark.parametrize("output_format", ["arrow", "parquet"])
 def test_arrow_and_parquet(tmp_path: Path, output_format: Format) -> None:
     path = tmp_path / "rows"
@@ -142,10 +157,10 @@ def test_the_part_is_nobody_elses_file(tmp_path: Path, monkeypatch: pytest.Monke
     """Its name cannot be guessed; where something has it nevertheless, nothing is written there."""
     (tmp_path / "victim").write_text("precious")
     names: list[str] = []
-    monkeypatch.setattr(fileops, "watch", lambda name, path: names.append(path) if name == "create" else None)
     for _ in range(2):
         with open_output(tmp_path / "out", binary=True) as stream:
             stream.write(b"x")
+            names += [str(path) for path in tmp_path.glob(".out.*")]
     assert len({*names}) == 2 and all(len(Path(name).name) > 20 for name in names)
     monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * 2 * size)
     part = Path(names[0]).with_name(f".out.{'0' * 16}.part")

@@ -16,8 +16,10 @@ def test_the_command(cli: Cli, real_dir: Directory, store_dir: Directory) -> Non
     assert "deliver" in ran.out and "roll" in ran.out and "delivered 2026-11-24T12:52:46.000Z" in ran.out
     rows = json.loads(cli("query", "timers", real_dir("5.5.0-timer"), "--format", "json").out)
     assert rows["outcome"] == "found" and len(rows["rows"]) == 13
+    delayed = json.loads(cli("query", "timers", store_dir("4.9.8-delay"), "--format", "json").out)["rows"]
+    assert {row["delay_level"] for row in delayed} == {3, 4} and {row["topic"] for row in delayed} == {"Dly"}
     ran = cli("query", "timers", store_dir("5.3.3-basic"))
-    assert ran.code == 4 and "no message waits for a timer" in ran.out
+    assert ran.code == 4 and "no message waits for a timer or a delay level" in ran.out
 
 
 def test_the_command_says_what_cannot_be_read(cli: Cli, real_copy: Directory) -> None:

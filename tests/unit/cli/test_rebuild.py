@@ -212,7 +212,8 @@ def test_several_stores(store: Store, tmp_path: Path, capsys: pytest.CaptureFixt
     assert lines[2:] == [
         f"  rebuilt  {name}: {text}",
         f"  rebuilt  broker-b: {text}",
-        f"  failed   broker-c: {tmp_path / 'broker-c'}: has no commit log files to build from",
+        f"  failed   broker-c: {tmp_path / 'broker-c'}: no RocketMQ store is here: nothing is there; "
+        "is a disk not mounted?",
     ]
     for broker in (name, "broker-b"):
         assert files(into / broker, AREAS) == files(store.root, AREAS)

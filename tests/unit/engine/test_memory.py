@@ -31,6 +31,8 @@ def test_no_more_threads_than_allowed() -> None:
         assert core_count() == 1
         assert LocalEngine(8).job_count == 1
         assert LocalEngine().job_count == 1
+        with limited_cores(8):
+            assert LocalEngine(8).job_count == 1
     assert core_count() == before
     assert LocalEngine(8).job_count == 8
 

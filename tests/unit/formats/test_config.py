@@ -194,7 +194,8 @@ def test_topics() -> None:
 def test_offsets() -> None:
     assert consumer_offsets({"offsetTable": {"T@G": {0: 5, "1": 6}}}) == {"T@G": {0: 5, 1: 6}}
     assert consumer_offsets({}) == {}
-    assert lmq_consumer_offsets({"lmqOffsetTable": {"%LMQ%a@G": 7}}) == {"%LMQ%a@G": 7}
+    both = {"lmqOffsetTable": {"%LMQ%a@%LMQ%G": 7}, "offsetTable": {"T@G": {"1": 4}}}
+    assert lmq_consumer_offsets(both) == {"%LMQ%a@%LMQ%G": {0: 7}, "T@G": {1: 4}}
     assert delay_offsets({"offsetTable": {1: 5, "3": "7"}}) == {1: 5, 3: 7}
     assert compaction_offsets({"queueOffsetMap": {"T_0": 9}}) == {"T_0": 9}
     assert split_topic_group("T@G") == ("T", "G")

@@ -41,7 +41,7 @@ from tests.pagesamples import large_store
 def report_of(*findings: Finding) -> Report:
     """A report that lists these, and counts as many."""
     with TemporaryDirectory() as folder:
-        (Path(folder) / "commitlog").mkdir()
+        (Path(folder) / "abort").touch()
         empty = check_store(open_store(Path(folder)))
     counts: Counter[str] = Counter()
     for finding in findings:

@@ -18,7 +18,7 @@ from pyarrow import parquet as pq
 from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import NoStoreError, StoreError, UsageError
 from rocketfsck.pipeline.export import job, tasks
 from rocketfsck.pipeline.export import work as exportwork
 from rocketfsck.pipeline.export.layout import escape
@@ -479,7 +479,7 @@ def test_the_command(restart_dir: Directory, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_options_that_make_no_sense_are_refused_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="neither a store"):
+    with pytest.raises(NoStoreError, match="neither a store"):
         export(tmp_path / "out", tmp_path)
     with pytest.raises(UsageError, match="at least 1 MiB"):
         ExportOptions(memory_size=0)

@@ -21,7 +21,7 @@ from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS
 from rocketfsck.pipeline.fleet.places import find_places, read_list
 from rocketfsck.pipeline.fleet.results import packed
 from rocketfsck.pipeline.fleet.stages import Begin, Ended, run_step
-from rocketfsck.repair.verdict import judge_store
+from rocketfsck.repair.verdict import exit_status, judge_store
 from rocketfsck.verify.policy import RulePolicy
 
 from tests.conftest import Directory
@@ -57,15 +57,15 @@ def test_a_row_is_what_a_check_of_the_store_alone_says(fleet: Path) -> None:
             verdict.state,
             verdict.may_start,
             verdict.next_command,
-            alone.exit_code,
+            exit_status(alone, verdict),
         )
         assert (row.error_count, row.warning_count, row.info_count) == tuple(alone.severity_counts.values())
         assert (row.byte_count, row.is_complete) == (alone.store.byte_count, True)
         assert row.seconds > 0
-    assert {row.state for row in report.stores} == {"healthy", "damaged", "harmful"}
+    assert {row.state for row in report.stores} == {"healthy", "unclean", "harmful"}
     assert report.exit_code == 4
     assert [row.broker for row in report.worst_first()] == ["broker-c", "broker-b", "broker-a"]
-    assert report.state_counts == {"harmful": 1, "damaged": 1, "healthy": 1}
+    assert report.state_counts == {"harmful": 1, "unclean": 1, "healthy": 1}
 
 
 def test_the_tables(fleet: Path) -> None:
@@ -145,7 +145,7 @@ def test_whatever_a_check_raises_is_in_the_row(
 
     monkeypatch.setattr(work, "check_store", check)
     report = check_stores([fleet / "broker-a", fleet / "broker-b"], OPTIONS)
-    assert [row.state for row in report.stores] == ["failed", "damaged"]
+    assert [row.state for row in report.stores] == ["failed", "unclean"]
     assert (report.stores[0].error, report.stores[0].exit_code) == (said, code)
 
 
@@ -153,8 +153,8 @@ def test_policy_and_version_count_for_every_store(fleet: Path) -> None:
     policy = {"CP001": RulePolicy(severity="info"), "CP003": RulePolicy(severity="info")}
     [plain] = check_stores([fleet / "broker-b"], OPTIONS).stores
     [row] = check_stores([fleet / "broker-b"], OPTIONS, policy=policy).stores
-    assert (plain.exit_code, row.exit_code) == (4, 0)
-    assert row.state == plain.state == "damaged"  # the verdict does not look at a policy
+    assert (plain.exit_code, row.exit_code) == (0, 0)
+    assert row.state == plain.state == "unclean"  # the verdict does not look at a policy
     [old] = check_stores([fleet / "broker-a"], OPTIONS, version="4.9.8").stores
     assert old.state != "failed"
     with pytest.raises(UsageError):

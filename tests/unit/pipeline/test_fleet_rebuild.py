@@ -40,6 +40,7 @@ def fleet(store_dir: Directory, tmp_path: Path) -> Path:
         log.write(b"\xff" * 64)
     shutil.copytree(store_dir("4.9.8-multiseg"), tmp_path / "fleet" / "broker-c")
     (tmp_path / "fleet" / "broker-d" / "consumequeue").mkdir(parents=True)
+    (tmp_path / "fleet" / "broker-d" / "abort").touch()
     return tmp_path / "fleet"
 
 

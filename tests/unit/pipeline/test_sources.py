@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import NoStoreError, StoreError, UsageError
 from rocketfsck.pipeline.sources import Source, find_sources, open_source
 
 from tests.conftest import Directory
@@ -15,6 +15,7 @@ from tests.conftest import Directory
 
 def _store(path: Path) -> Path:
     (path / "commitlog").mkdir(parents=True)
+    (path / "abort").touch()
     return path
 
 
@@ -65,7 +66,7 @@ def test_what_is_left_of_a_store_is_one(tmp_path: Path, part: str) -> None:
 
 
 def test_no_store(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="neither a store nor a directory of stores"):
+    with pytest.raises(NoStoreError, match="neither a store nor a directory of stores"):
         find_sources([tmp_path])
     with pytest.raises(StoreError, match="cannot be listed: No such file"):
         find_sources([tmp_path / "missing"])

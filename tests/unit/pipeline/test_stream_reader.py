@@ -325,6 +325,7 @@ def test_a_batch_has_no_options_of_a_stream(store_dir: Directory) -> None:
 
 def test_an_empty_log(tmp_path: Path) -> None:
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    (tmp_path / "store" / "abort").touch()
     reader = _reader(tmp_path / "store")
     reader.prepareForTriggerAvailableNow()
     assert list(_batches(reader)) == []

@@ -27,7 +27,7 @@ CONFIG: dict[str, Any] = {
             "odd": {0: 1},
         }
     },
-    "lmqConsumerOffset.json": {"lmqOffsetTable": {"%LMQ%a@one": 3}},
+    "lmqConsumerOffset.json": {"lmqOffsetTable": {"%LMQ%a@one": 3}, "offsetTable": {"Order@light": {0: 39}}},
     "delayOffset.json": {"offsetTable": {1: 0}},
 }
 
@@ -97,7 +97,7 @@ def test_groups(store: Store) -> None:
 
 def test_groups_by_name(store: Store) -> None:
     assert {row.topic for row in group_offsets(store, group="one")} == {"Order", "Nothing", "%LMQ%a"}
-    assert {row.group for row in group_offsets(store, topic="Order")} == {"one", "two", "far"}
+    assert {row.group for row in group_offsets(store, topic="Order")} == {"one", "two", "far", "light"}
 
 
 def test_a_broken_config_is_replaced_by_its_backup(store: Store, tmp_path: Path) -> None:

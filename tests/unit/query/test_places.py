@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.query import Outcome, find_by_offset, find_by_time, places
+from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
+from rocketfsck.query import BrokerView, Outcome, find_by_offset, find_by_time, places
 from rocketfsck.query.answers import UnitState
 from rocketfsck.query.view import StoreView
 from rocketfsck.store import Store, open_store
@@ -215,6 +215,26 @@ def test_pre_blank_units_are_none(tmp_path: Path) -> None:
         queue = view.queue("Order", 0)
         assert queue is not None
         assert (queue.min_offset, queue.max_offset) == (3, 5)
+
+
+def test_units_of_a_light_queue_that_began_again(store_copy: Directory) -> None:
+    """The queue was deleted and begun again: its units are not where the records say, and are served."""
+    root = store_copy("4.9.8-lmq")
+    (file,) = next(queue for queue in open_store(root).queues if queue.topic == "%LMQ%dev1").files
+    data = file.path.read_bytes()
+    file.path.write_bytes((PRE_BLANK_UNIT * 4 + data)[: len(data)])
+    store = open_store(root)
+    with BrokerView(store, "4.9.8") as broker:
+        served = [broker.get_message("%LMQ%dev1", 0, number, 1).offsets for number in range(4, 29)]
+    told = [find_by_offset(store, "%LMQ%dev1", 0, number, via="index").found for number in range(4, 29)]
+    assert [tuple(found.offset for found in one) for one in told] == served
+    assert all(told)
+    own = told[0][0].message.topic  # the queue of the record itself begins nowhere else: its number counts
+    unit_file = next(queue for queue in store.queues if queue.topic == own).files[0]
+    units = unit_file.path.read_bytes()
+    unit_file.path.write_bytes((PRE_BLANK_UNIT * 4 + units)[: len(units)])
+    queue_id = int(unit_file.path.parent.name)
+    assert find_by_offset(open_store(root), own, queue_id, 4, via="index").outcome is Outcome.NOT_FOUND
 
 
 def test_a_queue_file_of_an_odd_length(store: Store, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from rocketfsck.query import BrokerView
 from rocketfsck.query.offsets import queue_offsets
 from rocketfsck.query.serving.files import BrokerThrowsError, java_int
 from rocketfsck.query.serving.pulls import PullAnswer
-from rocketfsck.store import Store
+from rocketfsck.store import Store, open_store
+from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.writer import EndState, OutgoingMessage
 from rocketfsck.writer.message.messages import Kind
 
+from tests.conftest import Directory
 from tests.unit.query.maker import NOW, make, message, reopen
 
 BATCHES = 25
@@ -170,3 +173,18 @@ def test_sums_wrap_as_ints_do() -> None:
         -(1 << 31),
         (1 << 31) - 1,
     ]
+
+
+def test_light_queues_in_a_database_alone(real_copy: Directory) -> None:
+    """combineCQUseRocksdbForLmq, said by no conf: ordinary queues are in files, light ones in RocksDB."""
+    root = real_copy("5.5.0-lite-rocksdb")
+    with lifted(open_store(root)) as lifting:
+        for queue in lifting.store.queues:
+            if not queue.topic.startswith("%LMQ%"):
+                into = root / "consumequeue" / queue.topic / str(queue.queue_id)
+                shutil.copytree(queue.files[0].path.parent, into)
+    with lifted(open_store(root)) as lifting, BrokerView(lifting.store, "5.5.0") as broker:
+        assert broker.state == "running"  # a predicted start has no light queues of RocksDB
+        pulled = broker.get_message("%LMQ%$LiLite$room_1", 0, 3, 1)
+        assert (pulled.status, pulled.max_offset) == ("FOUND", 14)
+        assert broker.get_message("LiLite", 0, 3, 1).status == "FOUND"

@@ -26,6 +26,9 @@ def test_every_codec(sys_flag: int) -> None:
     assert unpack(body, sys_flag, 1 << 20).data == TEXT
     assert unpack(body, sys_flag, 1 << 20).unknown is None
     assert unpack(body, sys_flag, 100).data == TEXT[:100]
+    assert unpack(body, sys_flag, 100).is_cut
+    assert not unpack(body, sys_flag, len(TEXT)).is_cut, "exactly as much as was asked for"
+    assert unpack(body, sys_flag, len(TEXT) - 1).is_cut
     assert unpack(body, 0, 1 << 20).data == body
     for torn in (body[:-1], body[: len(body) // 2], body[:5]):
         found = unpack(torn, sys_flag, 1 << 20)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rocketfsck.cli.show.verdict import headline_of
 from rocketfsck.query.start import verdict as starts
 from rocketfsck.repair.plan.model import Unanswered
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import (
     COMPARES,
+    MISSING_LAST,
+    exit_status,
     judge_store,
     predicted,
     ranked,
     sound_end_of,
     urgent_classes,
 )
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import LiveState, LockState
 from rocketfsck.store.model import Geometry
@@ -71,13 +76,44 @@ def test_a_part_or_a_lower_level_is_not_trusted(store_dir: Directory) -> None:
     assert sound_end_of(store, replace(report, suppressed=1)) is None
 
 
+def test_a_killed_broker_is_to_be_started(real_dir: Directory) -> None:
+    """Its start takes index entries of earlier log files, and no message from a consumer."""
+    store = open_store(real_dir("5.3.3-killed-lmq"))
+    report = check_store(store)
+    verdict = judge_store(store, report)
+    assert all(start.lost_key_count for start in verdict.starts)
+    assert (verdict.state, verdict.may_start, verdict.next_command) == ("unclean", True, None)
+    assert exit_status(report, verdict) == 0
+    assert headline_of(verdict).endswith("in order and consumers lose nothing.")
+
+
+def test_a_start_that_leaves_messages_out_of_reach_is_no_normal_one(real_copy: Directory) -> None:
+    """A queue that was there is gone, and the start goes through the last file of the log only."""
+    root = real_copy("5.3.3-killed-lmq")
+    shutil.rmtree(root / "consumequeue" / "TryOrder" / "0")
+    store = open_store(root)
+    verdict = judge_store(store, check_store(store))
+    assert any(start.unreached_count for start in verdict.starts)
+    assert verdict.state != "unclean"
+
+
+@pytest.mark.parametrize("name", ["5.3.3-expired-rocksdb", "5.4.0-expired-rocksdb"])
+def test_queues_in_rocksdb_that_expired_are_healthy(real_dir: Directory, name: str) -> None:
+    """Delay offsets lie behind the rows that are left; messages that were not due yet are gone."""
+    store = open_store(real_dir(name))
+    report = check_store(store)
+    assert report.counts[RuleName.DELAYED_EXPIRED] > 0 and not report.counts.get(RuleName.DELAY_OFFSET_RANGE)
+    assert judge_store(store, report).state == "healthy"
+    assert not make_plan(store, report).actions
+
+
 def test_what_could_not_be_read_is_not_healthy(store_dir: Directory) -> None:
     store = open_store(store_dir("5.3.3-multiseg"))
     report = check_store(store)
     assert judge_store(store, report).state == "healthy"
     failed = replace(report, not_checked=(NotChecked("index", "cannot be read", operational=True),))
     verdict = judge_store(store, failed)
-    assert (verdict.state, verdict.may_start) == ("partial", None)
+    assert (verdict.state, verdict.may_start) == ("unread", None)
 
 
 def test_a_store_in_use_is_not_judged_by_a_start(store_dir: Directory) -> None:
@@ -128,3 +164,53 @@ def test_the_next_command_can_be_pasted(store_dir: Directory, tmp_path: Path) ->
     )
     plan = replace(make_plan(store, report), actions=(), unanswered=left)
     assert judge_store(store, report, plan=plan).next_command == f"rocketfsck compare '{root}' REPLICA"
+
+
+def test_a_renamed_file_is_not_harmless_to_start_on(store_dir: Directory, tmp_path: Path) -> None:
+    """A start deletes the file, or does not see it: its messages are sound, and nowhere else."""
+    for name, copy, state in (("renamed", False, "harmful"), ("copied", True, "damaged")):
+        root = Path(shutil.copytree(store_dir("4.9.8-multiseg"), tmp_path / name))
+        middle = sorted((root / "commitlog").iterdir())[1]
+        data = middle.read_bytes()
+        count = data.count(b"\xda\xa3\x20\xa7")
+        (shutil.copy if copy else shutil.move)(middle, middle.with_name("99999999"))
+        store = open_store(root)
+        verdict = judge_store(store, check_store(store))
+        assert verdict.state == state
+        assert {start.astray_count for start in verdict.starts} == {0 if copy else count}
+
+
+@pytest.mark.parametrize("cut", ["file", "half"])
+def test_a_last_file_that_is_gone_is_to_be_looked_for(store_copy: Directory, cut: str) -> None:
+    """The next thing is the file, not a repair; what is cut inside a file that is there is no lost file."""
+    root = store_copy("5.3.3-multiseg")
+    files = sorted((root / "commitlog").iterdir())
+    while not files[-1].read_bytes().strip(b"\0"):
+        files.pop().unlink()
+    last = files[-1]
+    if cut == "file":
+        last.unlink()
+    else:
+        used = len(last.read_bytes().rstrip(b"\0"))
+        with last.open("r+b") as stream:
+            stream.seek(used // 2)
+            stream.write(bytes(used - used // 2))
+    store = open_store(root)
+    verdict = judge_store(store, check_store(store))
+    assert (verdict.advice == MISSING_LAST) is (cut == "file")
+    assert verdict.next_command is not None
+    assert verdict.next_command.startswith("rocketfsck compare" if cut == "file" else "rocketfsck fix")
+
+
+def test_a_first_line_names_the_versions_that_do_harm_where_others_do_none(store_dir: Directory) -> None:
+    store = open_store(store_dir("5.3.3-multiseg"))
+    verdict = judge_store(store, check_store(store))
+    fine = starts.StartVerdict("5.5.1", ("5.5.0", "5.5.1"), covered=True, loads=True, reached_count=9)
+    harmful = replace(fine, version="5.4.0", alike=("5.4.0",), cut_count=27)
+    said = headline_of(replace(verdict, state="harmful", starts=(harmful, fine)))
+    assert said == (
+        "Do not start a broker of 5.4.0: its start would lose 27 sound messages. "
+        "A start of 5.5.0 to 5.5.1 loses nothing."
+    )
+    said = headline_of(replace(verdict, state="harmful", starts=(harmful,)))
+    assert said == "Do not start a broker: its start would lose 27 sound messages."

@@ -292,6 +292,7 @@ def test_abort(tmp_path: Path, content: bytes, newest_has_pid: bool, words: str)
 
 
 def test_state_version_in_a_large_config(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").touch()
     (tmp_path / "config").mkdir()
     topics = tmp_path / "config/topics.json"
     topics.write_bytes(b"{" + b" " * 200_000 + b'"dataVersion":{"stateVersion":1}}')
@@ -340,10 +341,34 @@ def test_a_file_that_vanishes_says_nothing(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_names(tmp_path: Path, place: str, oldest: str) -> None:
+    (tmp_path / "checkpoint").touch()
     path = tmp_path / place
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     assert versions(open_store(tmp_path).dialect_evidence)[0] == oldest
+
+
+@pytest.mark.parametrize(
+    ("files", "oldest", "newest_before"),
+    [
+        ({"OPTIONS-000007": 1 << 20}, "5.3.2", False),
+        ({"OPTIONS-000007": 0}, "5.2.0", True),
+        ({"OPTIONS-000007": 1 << 20, "OPTIONS-000011": 0}, "5.2.0", True),  # the last opening decides
+        ({"OPTIONS-000007": 0, "OPTIONS-000011": 1 << 20}, "5.3.2", False),
+        ({"OPTIONS-x": 1 << 20}, "5.2.0", False),
+    ],
+)
+def test_options_of_databases(
+    tmp_path: Path, files: dict[str, int], oldest: str, newest_before: bool
+) -> None:
+    (tmp_path / "consumequeue").mkdir()
+    (tmp_path / "consumequeue" / "CURRENT").touch()
+    for name, value in files.items():
+        text = f"[DBOptions]\n  wal_bytes_per_sync=7\n  bytes_per_sync={value}\n"
+        (tmp_path / "consumequeue" / name).write_text(text)
+    found = versions(open_store(tmp_path).dialect_evidence)
+    assert found[0] == oldest
+    assert (found[-1] == "5.3.1") is newest_before
 
 
 def test_hash_slot_counts(tmp_path: Path) -> None:

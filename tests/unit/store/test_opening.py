@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck import store as store_package
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import NoStoreError, StoreError
 from rocketfsck.store import listing, open_store
 from rocketfsck.store.model import LockState, OtherKind, Store, StrayReason
 
@@ -50,15 +50,38 @@ def test_a_path_with_a_nul_is_an_error() -> None:
         open_store("a\0b")
 
 
-def test_an_empty_directory_is_an_empty_store(tmp_path: Path) -> None:
+def test_a_store_that_has_nothing_yet(tmp_path: Path) -> None:
+    make(tmp_path, "abort")
     store = open_store(tmp_path)
-    assert list(store.all_files()) == []
-    assert (store.strays, store.checkpoint, store.abort, store.lock) == ((), None, None, None)
+    assert [file.relative for file in store.all_files()] == ["abort"]
+    assert (store.strays, store.checkpoint, store.lock) == ((), None, None)
     assert store.commitlog.files == ()
     assert (store.commitlog.start_offset, store.commitlog.end_offset, store.commitlog.size) == (None, None, 0)
     assert store.live.state is LockState.ABSENT
-    assert len(store.dialect_evidence.versions) == 40
+    assert len(store.dialect_evidence.versions) > 20
     assert store.dialect.version == store.dialect_evidence.dialect.version
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        (),
+        ("commitlog/", "consumequeue/"),
+        ("notes.txt", "x/readme"),
+        ("store/",),
+        ("config/topics.json", "config/consumerOffset.json.bak", "lock"),
+        ("config/RocksDB/", "config/x.tmp", "commitlog/"),
+    ],
+)
+def test_a_directory_without_any_part_is_no_store(tmp_path: Path, entries: tuple[str, ...]) -> None:
+    """An empty mount point, another program's directory: a failure, never an empty store."""
+    for entry in entries:
+        make(tmp_path, entry)
+    with pytest.raises(NoStoreError, match="no RocketMQ store is here") as raised:
+        open_store(tmp_path)
+    assert raised.value.exit_code == 8
+    make(tmp_path, "checkpoint")
+    assert open_store(tmp_path).commitlog.files == ()
 
 
 def test_a_relative_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +278,7 @@ def test_a_directory_full_of_strays_costs_little(tmp_path: Path, monkeypatch: py
 
 
 def test_unknown_things_at_the_root(tmp_path: Path) -> None:
-    make(tmp_path, "notes.txt", "x.tmp", "backup/readme", f"commitlog2/{FIRST}")
+    make(tmp_path, "abort", "notes.txt", "x.tmp", "backup/readme", f"commitlog2/{FIRST}")
     store = open_store(tmp_path)
     assert {stray.relative: (stray.reason, stray.detail) for stray in store.strays} == {
         "notes.txt": (StrayReason.UNKNOWN, ""),
@@ -361,7 +384,7 @@ def test_geometry_from_the_settings(tmp_path: Path) -> None:
 
 def test_config_directory(tmp_path: Path) -> None:
     texts = ["topics.json", "topics.json.bak", "new.json", "transactionMetrics", "timermetrics.bak"]
-    make(tmp_path, *(f"config/{name}" for name in texts))
+    make(tmp_path, "abort", *(f"config/{name}" for name in texts))
     make(tmp_path, "config/topics.json.tmp", "config/notes", "config/timercheck", "config/broker.properties")
     make(tmp_path, "config/rdb/CURRENT", "config/rdb/sub/", "config/odd/")
     store = open_store(tmp_path)

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.configfiles import MAX_SIZE
 from rocketfsck.verify.tasks.facts import Known
 
-from tests.unit.verify.storemaker import NOW, QUEUE_SIZE, Maker, knowing, queue_facts, rules
+from tests.unit.verify.storemaker import NOW, QUEUE_SIZE, Maker, knowing, log_facts, queue_facts, rules
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_cf002_what_the_backup_says_is_compared_with_the_queues(maker: Maker) ->
     maker.file("config/consumerOffset.json", b"{")
     maker.config("consumerOffset.json.bak", offsets(T__cg={0: 9}))
     found = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
-    assert rules(found) == ["CF002", "CF010"]
+    assert rules(found) == ["CF002", "CF017"]
     assert found[1].where.file == "config/consumerOffset.json.bak"
 
 
@@ -86,7 +87,7 @@ def test_cf003_trailing_bytes(maker: Maker) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole + b"}\n}")
     found = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
-    assert rules(found) == ["CF003", "CF010"]
+    assert rules(found) == ["CF003", "CF017"]
     assert (found[0].where.start, found[0].where.end) == (len(whole), len(whole) + 3)
     assert found[0].found == {"extra_byte_count": 3, "backup_sound": False}
 
@@ -141,17 +142,72 @@ def test_a_file_too_large_to_parse_is_not_checked(maker: Maker) -> None:
     assert item.operational
 
 
-def test_cf010_beyond_the_end_is_no_harm_by_itself(maker: Maker) -> None:
+@pytest.mark.parametrize(
+    ("version", "low", "again", "skipped"), [("4.9.8", 0, 0, 1), ("4.9.3", 0, 3, 0), ("4.9.3", 1, 0, 1)]
+)
+def test_cf010_beyond_the_end(maker: Maker, version: str, low: int, again: int, skipped: int) -> None:
+    maker.config("topics.json", topics("T", "%RETRY%cg"))
     maker.config("consumerOffset.json", offsets(T__cg={0: 4}))
-    (finding,) = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
+    known = knowing(queue_facts("T", 0, low, 3))
+    (finding,) = [item for item in maker.found(check_config, known, version) if item.rule != "CF022"]
     assert (finding.rule, finding.where.queue_offset) == ("CF010", 4)
-    assert (finding.found["group"], finding.expected["max_offset"]) == (GROUP, 3)
+    assert finding.found == {
+        "group": GROUP,
+        "offset": 4,
+        "again_count": again,
+        "skipped_count": skipped,
+    }
+    assert finding.expected["max_offset"] == 3
+
+
+@pytest.mark.parametrize(
+    ("beside", "rule"),
+    [
+        ({}, "CF017"),  # somebody set it for a group that never came
+        ({"subscriptionGroup.json": {"subscriptionGroupTable": {"cg": {}}}}, "CF010"),
+        ({"topicQueueMapping.json": {"topicQueueMappingInfoMap": {"T": {}}}}, "CF017"),
+    ],
+)
+def test_cf017_beyond_the_end_in_normal_work(maker: Maker, beside: dict[str, Any], rule: str) -> None:
+    for name, value in beside.items():
+        maker.config(name, value)
+    maker.config("consumerOffset.json", offsets(T__cg={0: 4}))
+    assert rules(maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))) == [rule]
+
+
+def test_cf010_a_group_with_an_offset_inside_another_queue_consumed_here(maker: Maker) -> None:
+    maker.queue("T", 1)
+    maker.config("consumerOffset.json", offsets(T__cg={0: 100_000, 1: 2}))
+    known = knowing(queue_facts("T", 0, 0, 3), queue_facts("T", 1, 0, 3))
+    assert rules(maker.found(check_config, known)) == ["CF010"]
+    maker.conf.write_text(maker.conf.read_text() + "brokerRole=SLAVE\n")
+    assert rules(maker.found(check_config, known)) == ["CF017"]
+
+
+@pytest.mark.parametrize(
+    ("main", "expected"),
+    [
+        ({"T__a": {0: 1}, "T__b": {0: 2}}, [("a", 5), ("b", 3)]),
+        ({"T__a": {0: 1}}, [("a", 5), ("b", 4)]),
+        ({"T__a": {0: 1}, "T__b": {0: 5}}, []),  # one group was reset
+        ({"T__a": {0: 1}, "T__b": {0: 2}, "T__c": {0: 1}}, []),  # another one went on
+        ({"T__a": {0: 6}, "T__b": {0: 5}}, []),
+    ],
+)
+def test_cf016_a_file_that_is_older_than_its_copy(
+    maker: Maker, main: dict[str, dict[int, int]], expected: list[tuple[str, int]]
+) -> None:
+    maker.config("consumerOffset.json", offsets(**main))
+    maker.config("consumerOffset.json.bak", offsets(T__a={0: 6}, T__b={0: 5}))
+    found = maker.found(check_config, knowing(queue_facts("T", 0, 1, 9)))
+    found = [item for item in found if item.rule == "CF016"]
+    assert [(item.found["group"], item.found["again_count"]) for item in found] == expected
 
 
 def test_cf010_in_a_queue_that_is_not_there(maker: Maker) -> None:
     maker.config("consumerOffset.json", offsets(T__cg={3: 4}))
     (finding,) = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
-    assert (finding.rule, finding.expected["max_offset"]) == ("CF010", 0)
+    assert (finding.rule, finding.expected["max_offset"]) == ("CF017", 0)
     assert maker.found(check_config, Known()) == []  # not known: not judged
 
 
@@ -164,6 +220,7 @@ def test_cf010_in_a_queue_that_is_not_there(maker: Maker) -> None:
     ],
 )
 def test_cf011_beyond_the_end_of_a_queue_that_lost_units(maker: Maker, known: Known) -> None:
+    maker.config("subscriptionGroup.json", {"subscriptionGroupTable": {"cg": {}}})
     maker.config("consumerOffset.json", offsets(T__cg={0: 4}))
     assert rules(maker.found(check_config, known)) == ["CF011"]
 
@@ -252,12 +309,51 @@ def schedule(low: int, high: int) -> Known:
     return knowing(queue_facts("SCHEDULE_TOPIC_XXXX", 2, low, high))
 
 
-@pytest.mark.parametrize(("offset", "expected"), [(5, []), (9, []), (10, ["CF030"]), (4, ["CF030"])])
-def test_cf030_delay_offsets_lie_in_their_queue(maker: Maker, offset: int, expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(5, []), (9, []), (10, ["CF030"]), (4, ["CF032"]), (-1, ["CF030"])]
+)
+def test_cf030_cf032_delay_offsets_lie_in_their_queue(maker: Maker, offset: int, expected: list[str]) -> None:
     maker.config("delayOffset.json", {"offsetTable": {3: offset}})
     found = maker.found(check_config, schedule(5, 9))
     assert rules(found) == expected
     assert all(item.where.queue_id == 2 for item in found)
+
+
+def delayed(maker: Maker, *due_ms: int) -> Known:
+    """A queue of level 3 whose messages are due so long after the last record, and what is known."""
+    data = b"".join(
+        UNIT.build({"offset": 100 * n, "size": 100, "tagsCode": NOW + due}) for n, due in enumerate(due_ms)
+    )
+    maker.queue("SCHEDULE_TOPIC_XXXX", 2, data=data)
+    maker.config("consumerOffset.json", offsets())
+    return knowing(queue_facts("SCHEDULE_TOPIC_XXXX", 2, 0, len(due_ms)), logs=(log_facts(0),))
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        (None, [("CF033", 3, 3)]),
+        ({}, [("CF033", 3, 3)]),
+        ({3: 0}, [("CF034", 3, 3)]),
+        ({3: 2}, [("CF034", 1, 3)]),
+        ({3: 3}, []),
+        ({3: 4}, []),
+    ],
+)
+def test_cf033_and_cf034_what_was_due_long_ago(
+    maker: Maker, table: dict[int, int] | None, expected: list[tuple[str, int, int]]
+) -> None:
+    known = delayed(maker, -90_000, -80_000, -70_000, -1_000, 5_000)
+    if table is not None:
+        maker.config("delayOffset.json", {"offsetTable": table})
+    found = [item for item in maker.found(check_config, known) if item.where.queue_id == 2]
+    assert [(item.rule, item.found["again_count"], item.expected["offset"]) for item in found] == expected
+
+
+def test_cf033_is_not_said_of_a_store_without_a_broker(maker: Maker) -> None:
+    known = delayed(maker, -90_000)
+    (maker.root / "config/consumerOffset.json").unlink()
+    assert maker.found(check_config, known) == []
 
 
 def test_cf031_a_level_that_is_not_configured(maker: Maker) -> None:
@@ -322,7 +418,12 @@ def test_cf050_offsets_of_light_queues(maker: Maker) -> None:
     maker.config("consumerOffset.json", {"offsetTable": {}})
     maker.config("lmqConsumerOffset.json", {"lmqOffsetTable": {"%LMQ%q@cg": 5}})
     (finding,) = maker.found(check_config, known)
-    assert (finding.rule, finding.where.queue_id, finding.where.queue_offset) == ("CF010", 0, 5)
+    assert (finding.rule, finding.where.queue_id, finding.where.queue_offset) == ("CF017", 0, 5)
+    maker.queue("T", 0, size=QUEUE_SIZE)  # with enableLmq, the offsets of all groups are in that file
+    maker.config("lmqConsumerOffset.json", {"lmqOffsetTable": {}, "offsetTable": {"T@cg": {0: 9}}})
+    maker.config("subscriptionGroup.json", {"subscriptionGroupTable": {"cg": {}}})
+    (finding,) = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
+    assert (finding.rule, finding.where.file) == ("CF010", "config/lmqConsumerOffset.json")
 
 
 def test_cf024_topics_are_gone_beside_other_configs(maker: Maker) -> None:
@@ -359,3 +460,110 @@ def test_cf024_is_not_said_of_queues_that_brokers_make_themselves(maker: Maker) 
     (maker.root / "config/topics.json").unlink()
     maker.config("consumerOffset.json", {"offsetTable": {}})
     assert maker.found(check_config) == []
+
+
+def test_cf015_offsets_are_gone_with_their_copy(maker: Maker) -> None:
+    maker.config("topics.json", topics("T", "%RETRY%cg", "%RETRY%pop_T", "%RETRY%CID_RMQ_SYS_TRANS"))
+    maker.config("subscriptionGroup.json", {"subscriptionGroupTable": {"pop": {}}})
+    (finding,) = [item for item in maker.found(check_config) if item.rule == "CF015"]
+    assert finding.where.file == "config/consumerOffset.json"
+    assert finding.found == {"group_count": 2, "groups": "cg, pop", "queue_count": 1, "again_count": 0}
+
+
+@pytest.mark.parametrize(
+    ("table", "retried", "fires"),
+    [
+        ({}, 0, True),  # no broker writes that
+        ({"offsetTable": {}}, 0, False),  # a broadcast group, or one that never committed
+        ({"offsetTable": {}}, 2, True),  # a group that sent messages back had offsets
+        ({"offsetTable": {"T@cg": {}}}, 2, True),
+        ({"offsetTable": {"T@cg": {"0": 1}}}, 2, False),
+    ],
+)
+def test_cf015_empty_tables(maker: Maker, table: dict[str, Any], retried: int, fires: bool) -> None:
+    maker.config("topics.json", topics("T", "%RETRY%cg"))
+    maker.config("consumerOffset.json", table)
+    known = knowing(queue_facts("T", 0, 0, 3), queue_facts("%RETRY%cg", 0, 0, retried))
+    assert ("CF015" in rules(maker.found(check_config, known))) is fires
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "consumerOffset.json.bak",
+        "lmqConsumerOffset.json",
+        "consumerOffsets/CURRENT",
+        "rdb/CURRENT",
+        "metadata/CURRENT",
+    ],
+)
+def test_cf015_is_not_said_where_offsets_are_elsewhere(maker: Maker, beside: str) -> None:
+    maker.config("topics.json", topics("T", "%RETRY%cg"))
+    maker.config(beside, {"offsetTable": {"T@cg": {"0": 1}}})
+    assert "CF015" not in rules(maker.found(check_config))
+
+
+def test_cf015_is_not_said_of_a_store_without_a_broker(maker: Maker) -> None:
+    maker.config("topics.json", topics("T", "%RETRY%cg"))
+    maker.config("delayOffset.json", {"offsetTable": {}})  # the store code of 4.x writes that
+    assert "CF015" not in rules(maker.found(check_config))
+
+
+@pytest.mark.parametrize("backup", [None, b""])
+def test_cf015_empty_files(maker: Maker, backup: bytes | None) -> None:
+    maker.config("topics.json", topics("T", "%RETRY%cg"))
+    maker.file("config/consumerOffset.json", b"")
+    if backup is not None:
+        maker.file("config/consumerOffset.json.bak", backup)
+    (finding,) = [
+        item for item in maker.found(check_config, knowing(queue_facts("T", 0, 2, 9))) if item.rule == "CF015"
+    ]
+    assert finding.found["again_count"] == 7
+
+
+def test_cf015_is_not_said_without_groups(maker: Maker) -> None:
+    maker.config("topics.json", topics("T", "%RETRY%TOOLS_CONSUMER"))
+    assert "CF015" not in rules(maker.found(check_config))
+    maker.config("topics.json", topics("T", "%RETRY%cg"))
+    shutil.rmtree(maker.root / "consumequeue")
+    assert "CF015" not in rules(maker.found(check_config))
+
+
+@pytest.fixture
+def ran(maker: Maker) -> Maker:
+    """A store whose broker ran: brokers write consumerFilter.json every ten seconds, stores alone do not."""
+    maker.config("consumerFilter.json", {"filterDataByTopic": {}})
+    return maker
+
+
+def test_cf018_no_settings_of_groups(ran: Maker) -> None:
+    ran.config("topics.json", topics("T", "%RETRY%cg", "%RETRY%cg_T", "%RETRY%one", "%RETRY%CID_RMQ_SYS_X"))
+    ran.config("consumerOffset.json", offsets(T__cg={0: 3}, T__two={0: 3}, T__TOOLS_CONSUMER={0: 3}))
+    (finding,) = [item for item in ran.found(check_config) if item.rule == "CF018"]
+    assert finding.where.file == "config/subscriptionGroup.json"
+    assert finding.found == {"group_count": 3, "groups": "cg, one, two"}
+
+
+@pytest.mark.parametrize("name", ["subscriptionGroup.json", "subscriptionGroup.json.bak"])
+def test_cf018_not_with_the_file_or_its_copy(ran: Maker, name: str) -> None:
+    ran.config("topics.json", topics("T", "%RETRY%cg"))
+    ran.config(name, {"subscriptionGroupTable": {}})
+    assert "CF018" not in rules(ran.found(check_config))
+
+
+@pytest.mark.parametrize("database", ["config/subscriptionGroups", "config/rdb"])
+def test_cf018_not_with_a_database(ran: Maker, database: str) -> None:
+    ran.config("topics.json", topics("T", "%RETRY%cg"))
+    ran.file(f"{database}/CURRENT", b"MANIFEST-000001\n")
+    assert "CF018" not in rules(ran.found(check_config))
+
+
+def test_cf018_not_without_groups(ran: Maker) -> None:
+    ran.config("topics.json", topics("T", "%RETRY%TOOLS_CONSUMER"))
+    assert "CF018" not in rules(ran.found(check_config))
+
+
+def test_cf018_not_of_a_store_without_a_broker(maker: Maker) -> None:
+    maker.config("topics.json", topics("T", "%RETRY%cg"))
+    maker.config("consumerOffset.json", offsets(T__cg={0: 3}))
+    assert "CF018" not in rules(maker.found(check_config))

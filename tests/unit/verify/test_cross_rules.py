@@ -172,7 +172,7 @@ def test_xr005_a_unit_of_a_record_that_is_not_dispatched(copy: Copy) -> None:
 
 
 def test_xr005_looks_are_limited(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.verify.queues.crossqueues.LOOK_LIMIT", 1)
+    monkeypatch.setattr("rocketfsck.verify.queues.looseunits.LOOK_LIMIT", 1)
     store = copy("5.3.3-multiseg")
     file = store.files("consumequeue/Seg2/1")[0]
     units = store.units(file)

@@ -413,7 +413,7 @@ def test_offsets_of_consumers_in_a_database(copied: Copied) -> None:
     findings = [item for item in found_in(root, notes=True) if item.where.file == "config/consumerOffsets"]
     assert {(item.rule, item.found["problem"], item.where.topic) for item in findings} == {
         ("RK016", "consumer-offset-negative", "RockOrder"),
-        ("RK017", "consumer-offset-ahead", "Warm"),
+        ("RK016", "consumer-offset-ahead", "Warm"),
     }
 
 

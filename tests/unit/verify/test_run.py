@@ -149,6 +149,7 @@ def test_continue_command(tmp_path: Path) -> None:
     half = Coverage(2, 1, 2, 1)
     root = tmp_path / "the store"
     (root / "commitlog").mkdir(parents=True)
+    (root / "abort").touch()
     store = open_store(root)
     assert continue_command(store, CheckOptions(), Coverage(2, 2, 2, 2)) is None
     assert continue_command(store, CheckOptions(), half) == f"rocketfsck check '{root}'"

@@ -285,13 +285,17 @@ def test_units_without_a_commit_log(timers: Timers) -> None:
 
 
 def test_messages_that_expired(timers: Timers) -> None:
-    """A unit that was delivered may lead to a record that retention deleted; one that waits may not."""
+    """Units that wait for a record that retention deleted are counted; those that were delivered are not."""
     log = timers.root / "commitlog" / offset_to_filename(0)
     size = log.stat().st_size
     shutil.rmtree(timers.root / "consumequeue" / TIMER_TOPIC)
     log.rename(log.with_name(offset_to_filename(size)))
     (timers.root / "abort").write_bytes(b"")
-    assert timers.rules("cross") == {"TM012"}
+    assert timers.rules("cross") == {"TM015"}
+    (found,) = timers.items("cross")
+    assert isinstance(found, Finding)
+    assert (found.found["unit_count"], found.found["log_start_offset"]) == (13, size)
+    assert found.where.start == 104  # the first that waits
     timers.set_check(lastReadTimeMs=NOW)
     assert timers.rules("cross") == set()
 

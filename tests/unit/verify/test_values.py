@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.outputs import write_text
 from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.baseline import read_baseline, write_baseline
-from rocketfsck.verify.documents import write_atomically
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.tasks.facts import LogFacts
 from rocketfsck.verify.tasks.jsonform import from_json, to_json
@@ -63,21 +63,21 @@ def test_a_baseline_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state"
-    write_atomically(path, "old")
+    write_text(path, "old")
 
     def fail(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(StoreError, match="No space left"):
-        write_atomically(path, "new")
+        write_text(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be written"):
-        write_atomically(tmp_path / "none" / "state", "text")
+        write_text(tmp_path / "none" / "state", "text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from rocketfsck.cli.logging import log_option, log_repair, prepare_log
 from rocketfsck.cli.options import assume_option, in_place_option, no_undo_option, work_dir_option
 from rocketfsck.cli.output import refuse_inside
 from rocketfsck.cli.params import Answer, broker_conf_option, output_options, outside_option
+from rocketfsck.cli.paramtypes import InputPath
 from rocketfsck.cli.show.fit import text_columns
 
 
@@ -20,7 +21,7 @@ from rocketfsck.cli.show.fit import text_columns
     advisory=("in_place", "assume", "broker_conf", "outside"),
     dangers={"no_undo": "the store of before is deleted in the end: this repair cannot be taken back"},
 )
-@click.argument("plan_path", metavar="PLAN|STORE", type=click.Path(path_type=Path))
+@click.argument("plan_path", metavar="PLAN|STORE", type=InputPath())
 @in_place_option
 @work_dir_option
 @no_undo_option

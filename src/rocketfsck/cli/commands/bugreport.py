@@ -14,11 +14,12 @@ import click
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.options import jobs_option, level_option
 from rocketfsck.cli.output import open_output, refuse_inside
-from rocketfsck.cli.params import Answer, Told, format_option, path_argument, store_options
-from rocketfsck.cli.paramtypes import ByteSize, Duration
+from rocketfsck.cli.params import Answer, Told, format_option, mode_option, path_argument, store_options
+from rocketfsck.cli.paramtypes import ByteSize, Duration, OutputPath
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.documents import json_text, to_document
 from rocketfsck.errors import RocketfsckError, UsageError
+from rocketfsck.outputs import STDOUT, is_special
 
 if TYPE_CHECKING:
     from rocketfsck.cli.bugreports import BugReport, Place
@@ -38,9 +39,10 @@ _COPY = "store"
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The archive (.tar.gz), which appears when it is whole.",
+    type=OutputPath(),
+    help="The archive (.tar.gz), which appears when it is whole; -: standard output.",
 )
+@mode_option
 @click.option(
     "--finding",
     "fingerprints",
@@ -101,8 +103,16 @@ def command(
         about = _write(
             stream, output, store, report, findings, max_copy or MAX_SIZE, command_line, needed, shrinking
         )
-    answer = Answer(output_format, None)
-    answer.say(lambda: to_document(about), lambda _: _lines(about, output))
+    if output != STDOUT:
+        answer = Answer(output_format, None)
+        answer.say(lambda: to_document(about), lambda _: _lines(about, output))
+
+
+def _workplace(output: Path) -> str | None:
+    """Where the copy is made: next to the archive, which is on the user's disk if it is a file."""
+    from rocketfsck.store.scratch import scratch_parent
+
+    return scratch_parent() if is_special(output) else str(output.absolute().parent)
 
 
 def _above_info(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -143,7 +153,7 @@ def _write(
     places: frozenset[Place] = frozenset()
     with (
         tarfile.open(fileobj=stream, mode="w:gz") as archive,
-        TemporaryDirectory(prefix=".rocketfsck-", dir=output.absolute().parent) as directory,
+        TemporaryDirectory(prefix=".rocketfsck-", dir=_workplace(output)) as directory,
     ):
         copy = Path(directory) / _COPY
         why = f"the store has {byte_size(size)} on disk, more than --max-copy" if size > max_size else ""

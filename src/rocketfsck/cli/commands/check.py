@@ -14,6 +14,7 @@ from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.completing import complete_rules
 from rocketfsck.cli.config.applying import policy_in_force
 from rocketfsck.cli.engines import chosen_engine, engine_options
+from rocketfsck.cli.lostfile import lost_form, lost_option, write_lost
 from rocketfsck.cli.manners import manners_options
 from rocketfsck.cli.maskoptions import mask_options
 from rocketfsck.cli.memory import memory_option
@@ -21,7 +22,7 @@ from rocketfsck.cli.options import as_broker_option, delay_levels_option, jobs_o
 from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Format, open_rows, refuse_inside, to_json
 from rocketfsck.cli.pages.writing import page_option, write_page
 from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
-from rocketfsck.cli.paramtypes import Duration, StorePath
+from rocketfsck.cli.paramtypes import Duration, InputPath, OutputPath, StorePath
 from rocketfsck.cli.severalstores import StoresWanted, check_many, stores_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.tableoptions import catalog_option, table_format_option
@@ -51,12 +52,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--baseline",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=InputPath(dir_okay=False),
     help="Count the findings in this file without showing them.",
 )
 @click.option(
     "--write-baseline",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputPath(),
     help="Write the findings to a baseline.",
 )
 @click.option("--subset", metavar="N/T|X%|SIZE", help="Only part of the files, the same part every time.")
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     help="Stop after the first N findings above notes, always the same ones.",
 )
 @page_option
+@lost_option
 @click.option(
     "--since",
     type=click.Path(path_type=Path),
@@ -113,6 +115,7 @@ def command(
     delay_levels: str | None,
     write_baseline: Path | None,
     page_path: Path | None,
+    lost_path: Path | None,
     as_broker: str | None,
     all_places: bool,
     verbose: bool,
@@ -131,7 +134,8 @@ def command(
     something could not be read.
     """
     from rocketfsck.documents import to_document
-    from rocketfsck.repair.verdict import exit_status, judge_store, plan_or_obstacle, predicted, ranked
+    from rocketfsck.repair.prospect import plan_or_obstacle
+    from rocketfsck.repair.verdict import exit_status, judge_store, predicted, ranked
     from rocketfsck.verify.baseline import write_baseline as write_baseline_file
     from rocketfsck.verify.policy import ignored_rules, report_by
     from rocketfsck.verify.run import check_store
@@ -145,6 +149,10 @@ def command(
     policy = policy_in_force(click.get_current_context())
     options = _options(**{**choices, "ignore": (*choices["ignore"], *ignored_rules(policy))})
     wanted = StoresWanted(paths, stores_from, tables, page_path, table_format, properties)
+    if lost_path is not None:
+        lost_form(lost_path)
+        if options.level == "quick" or wanted.is_many:
+            raise UsageError("--lost is for a check of one store, at level cross or full")
     if wanted.is_many:
         if write_baseline is not None:
             raise UsageError("--write-baseline is for the check of one store")
@@ -164,13 +172,13 @@ def command(
         )
     path = wanted.only
     stores = [path, *told.commitlog_paths]
-    for written in (write_baseline, options.resume, options.since, page_path):
+    for written in (write_baseline, options.resume, options.since, page_path, lost_path):
         if written is not None:
             refuse_inside(written, stores)
     with measured(passes, "open"):
         store = told.open("check", path, delay_levels=delay_levels)
     stores += store.commitlog.directories  # a broker.conf may name some outside
-    for written in (write_baseline, options.resume, options.since, page_path):
+    for written in (write_baseline, options.resume, options.since, page_path, lost_path):
         if written is not None:
             refuse_inside(written, stores)
     chosen = chosen_engine(engine, master, options.jobs, [path, *told.commitlog_paths])
@@ -212,6 +220,8 @@ def command(
             write_page(page, page_path, stores)
     if passes is not None:
         said["timing"] = [to_document(item) for item in passes.finish()]
+    if lost_path is not None:
+        write_lost(store, report, lost_path, stores)
     if write_baseline is not None:
         write_baseline_file(write_baseline, found)
     with answer.open(stores) as stream:

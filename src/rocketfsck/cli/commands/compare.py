@@ -26,7 +26,7 @@ from rocketfsck.cli.params import Answer, broker_version_option, output_options,
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
-from rocketfsck.cli.show.replication import replication_lines
+from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.text import byte_size, count_of, timestamp, visible
 from rocketfsck.cli.timing import timing_of
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
@@ -89,7 +89,8 @@ def command(
     """Compare the commit logs of the stores A and B, two replicas: what both have, and where they diverge.
 
     compare skips equal parts at the speed of reading. Exit status 0 means that all stores hold the same
-    records, 4 that they differ. Each further STORE is compared with every one before it, as the nodes
+    records, 4 that they differ. Offsets of consumer groups are compared, too, and do not count for the exit
+    status. Each further STORE is compared with every one before it, as the nodes
     of one DLedger group. --heal plans how A gets from B what A lacks or has damaged; compare only reads B.
     With --heal the exit status is that of `plan`, with --into that of `salvage`.
     """
@@ -110,7 +111,7 @@ def command(
         plan, code = _plan((store_a, store_b), prefer, level, jobs or 0, work_dir, answer.path)
         stdout = Answer(answer.form, None)
         with stdout.open() as stream:
-            if answer.form == "json":
+            if answer.form == "json" or answer.is_dash:
                 from rocketfsck.repair.plan.document import plan_text
 
                 stream.write(plan_text(plan))
@@ -220,6 +221,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "different": [plain_values(asdict(item)) for item in comparison.different],
         "lacks": [plain_values(asdict(item)) for item in comparison.lacks],
         "replication": plain_values(asdict(comparison.replication)),
+        "configs": plain_values(asdict(comparison.configs)),
         "further": [],
     }
 
@@ -262,9 +264,11 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
         if len(lacks) > SHOWN:
             yield f"  and {len(lacks) - SHOWN} more queues (--format json has them all)"
     yield from replication_lines(comparison.replication)
+    yield from config_lines(comparison.configs)
     if comparison.resume_offset is not None:
         yield f"Safe resume offset: {comparison.resume_offset} (all common bytes before it are the same)"
-    yield "Result: " + ("both hold the same records." if comparison.same else "the stores differ.")
+    offsets = differing_offsets(comparison.configs)
+    yield "Result: " + (f"both hold the same records{offsets}." if comparison.same else "the stores differ.")
 
 
 def _side(side: Side) -> str:

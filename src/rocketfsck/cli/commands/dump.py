@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=StorePath())
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=StorePath(stdin=True))
 @click.option(
     "--kind",
     type=click.Choice([*KINDS, DATABASE, ALL]),
@@ -197,6 +197,7 @@ class _Run:
                         slot_count=self.slot_count if self.slot_count is not None else target.slot_count,
                         entry_count=self.entry_count if self.entry_count is not None else target.entry_count,
                         database=target.database,
+                        in_entries=target.in_entries,
                     ),
                 )
 

@@ -23,6 +23,7 @@ from rocketfsck.cli.options import (
     jobs_option,
     level_option,
     no_undo_option,
+    offsets_option,
     preen_option,
     work_dir_option,
 )
@@ -36,6 +37,7 @@ from rocketfsck.errors import UsageError, outcome_of
 if TYPE_CHECKING:
     from rocketfsck.cli.show.palette import Palette
     from rocketfsck.repair.apply.results import ApplyReport
+    from rocketfsck.repair.plan.arguments import GroupOffset
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store import Store
@@ -75,6 +77,7 @@ class Consent:
 )
 @choosing_options
 @assume_option
+@offsets_option
 @level_option
 @jobs_option
 @memory_option("fix")
@@ -96,6 +99,7 @@ def command(
     only: tuple[str, ...],
     except_: tuple[str, ...],
     assume: tuple[str, ...],
+    offsets: str | None,
     level: Any,
     jobs: int | None,
     told: Told,
@@ -115,6 +119,8 @@ def command(
     leave a value open, fix assumes one only if you confirm it. Exit status 0: nothing to repair; 1:
     corrected; 4: problems are left.
     """
+    from rocketfsck.repair.build.wishes import wished_offsets
+    from rocketfsck.repair.plan.basis import named_values
     from rocketfsck.repair.verdict import exit_status
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.run import check_store
@@ -137,15 +143,18 @@ def command(
             _say(stream, answer, palette, None, None, finished, finished.exit_code)
             return finished.exit_code
         with measured(passes, "open"):
-            store = told.open("fix", path, delay_levels=delay_levels)
+            store = told.open("fix", path, delay_levels=delay_levels, **named_values(assume))
         report = check_store(store, CheckOptions(level=level, jobs=jobs or 0), passes=passes)
         with measured(passes, "plan and verdict"):
-            plan, verdict = _planned(store, report, consent, only, except_, assume)
+            wished = () if offsets is None else wished_offsets(store, offsets)
+            plan, verdict = _planned(store, report, consent, only, except_, assume, wished)
         if answer.form == "text":
             _show(stream, palette, report, plan, verdict)
+            if plan.actions and not in_place:
+                _show_cost(stream, store)
         chosen: Plan | None = None if dry_run or not plan.actions else plan
         if consent.asks and chosen is not None:
-            chosen = _agreed(store, report, plan, only, except_)
+            chosen = _agreed(store, report, plan, only, except_, wished)
         if chosen is None:
             code = exit_status(report, verdict)
             _say(stream, answer, palette, verdict, plan, None, code)
@@ -154,7 +163,7 @@ def command(
             _show_plan(stream, palette, chosen)
         pause_before_danger(yes)
         with measured(passes, "repair and check"):
-            done = apply.run(chosen, confirm_all=consent.asks)
+            done = apply.run(chosen)
         _say(stream, answer, palette, verdict, chosen, done, done.exit_code)
     return done.exit_code
 
@@ -166,15 +175,20 @@ def _planned(
     only: tuple[str, ...],
     except_: tuple[str, ...],
     assume: tuple[str, ...],
+    wished: tuple[GroupOffset, ...],
 ) -> tuple[Plan, Verdict]:
     """The plan that this consent covers, and the verdict; what needs a confirmation that nobody can give now
     is left out."""
+    from rocketfsck.repair.apply.holding import held_plan
+    from rocketfsck.repair.plan.basis import usual_sizes
     from rocketfsck.repair.plan.planning import make_plan
     from rocketfsck.repair.verdict import judge_store
     from rocketfsck.verify.policy import unpreened_rules
 
     unpreened = unpreened_rules(policy_in_force(click.get_current_context()))
     named = None if consent.asks or consent.dry_run else [item.partition("=")[0] for item in assume]
+    if named is not None and consent.yes:
+        named += usual_sizes(store)
     plan = make_plan(
         store,
         report,
@@ -183,19 +197,28 @@ def _planned(
         except_=except_,
         confirmed_names=named,
         unpreened=unpreened,
+        wished=wished,
     )
+    plan = held_plan(plan, store, report)
     return plan, judge_store(store, report, plan=plan)
 
 
 def _agreed(
-    store: Store, report: Report, plan: Plan, only: tuple[str, ...], except_: tuple[str, ...]
+    store: Store,
+    report: Report,
+    plan: Plan,
+    only: tuple[str, ...],
+    except_: tuple[str, ...],
+    wished: tuple[GroupOffset, ...],
 ) -> Plan | None:
     """What the user agrees to of the plan, asked for kind by kind; None for nothing."""
     from rocketfsck.cli.latch import agreed_plan
+    from rocketfsck.repair.apply.holding import held_plan
     from rocketfsck.repair.plan.planning import make_plan
 
     def replan(declined: set[str]) -> Plan:
-        return make_plan(store, report, only=only, except_=except_, declined=declined)
+        chosen = make_plan(store, report, only=only, except_=except_, declined=declined, wished=wished)
+        return held_plan(chosen, store, report)
 
     return agreed_plan(plan, replan)
 
@@ -209,6 +232,20 @@ def _show(stream: IO[Any], palette: Palette, report: Report, plan: Plan, verdict
     stream.writelines(f"{line}\n" for line in verdict_lines(shown, report.store, palette, columns))
     if plan.actions or plan.unanswered:
         _show_plan(stream, palette, plan)
+    stream.flush()
+
+
+def _show_cost(stream: IO[Any], store: Store) -> None:
+    """What it costs to keep the former store whole, where that is much."""
+    from rocketfsck.cli.show.text import byte_size
+    from rocketfsck.repair.apply.sharing import SAID_SIZE, copied_size
+
+    size = copied_size(store)
+    if size >= SAID_SIZE:
+        stream.write(
+            f"To keep the former store whole, fix copies about {byte_size(size)}: all that a broker may "
+            "write to. A file system with reflinks needs no room for that.\n"
+        )
     stream.flush()
 
 
@@ -247,6 +284,8 @@ def _say(
         stream.write(to_json(document, indent=2) + "\n")
     elif done is not None:
         columns = text_columns()
+        said = () if plan is None else plan.refused_actions
+        done = replace(done, refused_actions=tuple(item for item in done.refused_actions if item not in said))
         stream.writelines(
             f"{line}\n" for line in apply_lines(done, palette, columns, planned=plan is not None)
         )
@@ -266,16 +305,15 @@ class _Applying:
     log: Path | None
     answer: str
 
-    def run(self, plan: Plan, *, confirm_all: bool) -> ApplyReport:
-        """Carry a plan out. `confirm_all`: the user has agreed to what it assumes."""
+    def run(self, plan: Plan) -> ApplyReport:
+        """Carry a plan out that assumes only what was agreed to."""
         from rocketfsck.repair.apply.applying import apply_plan
         from rocketfsck.repair.plan.law import all_assumptions, assumed_names
 
         known = {item.name for item in all_assumptions(plan.actions)}
         names = [item for item in self.assume if item.partition("=")[0] in known]
-        if confirm_all:
-            given = {item.partition("=")[0] for item in names}
-            names += [name for name in assumed_names(plan.actions) if name not in given]
+        given = {item.partition("=")[0] for item in names}
+        names += [name for name in assumed_names(plan.actions) if name not in given]
         done = apply_plan(
             plan,
             in_place=self.in_place,
@@ -293,4 +331,4 @@ class _Applying:
         from rocketfsck.repair.apply.applying import interrupted_plan
 
         plan = interrupted_plan(path, self.work_dir)
-        return None if plan is None else self.run(plan, confirm_all=True)
+        return None if plan is None else self.run(plan)

@@ -12,19 +12,23 @@ from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.config.applying import policy_in_force
 from rocketfsck.cli.memory import memory_option
 from rocketfsck.cli.options import (
+    assume_option,
     choosing_options,
     delay_levels_option,
     jobs_option,
     level_option,
+    offsets_option,
     preen_option,
     report_option,
 )
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
-from rocketfsck.cli.params import Answer, Told, format_option, path_argument, store_options
+from rocketfsck.cli.params import Answer, Told, format_option, mode_option, path_argument, store_options
+from rocketfsck.cli.paramtypes import OutputPath
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.timing import timing_option
 from rocketfsck.engine.passes import Passes, measured
+from rocketfsck.outputs import STDOUT
 
 if TYPE_CHECKING:
     from rocketfsck.repair.plan.model import Plan
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 @report_option
 @preen_option
 @choosing_options
+@assume_option
+@offsets_option
 @level_option
 @jobs_option
 @memory_option("plan")
@@ -45,9 +51,11 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the plan as JSON to this file; without it, the plan is kept where `apply STORE` finds it.",
+    type=OutputPath(),
+    help="Write the plan as JSON to this file (-: standard output); without it, the plan is kept where "
+    "`apply STORE` finds it.",
 )
+@mode_option
 @timing_option
 @common_options
 def command(
@@ -56,6 +64,8 @@ def command(
     preen: bool,
     only: tuple[str, ...],
     except_: tuple[str, ...],
+    assume: tuple[str, ...],
+    offsets: str | None,
     level: Any,
     jobs: int | None,
     told: Told,
@@ -69,6 +79,9 @@ def command(
     The plan names the bytes that it relies on; apply rejects the plan if these bytes have changed. Exit
     status 4 means that the store has problems.
     """
+    from rocketfsck.repair.apply.holding import held_plan
+    from rocketfsck.repair.build.wishes import wished_offsets
+    from rocketfsck.repair.plan.basis import named_values
     from rocketfsck.repair.plan.document import plan_text, plan_to_json
     from rocketfsck.repair.plan.kept import keep_plan
     from rocketfsck.repair.plan.planning import make_plan
@@ -80,7 +93,7 @@ def command(
     if output is not None:
         refuse_inside(output, stores)
     with measured(passes, "open"):
-        store = told.open("plan", path, delay_levels=delay_levels)
+        store = told.open("plan", path, delay_levels=delay_levels, **named_values(assume))
     stores += store.commitlog.directories
     report = (
         _read_report(report_path)
@@ -89,12 +102,23 @@ def command(
     )
     with measured(passes, "plan"):
         unpreened = unpreened_rules(policy_in_force(click.get_current_context()))
-    plan = make_plan(store, report, preen=preen, only=only, except_=except_, unpreened=unpreened)
+        plan = make_plan(
+            store,
+            report,
+            preen=preen,
+            only=only,
+            except_=except_,
+            unpreened=unpreened,
+            wished=() if offsets is None else wished_offsets(store, offsets),
+        )
+        plan = held_plan(plan, store, report, jobs=jobs or 0)
     if output is None and plan.actions:
         keep_plan(plan)
     if output is not None:
         with open_output(output, binary=False, forbidden=stores) as stream:
             stream.write(plan_text(plan))
+    if output == STDOUT:
+        return report.exit_code
     stdout = Answer(output_format, None)
     with stdout.open() as stream:
         if output_format == "json":

@@ -259,7 +259,8 @@ def by_expression(
     unique_key, properties.NAME, transaction, faults, body, content (the body, decompressed). Tests:
     == != < <= > >=, in (…), contains, ~ and !~ with a pattern; and, or, not, parentheses.
 
-    If a content cannot be decompressed, the query searches it as stored and adds exit status 8.
+    If a content cannot be decompressed, the query searches it as stored and adds exit status 8; so it does
+    for bodies and contents above 64 MiB, of which it searches nothing and the first 64 MiB.
     """
     from rocketfsck.cli.query.writing import write_found
     from rocketfsck.cli.show.text import count_of
@@ -282,7 +283,7 @@ def by_expression(
         )
         count = write_found(asked, store, "rocketfsck.query.scan", wanted, found)
     for reason, number in sorted(wanted.unread.items()):
-        what = f"the content of {count_of(number, 'message')} could not be decompressed: {reason}"
+        what = f"the content of {count_of(number, 'message')} could not be searched as a whole: {reason}"
         click.echo(f"Note: {what}; the answer is not complete", err=True)
     return (0 if count else NOT_FOUND_CODE) | (EXIT_OPERATIONAL if wanted.unread else 0)
 
@@ -332,7 +333,7 @@ def offsets(topic: str | None, group: str | None, **given: Any) -> int:
 @asked_options
 @common_options
 def timers(begin: int | None, end: int | None, limit: int | None, **given: Any) -> int:
-    """List the messages that wait for a timer, in the order in which they are due."""
+    """List the messages that wait for a timer or a delay level, in the order in which they are due."""
     from rocketfsck.cli.query.facts import write_timers
     from rocketfsck.query.timers import timed_messages
 

@@ -49,7 +49,7 @@ LOSS_RULE = RuleName.QUEUE_OFFSET_GAP
 
 
 @click.command(cls=WritingCommand, advisory=("layout", "min_confidence"))
-@click.argument("paths", nargs=-1, required=True, type=StorePath(), metavar="PATH…")
+@click.argument("paths", nargs=-1, required=True, type=StorePath(stdin=True), metavar="PATH…")
 @into_option()
 @click.option(
     "--layout",

@@ -49,11 +49,9 @@ def command(
     """
     from rocketfsck.cli.show.simulate import start_lines
     from rocketfsck.cli.show.start import verdict_lines, versions_text
-    from rocketfsck.cli.storepath import open_named_store
     from rocketfsck.query.start.verdict import predict_each, start_classes, verdict_of, versions_of
 
-    facts = {**told.facts, "version": told.broker_version or as_broker}
-    store = open_named_store("simulate", store_path, **facts)
+    store = told.open("simulate", store_path)  # as what wrote it, whichever broker is to start on it
     if as_broker is None:
         classes = start_classes(versions_of(store))
     else:

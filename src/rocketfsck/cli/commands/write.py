@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +9,11 @@ import click
 
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.options import into_option, seed_option
-from rocketfsck.cli.paramtypes import ByteSize, Timestamp
+from rocketfsck.cli.paramtypes import ByteSize, OutputPath, Timestamp
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import shape_options, write_options
 from rocketfsck.errors import EXIT_CLEAN, UsageError
+from rocketfsck.privacy import limit_to
 
 if TYPE_CHECKING:
     from rocketfsck.writer.making import Made
@@ -54,7 +52,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--manifest-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputPath(),
     help="File of the manifest; default: NAME.manifest.json next to the store.",
 )
 @shape_options
@@ -80,24 +78,25 @@ def command(
 
     if (input_path is None) == (synth is None):
         raise UsageError("give either INPUT or --synth")
+    if input_path is not None:
+        limit_to(input_path)
     options = write_options(**shape)
     level = ManifestLevel(manifest_level)
-    with _terminated_as_interrupted():
-        if input_path is not None:
-            if seed is not None or size is not None or messages is not None:
-                raise UsageError("--seed, --size and --messages are for --synth")
-            made = _from_input(input_path, into, options, start_time, level, manifest_file)
-        else:
-            assert synth is not None
-            made = _from_seed(
-                synth,
-                into,
-                options,
-                (seed or 0, size, messages),
-                start_time,
-                level,
-                manifest_file,
-            )
+    if input_path is not None:
+        if seed is not None or size is not None or messages is not None:
+            raise UsageError("--seed, --size and --messages are for --synth")
+        made = _from_input(input_path, into, options, start_time, level, manifest_file)
+    else:
+        assert synth is not None
+        made = _from_seed(
+            synth,
+            into,
+            options,
+            (seed or 0, size, messages),
+            start_time,
+            level,
+            manifest_file,
+        )
     _tell(made, into)
     return EXIT_CLEAN
 
@@ -147,24 +146,6 @@ def _from_seed(
         manifest=level,
         manifest_path=manifest_file,
     )
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """A SIGTERM ends the work as Ctrl-C does, so that nothing is left of it."""
-
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread: whoever runs us there handles signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(made: Made, into: Path) -> None:

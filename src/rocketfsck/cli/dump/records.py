@@ -133,7 +133,9 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     for found in walk_messages(
         source.reader,
         source.start_offset,
-        ScanOptions(property_parser=source.property_parser, file_size=source.size),
+        ScanOptions(
+            property_parser=source.property_parser, file_size=source.size, in_entries=source.in_entries
+        ),
         filters if wanted.any else None,
         compiled=compiled_wanted(source.size),
         max_body_size=0 if wanted.body == "none" else MAX_BODY_SIZE,

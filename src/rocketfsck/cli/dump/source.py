@@ -84,7 +84,8 @@ class Source:
     `topic` and `queue_id` are its queue's where it is of one. `store` is the store that it is in, None for a
     file on its own; then `slot_count` and `entry_count` may say what an index file's geometry is. `database`
     is there where rows of a database are shown, and then there is no `reader`. From `first_pos`, where an
-    item begins, the items may be read: those before it may be left out.
+    item begins, the items may be read: those before it may be left out. `in_entries`: the records of this log
+    file are the bodies of DLedger's entries.
     """
 
     reader: FileReader
@@ -98,6 +99,7 @@ class Source:
     entry_count: int | None = None
     database: Other | None = None
     first_pos: int = 0
+    in_entries: bool = False
 
     @property
     def size(self) -> int:

@@ -76,7 +76,8 @@ class Target:
     """One file to dump. `store` is there if a directory was asked for, and was opened as a store.
 
     `how` says how the kind of a single file is known; `slot_count` and `entry_count` are an index file's.
-    With `database` the rows of that database are dumped, and `path` is its directory.
+    With `database` the rows of that database are dumped, and `path` is its directory. `in_entries`: the
+    records are the bodies of DLedger's entries.
     """
 
     path: Path
@@ -90,6 +91,7 @@ class Target:
     slot_count: int | None = None
     entry_count: int | None = None
     database: Other | None = None
+    in_entries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target
     wanted = kind or ("commitlog" if root == base else ALL)
     targets = [
         target
-        for target in store_targets(hints.open(path if root == base else root))
+        for target in store_targets(hints.open(path if root == base else root), whole_log=wanted != ALL)
         if (wanted == ALL or fits(target.kind, wanted))
         and (root == base or resolved(target.path).is_relative_to(base))
     ]
@@ -204,20 +206,29 @@ def file_target(path: Path, kind: str | None, hints: StoreHints) -> Target:
     )
 
 
-def store_targets(store: Store) -> Iterator[Target]:
-    """Every file of a store that can be dumped."""
+def store_targets(store: Store, *, whole_log: bool = False) -> Iterator[Target]:
+    """Every file of a store that can be dumped.
+
+    `whole_log`: the files of DLedger that continue the commit log are part of it, and their records are
+    shown; they are shown as entries all the same, where the data files of DLedger are asked for.
+    """
 
     def mapped(
         files: tuple[MappedFile, ...], kind: str, topic: str | None = None, queue_id: int | None = None
     ) -> Iterator[Target]:
         for file in files:
-            yield Target(file.path, file.relative, kind, file.start_offset or 0, topic, queue_id, store)
+            start_offset = file.start_offset or 0
+            in_entries = file.in_entries
+            yield Target(
+                file.path, file.relative, kind, start_offset, topic, queue_id, store, in_entries=in_entries
+            )
 
     def single(file: StoreFile | None, kind: str) -> Iterator[Target]:
         if file is not None:
             yield Target(file.path, file.relative, kind, store=store)
 
-    yield from mapped(without_entries(store).commitlog.files, "commitlog")
+    log = store if whole_log else without_entries(store)
+    yield from mapped(log.commitlog.files, "commitlog")
     for queue in store.queues:
         kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
         yield from mapped(queue.files, kind, queue.topic, queue.queue_id)

@@ -13,7 +13,7 @@ from typing import get_args
 
 from rocketfsck.cli.forms.checked import CheckSaid
 from rocketfsck.cli.show.text import visible
-from rocketfsck.repair.verdict import State
+from rocketfsck.repair.state import State
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks.task import Checked
 

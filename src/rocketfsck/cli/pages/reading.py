@@ -48,11 +48,12 @@ def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
     for another document, and for another store.
     """
     from rocketfsck.cli.pages.making import page_of
-    from rocketfsck.repair.verdict import plan_or_obstacle, predicted
+    from rocketfsck.repair.prospect import plan_or_obstacle
+    from rocketfsck.repair.verdict import predicted
     from rocketfsck.verify.report import Report
 
     report = Report.from_json(document)
-    verdict = _verdict(document)
+    verdict = verdict_in(document)
     if store is None:
         return page_of(report, verdict, engine)
     _refuse_other(report, store)
@@ -78,7 +79,7 @@ def page_of_rows(document: Mapping[str, Any]) -> FleetPage:
         raise UsageError(f"not a table of verdicts: {type(error).__name__}: {error}") from error
 
 
-def _verdict(document: Mapping[str, Any]) -> Verdict | None:
+def verdict_in(document: Mapping[str, Any]) -> Verdict | None:
     """The verdict in a report; reports that the Python interface wrote have none."""
     from rocketfsck.repair.verdict import Verdict
 

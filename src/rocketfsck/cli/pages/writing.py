@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.output import open_output
+from rocketfsck.cli.paramtypes import OutputPath
 from rocketfsck.documents import json_text, to_document
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def page_option(function: Decorated) -> Decorated:
     return click.option(
         "--report",
         "page_path",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=OutputPath(),
         metavar="FILE.html",
         help="Write a page with pictures of the store, too; FILE.json: the data of the page.",
     )(function)

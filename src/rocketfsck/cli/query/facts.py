@@ -211,12 +211,12 @@ def _group_cells(groups: list[GroupOffsets]) -> Iterator[tuple[str, ...]]:
 
 
 def write_timers(asked: Asked, store: Store, found: Iterable[TimedMessage]) -> int:
-    """The messages that wait for a timer; returns the exit status."""
+    """The messages that wait for a timer or a delay level; returns the exit status."""
     messages = asked.masked(list(found))
 
     def lines(palette: Palette) -> Iterator[str]:
         if not messages:
-            yield palette.dim("no message waits for a timer")
+            yield palette.dim("no message waits for a timer or a delay level")
             return
         yield from aligned(_timer_cells(messages), right=(3, 4))
 
@@ -236,6 +236,8 @@ def _timer_cells(messages: list[TimedMessage]) -> Iterator[tuple[str, ...]]:
         more = "the record cannot be read" if message.topic is None else ""
         if message.recalled_key is not None:
             more = f"recalls {shorten(visible(message.recalled_key), NAME_SHOWN)}"
+        elif message.delay_level is not None and message.topic is not None:
+            more = f"delay level {message.delay_level}"
         elif message.deliver_timestamp not in (None, message.due_timestamp):
             more = f"delivered {timestamp(message.deliver_timestamp or 0)}"
         yield (

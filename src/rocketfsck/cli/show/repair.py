@@ -6,28 +6,37 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from rocketfsck.cli.show.details import detail_lines
+from rocketfsck.cli.show.ledger import NAME_SHOWN, SHOWN, ledger_lines, message_lines
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.report import paint
 from rocketfsck.cli.show.start import comparison_lines
 from rocketfsck.cli.show.table import aligned_rows, wrapped
 from rocketfsck.cli.show.text import byte_size, count_of, shorten, visible
-from rocketfsck.repair.apply.ledger import Account, Ledger
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport, undo_command
+from rocketfsck.repair.area.manifests import some_of
 from rocketfsck.repair.plan.law import KINDS, all_assumptions, notice_text, total_notices
-from rocketfsck.repair.plan.model import Action, Assumption, Gain, Loss, Notice, Plan, Unanswered
-from rocketfsck.repair.verdict import total_gains
+from rocketfsck.repair.plan.model import (
+    Action,
+    Assumption,
+    Gain,
+    Loss,
+    Notice,
+    Plan,
+    RefusedAction,
+    Unanswered,
+)
+from rocketfsck.repair.prospect import total_gains
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.rules.catalog import RULES
 
-SHOWN = 12
-NAME_SHOWN = 60
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _PLURALS = {"entry": "entries"}
 _HOW = {"assumed": "assumed", "given": "given", "bytes": "known from the bytes"}
 
 
 def plan_lines(plan: Plan, palette: Palette, columns: int, *, head: bool = True) -> Iterator[str]:
-    """What would be done, why, what is lost and regained, what is left; with a `head`, for which store."""
+    """What would be done, why, what goes and comes back, what is left; with a `head`, for which store."""
     if head:
         yield palette.bold(f"Store {visible(plan.store.root)}")
         found = severity_words(plan.counts, palette) or "nothing"
@@ -53,17 +62,38 @@ def plan_lines(plan: Plan, palette: Palette, columns: int, *, head: bool = True)
     yield from _assumptions(all_assumptions(plan.actions), palette, columns)
     yield from _notices(total_notices(plan.actions), palette, columns)
     yield from _conflicts(plan, palette)
-    yield from _unanswered("What is not answered", plan.unanswered, columns, palette)
+    yield from _refused(plan.refused_actions, palette, columns)
+    yield from _unanswered("What is left", plan.unanswered, columns, palette)
     yield ""
-    answered = len(plan.answered)
+    noted = sum(action.finding_count for action in plan.actions)
+    answered = plan.answered_count or noted  # what only informs is repaired by name
     size = sum(action.write_byte_count for action in plan.actions)
     if plan.actions:
         most = f"at most {byte_size(size)} to be written"
         words = f"{count_of(len(plan.actions), 'action')} for {count_of(answered, 'finding')}, {most}"
     else:
         words = "no repair is needed" if not plan.unanswered else "no repair is possible"
-    left = f"; {count_of(len(plan.unanswered), 'finding')} not answered" if plan.unanswered else ""
+    left = f"; {count_of(plan.unanswered_count, 'finding')} left" if plan.unanswered else ""
     yield f"{palette.bold('Result:')} {words}{left}."
+
+
+def _refused(refused: Sequence[RefusedAction], palette: Palette, columns: int) -> Iterator[str]:
+    """Actions that a trial of the plan left out."""
+    if not refused:
+        return
+    yield ""
+    yield palette.bold("What is refused")
+    lines = (
+        line
+        for item in refused[:SHOWN]
+        for line in (
+            f"  {visible(f'{item.name} {item.target}')}",
+            *wrapped(visible(item.reason), columns, "    "),
+        )
+    )
+    yield from lines
+    if len(refused) > SHOWN:
+        yield f"  … {len(refused) - SHOWN:,} more; --format json has them all"
 
 
 def severity_words(counts: Mapping[str, int], palette: Palette) -> str:
@@ -146,12 +176,15 @@ def _action(number: int, action: Action, palette: Palette, columns: int) -> Iter
     target = visible(action.target) or "the store"
     yield f"  {number}. {palette.good(visible(action.name))} {palette.bold(target)}"
     yield from wrapped(visible(action.note, keep_backslash=True), columns, "     ")
+    yield from detail_lines(action, SHOWN)
     facts = []
     if action.why:
-        facts.append(f"for {', '.join(map(visible, action.rules))} ({count_of(len(action.why), 'finding')})")
+        facts.append(
+            f"for {', '.join(map(visible, action.rules))} ({count_of(action.finding_count, 'finding')})"
+        )
     if action.write_byte_count:
         facts.append(f"writes at most {byte_size(action.write_byte_count)}")
-    facts.append("provably safe" if action.preen else "needs your judgement")
+    facts.append("safe" if action.preen else "needs your judgement")
     yield from (palette.dim(line) for line in wrapped("; ".join(facts), columns, "     "))
 
 
@@ -167,10 +200,14 @@ def _unanswered(title: str, items: Sequence[Unanswered], columns: int, palette: 
         return
     yield ""
     yield palette.bold(title)
+    alike: dict[str, list[Unanswered]] = {}
     for item in items[:SHOWN]:
-        name = paint(palette, RULES[item.rule].severity, item.rule)
-        yield f"  {name} {visible(item.message, keep_backslash=True)}"
-        yield from wrapped(visible(item.reason, keep_backslash=True), columns, "    ")
+        alike.setdefault(item.reason, []).append(item)
+    for reason, same in alike.items():
+        for item in same:
+            name = paint(palette, RULES[item.rule].severity, item.rule)
+            yield f"  {name} {visible(item.message, keep_backslash=True)}"
+        yield from wrapped(visible(reason, keep_backslash=True), columns, "    ")
     if len(items) > SHOWN:
         yield f"  … {len(items) - SHOWN:,} more; --format json has them all"
 
@@ -191,10 +228,12 @@ def apply_lines(
         yield ""
         yield palette.bold("Findings")
         yield from (f"  {line}" for line in _before_and_after(report, palette))
-    yield from _ledger(report.ledger, palette)
+    yield from message_lines(report.messages_before, report.messages_after, palette)
+    yield from ledger_lines(report.ledger, palette)
     if not planned:
         yield from _assumptions(report.assumptions, palette, columns)
         yield from _notices(report.ledger.notices, palette, columns)
+    yield from _refused(report.refused_actions, palette, columns)
     yield from comparison_lines(report.starts, palette, columns)
     yield from _unanswered("Still found, although it was to be corrected", report.unmet, columns, palette)
     yield from _unanswered("New", report.fresh, columns, palette)
@@ -215,55 +254,6 @@ def _before_and_after(report: ApplyReport, palette: Palette) -> Iterator[str]:
         yield palette.dim(line) if number == 0 else line
 
 
-def _ledger(ledger: Ledger, palette: Palette) -> Iterator[str]:
-    if not ledger.accounts:
-        return
-    yield ""
-    yield palette.bold("Ledger (units of queues, records of the log)")
-    head = ("", "before", "kept", "corrected", "moved", "lost", "gained", "after")
-    shown = ledger.accounts[:SHOWN]
-    rows = [head, *map(_account_row, shown)]
-    for number, line in aligned_rows(rows, right=range(1, len(head))):
-        account = shown[number - 1] if number else None
-        odd = account is not None and not account.balanced
-        yield palette.error(f"  {line}") if odd else palette.dim(f"  {line}") if number == 0 else f"  {line}"
-        if account is not None and account.lost_ranges:
-            yield f"    lost: {_ranges_text(account)}"
-    if len(ledger.accounts) > SHOWN:
-        yield f"  … {len(ledger.accounts) - SHOWN:,} more; --format json has them all"
-    others = count_of(ledger.unchanged_queue_count, "queue")
-    files = count_of(ledger.unchanged_log_file_count, "commit log file")
-    yield f"  untouched: {others}, {files}"
-
-
-def _account_row(account: Account) -> tuple[str, ...]:
-    name = (
-        "records of changed commit log files"
-        if account.kind == "log"
-        else f"{shorten(visible(account.topic), NAME_SHOWN)} queue {account.queue_id}"
-    )
-    numbers = (
-        account.before,
-        account.kept,
-        account.corrected,
-        account.moved,
-        account.lost,
-        account.gained,
-        account.after,
-    )
-    return name, *(f"{number:,}" for number in numbers)
-
-
-def _ranges_text(account: Account) -> str:
-    what = "physical offset" if account.kind == "log" else "queue offset"
-    shown = [
-        str(item.start) if item.count == 1 else f"{item.start} to {item.end - 1}"
-        for item in account.lost_ranges[:SHOWN]
-    ]
-    more = " …" if len(account.lost_ranges) > SHOWN else ""
-    return f"{what} {', '.join(shown)}{more}"
-
-
 def _result(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str]:
     title, store = palette.bold("Result:"), shlex.quote(report.store)
     if report.problem:
@@ -273,7 +263,7 @@ def _result(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str
     if not report.published:
         yield f"{title} the plan has no actions; nothing was changed."
         return
-    left = f"; {count_of(len(report.left), 'finding')} left" if report.left else ""
+    left = f"; {count_of(report.left_count, 'finding')} left" if report.left else ""
     done = count_of(len(report.actions), "action")
     yield f"{title} {palette.good('corrected')} by {done}{left}."
     if report.not_kept:
@@ -299,8 +289,16 @@ def _next(command: str, palette: Palette, why: str = "Next") -> str:
 def undo_lines(report: UndoReport, palette: Palette) -> Iterator[str]:
     """What was taken back."""
     yield palette.bold(f"Store {visible(report.store)}")
-    done = "an interrupted repair is undone" if report.finished else "the last repair is undone"
-    yield f"{palette.bold('Result:')} {palette.good(done)}; bytes, names and times are restored."
+    done = palette.good(f"{'an interrupted' if report.finished else 'the last'} repair is undone")
+    result = f"{palette.bold('Result:')} {done}"
+    if not report.not_restored:
+        yield f"{result}; bytes, names and times are restored."
+    else:
+        yield f"{result}, but not all is as before the repair: {some_of(map(visible, report.not_restored))}."
+        if report.messages.words:
+            yield f"Messages: {visible(report.messages.words, keep_backslash=True)}."
     if report.kept:
         yield f"What had been written since is kept in {visible(report.kept)}."
+    if report.kept_is_shared:
+        yield "Some of its files are the store's own: copy it elsewhere before a broker starts."
     yield _next(f"rocketfsck check {shlex.quote(report.store)}", palette)

@@ -1,16 +1,23 @@
-"""What two replicas' own files say, as lines for people: nodes of DLedger's, epochs of controller mode."""
+"""What two replicas' own files say, as lines for people: nodes of DLedger's, epochs of controller mode, and
+how the offsets of consumer groups differ."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.table import aligned
+from rocketfsck.cli.show.text import count_of, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rocketfsck.query.nodes import NodeSide
+    from rocketfsck.repair.compare.configs import Change, ConfigsCompared, OffsetsCompared
     from rocketfsck.repair.compare.nodes import Replication
+
+SHOWN = 10
+"""Rows of a table, and names in a line."""
+_HEAD = ("group", "topic", "queues", "apart", "to B: again", "skipped", "to A: again", "skipped")
 
 
 def replication_lines(found: Replication) -> Iterator[str]:
@@ -51,3 +58,70 @@ def _node(node: NodeSide) -> str:
 
 def _term(term: int | None) -> str:
     return "no sound entry" if term is None else f"term {term}"
+
+
+def config_lines(found: ConfigsCompared) -> Iterator[str]:
+    """Committed offsets, offsets of delay levels, topics and groups, where they differ."""
+    yield from _committed(found.committed)
+    if found.delays.difference_count:
+        delays = found.delays
+        yield f"Delay offsets differ at {count_of(delays.queue_count, 'level')}:"
+        for name, change in (("B", delays.to_b), ("A", delays.to_a)):
+            yield (
+                f"  a broker that continues with {name} delivers {count_of(change.again_count, 'message')} "
+                f"again, and passes over {change.skipped_count:,}"
+            )
+        yield from _behind(delays)
+    for side in found.one_sided:
+        for noun, count, names in (
+            ("topic", side.topic_count, side.topics),
+            ("group", side.group_count, side.groups),
+        ):
+            if count:
+                yield f"Only {side.side} lists {count_of(count, noun)}: {_names(names, count)}"
+    yield from (f"Groups and topics not compared: {visible(reason)}" for reason in found.not_compared[:SHOWN])
+    if len(found.not_compared) > SHOWN:
+        yield f"  and {len(found.not_compared) - SHOWN:,} more reasons (--format json has them)"
+
+
+def differing_offsets(found: ConfigsCompared) -> str:
+    """What differs, for the end of a sentence; "" where nothing does."""
+    tables = (("committed", found.committed), ("delay", found.delays))
+    names = " and ".join(name for name, table in tables if table.difference_count)
+    return f"; {names} offsets differ" if names else ""
+
+
+def _committed(found: OffsetsCompared) -> Iterator[str]:
+    if not found.difference_count:
+        return
+    queues = count_of(found.queue_count, "queue")
+    yield f"Committed offsets differ in {queues} of {count_of(found.group_count, 'group')}:"
+    yield f"  consumers that change from A to B {_notice(found.to_b)}"
+    yield f"  consumers that change from B to A {_notice(found.to_a)}"
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for row in found.differences[:SHOWN]:
+        counts = (row.queue_count, row.apart_count)
+        changes = [n for to in (row.to_b, row.to_a) for n in (to.again_count, to.skipped_count)]
+        group, topic = visible(row.group), visible(row.topic)
+        rows.append((group, topic, *(f"{number:,}" for number in (*counts, *changes))))
+    yield from (f"  {line}" for line in aligned(rows, right=range(2, len(_HEAD))))
+    if found.difference_count > SHOWN:
+        yield f"  and {found.difference_count - SHOWN:,} more rows (--format json has up to 1,000)"
+    yield from _behind(found)
+
+
+def _notice(change: Change) -> str:
+    counts = (("get up to {} again", change.again_count), ("never get up to {}", change.skipped_count))
+    return " and ".join(text.format(count_of(n, "message")) for text, n in counts if n) or "notice nothing"
+
+
+def _behind(found: OffsetsCompared) -> Iterator[str]:
+    if found.behind is None:
+        yield "  each store has higher offsets than the other somewhere; a slave that lags has none"
+    else:
+        yield f"  {found.behind} has no higher offset, like a slave, which copies offsets every 10 seconds"
+
+
+def _names(names: Sequence[str], count: int) -> str:
+    further = f", and {count - SHOWN:,} more" if count > SHOWN else ""
+    return ", ".join(map(visible, names[:SHOWN])) + further

@@ -44,7 +44,7 @@ def report_lines(
     """The verdict, then diagnoses, worst first, each with its findings. `verbose` adds notes, the reasons of
     rules, identity, geometry and regions; `all_places` shows every finding kept, else the first few of each
     rule."""
-    yield from verdict_lines(verdict, report.store, palette, columns)
+    yield from verdict_lines(verdict, report.store, palette, columns, exact=verbose)
     yield from amounts_lines(report, columns)
     yield from _limits(report, palette, columns, verbose)
     yield from _diagnoses(report, palette, columns, Detail(all_places, verbose))

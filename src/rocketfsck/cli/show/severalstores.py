@@ -29,6 +29,15 @@ _LEAST_NAME = 8
 _GAP = 2
 
 
+SOUND = ("healthy", "unclean")
+"""States in which there is nothing to do but to start the broker."""
+
+
+def _is_sound(row: StoreRow) -> bool:
+    """Whether there is nothing to do about a store; at level quick, as far as that level looks."""
+    return row.state in SOUND or (row.state == "partial" and bool(row.is_complete))
+
+
 def stores_lines(
     report: FleetReport, palette: Palette, columns: int, *, everything: bool, quiet: bool
 ) -> Iterator[str]:
@@ -38,7 +47,7 @@ def stores_lines(
     if quiet:
         return
     worst = report.worst_first()
-    listed = worst if everything else [row for row in worst if row.state != "healthy"]
+    listed = worst if everything else [row for row in worst if not _is_sound(row)]
     shown = listed if everything else listed[:ROW_LIMIT]
     if shown:
         yield ""

@@ -67,11 +67,12 @@ def _harms(start: Start) -> Iterator[str]:
         yield f"reads zeros as a message in {count_of(phantoms, 'queue')}"
     reissued = sum(queue.reissued_count for queue in start.queues)
     if reissued:
-        yield f"gives out {count_of(reissued, 'queue offset')} twice"
+        yield f"reuses {count_of(reissued, 'queue offset')}"
     if start.index.blocked_until_offset is not None:
         yield "does not index new messages for now"
     if start.timers is not None:
         yield from _timer_harms(start.timers)
+    yield from (visible(item.what) for item in start.unread_parts)
     if start.dispatch is not None and start.dispatch.skipped:
         yield f"does not dispatch {count_of(len(start.dispatch.skipped), 'range')} of the log"
 
@@ -95,8 +96,8 @@ def _lost_before(start: Start) -> Iterator[str]:
         holes = ", ".join(f"{item.start_offset} to {item.end_offset}" for item in losses.unreadable[:SHOWN])
         count = count_of(losses.unreadable_count, "message")
         yield f"{count} cannot be read: the commit log has no bytes at {holes}"
-    standing = (losses.by_queue_count or 0) - (losses.new_by_queue_count or 0)
-    if standing:
+    standing = (losses.by_queue_count or 0) - (losses.new_by_queue_count or 0) - losses.deleted_count
+    if standing > 0:
         yield (
             f"{count_of(standing, 'message has', 'messages have')} no unit: consumers never receive "
             f"{'it' if standing == 1 else 'them'}"
@@ -262,6 +263,8 @@ def _losses(start: Start, everything: bool) -> Iterator[str]:
     ):
         if count:
             yield f"{name} {count_of(count, 'record')} of the log, {new:,} of them because of this start"
+            if ranges is losses.by_queue and losses.deleted_count:
+                yield f"  {count_of(losses.deleted_count, 'record')} of topics and queues that were deleted"
             yield from _ranges(ranges, everything)
     if losses.unreadable_count:
         units = count_of(losses.unreadable_count, "unit leads", "units lead")

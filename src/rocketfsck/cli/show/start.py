@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 _FACTS = (
     ("hidden_file_count", "does not see {count:file}"),
+    ("astray_count", "loses {count:sound message} in files with wrong names"),
     ("cut_count", "cuts {count:message} off the log"),
     ("lost_count", "hides {count:message} from consumers"),
     ("lost_key_count", "hides {count:message} from queries by key"),
     ("unreadable_count", "cannot read {count:message}"),
     ("shifted_count", "puts {count:unit} at a wrong queue offset"),
-    ("reissued_count", "gives out {count:queue offset} twice"),
+    ("reissued_count", "reuses {count:queue offset}"),
     ("phantom_count", "reads zeros as a message in {count:queue}"),
     ("deleted_file_count", "deletes {count:file}"),
 )
@@ -37,16 +38,22 @@ def verdict_text(verdict: StartVerdict) -> str:
         return f"does not start: {visible(verdict.obstacle, keep_backslash=True)}"
     facts = ["deletes all consume queues"] if verdict.queues_destroyed else []
     facts += [fill_numbers(text, count=count) for name, text in _FACTS if (count := getattr(verdict, name))]
+    facts += map(visible, verdict.unread_parts)
     if not facts:
         return "starts and loses nothing" if verdict.lost_count is not None else "starts"
     return f"starts; {'; '.join(facts)}"
 
 
-def versions_text(verdicts: Sequence[StartVerdict]) -> str:
-    """The versions that verdicts are about: "5.3.3", "4.9.3 to 4.9.8", "4.2.0 to 4.8.0, 5.0.0"."""
+def versions_text(verdicts: Sequence[StartVerdict], among: Iterable[StartVerdict] = ()) -> str:
+    """The versions that verdicts are about: "5.3.3", "4.9.3 to 4.9.8", "4.2.0 to 4.8.0, 5.0.0".
+
+    With `among`, the verdicts of all versions in question, ranges leave out what is not in question.
+    """
     names = {version for verdict in verdicts for version in verdict.alike}
+    known = {version for verdict in among for version in verdict.alike}
+    order = [version for version in ALL_VERSION_NAMES if not known or version in known]
     runs: list[list[str]] = [[]]
-    for version in (*ALL_VERSION_NAMES, *sorted(names.difference(ALL_VERSION_NAMES))):
+    for version in (*order, *sorted(names.difference(order))):
         if version in names:
             runs[-1].append(version)
         elif runs[-1]:
@@ -64,14 +71,15 @@ def comparison_lines(items: Sequence[StartComparison], palette: Palette, columns
     yield ""
     yield palette.bold("Start of a broker (predicted)")
     by_start = {id(item.after): item for item in items}
-    for text, verdicts in grouped_starts([item.after for item in items]):
+    everything = [item.after for item in items]
+    for text, verdicts in grouped_starts(everything):
         group = [by_start[id(verdict)] for verdict in verdicts]
         paint = palette.error if any(item.worse for item in group) else str
-        said = [(f"{versions_text(verdicts)}: {text}", "  ")]
+        said = [(f"{versions_text(verdicts, everything)}: {text}", "  ")]
         earlier = [item.before for item in group if item.before is not None]
         for then, before in grouped_starts(earlier):
             if then != text:
-                said.append((f"before the repair, {versions_text(before)}: {then}", "    "))
+                said.append((f"before the repair, {versions_text(before, everything)}: {then}", "    "))
         worse = dict.fromkeys(reason for item in group for reason in item.worse)
         said += [(f"worse than before: {visible(reason)}", "    ") for reason in worse]
         yield from (paint(line) for words, indent in said for line in wrapped(words, columns, indent))

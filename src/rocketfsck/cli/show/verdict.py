@@ -11,52 +11,156 @@ Do not start a broker: its start would make the damage worse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.start import grouped_starts, versions_text
 from rocketfsck.cli.show.table import wrapped
 from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.formats.delay import DELIVERY
 from rocketfsck.query.start.verdict import StartVerdict
-from rocketfsck.repair.plan.law import KINDS, notice_text
-from rocketfsck.repair.verdict import Prospect, State, Verdict
+from rocketfsck.repair.outlook import Outlook
+from rocketfsck.repair.plan.basis import confirming
+from rocketfsck.repair.plan.law import notice_text
+from rocketfsck.repair.prospect import Prospect
+from rocketfsck.repair.state import State
+from rocketfsck.repair.verdict import Verdict
+from rocketfsck.verify.account.model import NO_EFFECTS, WHYS, Fate, MessageAccount
 from rocketfsck.verify.report import StoreFacts
+from rocketfsck.wording import fill_numbers
 
-HEADLINES: Mapping[State, str] = {
-    "healthy": "Healthy: a broker may be started.",
-    "damaged": "Damaged. A broker may be started: its start loses nothing more.",
-    "harmful": "Do not start a broker: its start would make the damage worse.",
-    "refused": "A broker does not start on this store.",
-    "running": "A broker is running on this store.",
-    "partial": "Nothing is wrong in the part of the store that was checked.",
-    "unknown": "The start of a broker cannot be predicted.",
-}
+MAY = "A broker may be started: its start loses nothing more"
 LABEL_WIDTH = 10
 START_LIMIT = 3
 NOTICE_LIMIT = 3
+AGAIN = "consumable-again"
+"""The notice of messages that consumers get again, which the account says better."""
 CONFIG_LIMIT = 3
+UNREAD_LIMIT = 3
+GROUP_LIMIT = 3
+
+HARMS: tuple[tuple[str, str], ...] = (
+    ("taken_count", "would lose {count:sound message}"),
+    ("queues_destroyed", "would delete all consume queues"),
+    ("lost_key_count", "would hide {count:message} from queries by key"),
+    ("hidden_file_count", "would not see {count:file}"),
+    ("timer_lost_count", "would never deliver {count:timer message}"),
+    ("timer_repeated_count", "would deliver {count:timer message} twice"),
+    ("reissued_count", "would reuse {count:queue offset}"),
+    ("shifted_count", "would put {count:message} at a wrong queue offset"),
+    ("phantom_count", "would read zeros as a message in {count:queue}"),
+)
+"""What a start does that is worse than not to start, the worst first, by members of `StartVerdict`."""
 
 
-def verdict_lines(verdict: Verdict, store: StoreFacts, palette: Palette, columns: int) -> Iterator[str]:
-    """The headline, and a line or a few each for the start, what is lost, the repair, the next command."""
-    paint = {"healthy": palette.good, "harmful": palette.error, "refused": palette.error}
-    headline = HEADLINES[verdict.state]
-    if verdict.state == "damaged" and not verdict.error_count:
-        headline = "Warnings only. A broker may be started: its start loses nothing more."
-    if verdict.state == "unknown":
-        found = verdict.error_count or verdict.warning_count
-        headline = (
-            f"{'Damaged' if found else 'Nothing is wrong'}, but the start of a broker cannot be predicted."
-        )
-    yield from (paint.get(verdict.state, palette.warning)(line) for line in wrapped(headline, columns))
+def headline_of(verdict: Verdict) -> str:
+    """The first line: one sentence or two that follow from the account and the predicted starts."""
+    text = _HEADLINES[verdict.state](verdict)
+    if verdict.depth and verdict.state not in ("running", "unread", "partial"):
+        text = f"{text} Not everything was looked at: {_and(verdict.depth)}."
+    return text
+
+
+def _and(clauses: Sequence[str]) -> str:
+    return "; ".join(clauses)
+
+
+def _harmful(verdict: Verdict) -> str:
+    known = [start for start in verdict.starts if start.covered]
+    safe = [start for start in known if start.loads and not start.takes()]
+    for name, text in HARMS:
+        count = max((int(getattr(start, name) or 0) for start in known), default=0)
+        if count:
+            others = f" A start of {versions_text(safe, known)} loses nothing." if safe else ""
+            worse = [start for start in known if start not in safe]
+            which = f" of {versions_text(worse, known)}" if safe else ""
+            return f"Do not start a broker{which}: its start {fill_numbers(text, count=count)}.{others}"
+    return "Do not start a broker: its start would reset config files that it cannot read."
+
+
+def _unread(verdict: Verdict) -> str:
+    names = ", ".join(map(visible, verdict.unread[:UNREAD_LIMIT]))
+    more = f" and {len(verdict.unread) - UNREAD_LIMIT:,} more" if len(verdict.unread) > UNREAD_LIMIT else ""
+    return f"The store cannot be judged, because a part of it cannot be read: {names}{more}."
+
+
+def _lost_already(verdict: Verdict) -> str:
+    account = verdict.account or MessageAccount()
+    text = fill_numbers("{count:message} {count?is|are} lost", count=account.lost_count)
+    return f"{'At least ' if account.count('lost', 'at least', 'perhaps') else ''}{text}. {_may(verdict)}"
+
+
+def _damaged(verdict: Verdict) -> str:
+    return f"{'Damaged' if verdict.error_count else 'Warnings only'}. {_may(verdict)}"
+
+
+def _may(verdict: Verdict) -> str:
+    """That a start takes nothing, and what consumer groups notice all the same."""
+    effects = NO_EFFECTS if verdict.account is None else verdict.account.groups
+    noticed = [
+        fill_numbers(text, count=count)
+        for name, (text, _) in _NOTICED.items()
+        if (count := getattr(effects, name))
+    ]
+    return f"{MAY}, but consumers {' and '.join(noticed)}." if noticed else f"{MAY}."
+
+
+def _unknown(verdict: Verdict) -> str:
+    found = "Damaged" if verdict.finding_count else "Nothing is wrong"
+    return f"{found}, but the start of a broker cannot be predicted."
+
+
+def _unclean(verdict: Verdict) -> str:
+    """What a start does after a kill: of the index, brokers delete more than they write again."""
+    hides = any(start.lost_key_count for start in verdict.starts)
+    end = "consumers lose nothing" if hides else "loses nothing"
+    return f"The broker was killed. Start it: its start puts the store in order and {end}."
+
+
+_HEADLINES: Mapping[State, Callable[[Verdict], str]] = {
+    "interrupted": lambda _: "Do not start a broker: a repair of this store was interrupted.",
+    "running": lambda _: "A broker is running on this store.",
+    "unread": _unread,
+    "refused": lambda _: "A broker does not start on this store.",
+    "harmful": _harmful,
+    "unknown": _unknown,
+    "lost": _lost_already,
+    "unclean": _unclean,
+    "damaged": _damaged,
+    "partial": lambda verdict: (
+        f"Nothing is wrong in what was looked at, which is not all: {_and(verdict.depth)}."
+    ),
+    "healthy": lambda _: "Healthy: a broker may be started.",
+}
+"""The first line of each state (ADR 0024)."""
+
+
+def verdict_lines(
+    verdict: Verdict, store: StoreFacts, palette: Palette, columns: int, *, exact: bool = False
+) -> Iterator[str]:
+    """The headline, and a line or a few each for the start, what is lost, the repair, the next command.
+    `exact` names versions one by one where a range has others in it."""
+    good = dict.fromkeys(("healthy", "unclean"), palette.good)
+    paint = good | dict.fromkeys(("interrupted", "harmful", "refused", "unread", "lost"), palette.error)
+    lines = wrapped(headline_of(verdict), columns)
+    yield from (paint.get(verdict.state, palette.warning)(line) for line in lines)
     yield from labelled("Store", [f"{visible(store.root)} ({_versions(store)})"], columns)
-    yield from labelled("Start", chain(_starts(verdict.starts), _configs(verdict.lost_configs)), columns)
-    yield from labelled("Lost", _lost(verdict), columns)
-    yield from labelled("Repair", _repair(verdict), columns)
+    yield from labelled(
+        "Start", chain(_starts(verdict.starts, exact=exact), _configs(verdict.lost_configs)), columns
+    )
+    if verdict.state != "healthy":
+        yield from labelled("Lost", _lost(verdict), columns)
+        yield from labelled("Groups", _groups(verdict.account), columns)
+    if verdict.state != "unclean":
+        yield from labelled("Repair", _repair(verdict), columns)
+    if verdict.advice:
+        yield from labelled("First", [verdict.advice], columns)
     if verdict.next_command is not None:
         command = visible(verdict.next_command, keep_backslash=True)
         yield f"  {'Next':<{LABEL_WIDTH - 2}}{palette.good(command)}"  # never broken: it is to be pasted
+    elif verdict.state == "unclean":
+        yield from labelled("Next", ["start the broker; nothing has to be repaired"], columns)
 
 
 def labelled(label: str, texts: Iterable[str], columns: int) -> Iterator[str]:
@@ -75,14 +179,16 @@ def _versions(store: StoreFacts) -> str:
     return f"RocketMQ {store.dialect}"
 
 
-def _starts(starts: tuple[StartVerdict, ...]) -> Iterator[str]:
-    """What brokers do, the worst first; what is the same for many versions once."""
+def _starts(starts: tuple[StartVerdict, ...], *, exact: bool) -> Iterator[str]:
+    """What brokers do, the worst first; what is the same for many versions once. `exact`: versions that are
+    not in question are left out of ranges."""
     ordered = grouped_starts(starts)
+    among = () if exact else starts
     for text, alike in ordered[:START_LIMIT]:
-        yield f"{versions_text(alike)}: {text}"
+        yield f"{versions_text(alike, among)}: {text}"
     left = [start for _, alike in ordered[START_LIMIT:] for start in alike]
     if left:
-        yield f"{versions_text(left)}: something else; `rocketfsck simulate` shows what"
+        yield f"{versions_text(left, among)}: something else; `rocketfsck simulate` shows what"
 
 
 def _configs(files: tuple[str, ...]) -> Iterator[str]:
@@ -95,16 +201,56 @@ def _configs(files: tuple[str, ...]) -> Iterator[str]:
 
 
 def _lost(verdict: Verdict) -> Iterator[str]:
-    """What no repair brings back."""
-    prospect, size = verdict.prospect, verdict.damaged_byte_count
-    where = f"{count_of(size, 'byte')} of the commit log damaged" if size else ""
-    if prospect is not None and prospect.lost_record_count:
-        text = count_of(prospect.lost_record_count, "message")
-        yield f"{text} for good{f' ({where})' if where else ''}"
-    elif where:
-        yield where
-    elif prospect is not None and not prospect.unanswered_count:
+    """What became of the messages, as far as it is not that consumers get them as they were sent."""
+    account, size = verdict.account, verdict.damaged_byte_count
+    damage = f"{count_of(size, 'byte')} of the commit log damaged" if size else ""
+    if account is None:
+        if damage:
+            yield damage
+        return
+    for tally in account.tallies:
+        if tally.fate in _FATES:
+            number = count_of(tally.message_count, "message")
+            verb = "is" if tally.message_count == 1 else "are"
+            how = {"certain": "", "at least": "at least ", "perhaps": "perhaps "}[tally.sure]
+            yield f"{how}{number} {verb} {_FATES[tally.fate]}: {WHYS[tally.why]}"
+    if damage:
+        yield damage
+    elif account.is_whole and account.is_complete:
         yield "nothing"
+
+
+_FATES: Mapping[Fate, str] = {
+    "lost": "lost",
+    "unreachable": "out of the reach of consumers",
+    "damaged": "damaged",
+}
+"""What is said of messages with a fate."""
+
+
+def _groups(account: MessageAccount | None) -> Iterator[str]:
+    """What consumer groups notice of their offsets: the sum, and the groups that notice most."""
+    effects = NO_EFFECTS if account is None else account.groups
+    for name, (_, text) in _NOTICED.items():
+        count, groups = getattr(effects, name), [item for item in effects.worst if getattr(item, name)]
+        if count and len(groups) == 1:
+            who = _GROUPS.get(groups[0].group, f"group {visible(groups[0].group)}")
+            yield f"{who}: {fill_numbers(text, count=count)}"
+        elif count:
+            worst = ", ".join(
+                f"{_GROUPS.get(item.group, visible(item.group))} {getattr(item, name):,}"
+                for item in groups[:GROUP_LIMIT]
+            )
+            yield f"{effects.group_count:,} groups: {fill_numbers(text, count=count)} ({worst})"
+
+
+_GROUPS = {"": "all groups (none has an offset)", DELIVERY: "delayed delivery"}
+"""What is called a group in the account and is none."""
+_NOTICED = {
+    "again_count": ("get up to {count:message} again", "up to {count:message} again"),
+    "skipped_count": ("skip up to {count:new message}", "up to {count:new message} skipped"),
+}
+"""What groups notice, by members of their effects: of all consumers, and of one group."""
 
 
 def _repair(verdict: Verdict) -> Iterator[str]:
@@ -115,28 +261,68 @@ def _repair(verdict: Verdict) -> Iterator[str]:
             yield f"cannot be planned: {visible(verdict.obstacle, keep_backslash=True)}"
         return
     if prospect.action_count:
-        yield f"{_amount(prospect)}{_safety(prospect)}"
+        yield f"{_amount(prospect)}; {_safety(prospect)}"
+        if verdict.messages is not None and (text := change_text(verdict.messages)):
+            yield text
         if prospect.assumed:
             names = ", ".join(map(visible, prospect.assumed))
-            yield f"assumes {names}: confirm with --assume or --broker-conf"
-        for notice in prospect.notices[:NOTICE_LIMIT]:
-            kind = KINDS.get(notice.kind)
-            yield visible(notice_text(notice)) if kind is not None else ""
+            yield f"assumes {names}: confirm with {confirming(prospect.assumed)}"
+        told = [notice for notice in prospect.notices if notice.kind != AGAIN or verdict.messages is None]
+        yield from (visible(notice_text(notice)) for notice in told[:NOTICE_LIMIT])
     if prospect.unanswered_count:
-        left = f"{count_of(prospect.unanswered_count, 'finding')} cannot be repaired"
-        yield f"{left}: {visible(prospect.reason, keep_backslash=True)}"
+        left = count_of(prospect.unanswered_count, "finding")
+        verb = "is" if prospect.unanswered_count == 1 else "are"
+        how = f"{left} {verb} left" if prospect.is_tried else f"no action corrects {left}"
+        how = how if prospect.action_count else f"{left} cannot be repaired"
+        yield f"{how}: {visible(prospect.reason, keep_backslash=True)}"
 
 
 def _amount(prospect: Prospect) -> str:
-    actions = count_of(prospect.action_count, "action")
+    """How many actions correct how many of the findings."""
     total = prospect.answered_count + prospect.unanswered_count
-    verb = "answers" if prospect.action_count == 1 else "answer"
-    return f"{actions} {verb} {f'{prospect.answered_count:,} of ' if prospect.unanswered_count else ''}" + (
-        count_of(total, "finding")
-    )
+    some = f"{prospect.answered_count:,} of " if prospect.unanswered_count else ""
+    verb = "corrects" if prospect.action_count == 1 else "correct"
+    return f"{count_of(prospect.action_count, 'action')} {verb} {some}{count_of(total, 'finding')}"
 
 
 def _safety(prospect: Prospect) -> str:
-    if prospect.safe_count == prospect.action_count:
-        return ", provably safe"
-    return f", {prospect.safe_count:,} of them provably safe" if prospect.safe_count else ""
+    """How many of the actions are safe: the others want somebody's judgement."""
+    risky = prospect.action_count - prospect.safe_count
+    if not risky:
+        return "the action is safe" if prospect.action_count == 1 else "all are safe"
+    verb = "needs" if risky == 1 else "need"
+    if not prospect.safe_count:
+        return f"{'the action' if prospect.action_count == 1 else 'all'} {verb} your judgement"
+    safe = f"{prospect.safe_count:,} {'is' if prospect.safe_count == 1 else 'are'} safe"
+    return f"{safe}, {risky:,} {verb} your judgement"
+
+
+def change_text(outlook: Outlook) -> str:
+    """What a plan makes of the messages, as clauses; "" where it changes nothing."""
+    now, then = outlook.now, outlook.after_plan
+    if then is None or then == now:
+        return ""
+    more = then.got_count - now.got_count
+    replaced = then.replaced_count - now.replaced_count
+    clauses = []
+    if more:
+        clauses.append(f"consumers get {count_of(abs(more), 'message')} {'more' if more > 0 else 'fewer'}")
+    if replaced > 0:
+        clauses.append(
+            f"{count_of(replaced, 'message')} {'is' if replaced == 1 else 'are'} replaced by fillers"
+        )
+    mended = now.damaged_count - then.damaged_count
+    if mended > 0:
+        clauses.append(f"{count_of(mended, 'message')} {'is' if mended == 1 else 'are'} no longer damaged")
+    for name, text in _STAYS:
+        if count := getattr(then, name):
+            clauses.append(fill_numbers(text, count=count))
+    return "; ".join(clauses)
+
+
+_STAYS = (
+    ("lost_count", "{count:message} {count?stays|stay} lost"),
+    ("unreached_count", "{count:message} {count?stays|stay} out of reach"),
+    ("damaged_count", "{count:message} {count?stays|stay} damaged"),
+)
+"""What is said of messages that a plan does not bring back."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from rocketfsck.repair.verdict import State
+from rocketfsck.repair.state import State
 from rocketfsck.rows import Column
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.policy import Policy
@@ -19,13 +19,17 @@ FleetState = Literal[State, "failed"]
 """The state of a verdict; `failed` is a store that could not be opened or checked."""
 
 ORDER: tuple[FleetState, ...] = (
+    "interrupted",
     "refused",
     "harmful",
     "failed",
+    "unread",
+    "lost",
     "damaged",
     "unknown",
     "partial",
     "running",
+    "unclean",
     "healthy",
 )
 """Worst first."""
@@ -49,9 +53,10 @@ class StoreRow:
     """What came of one store: a row of the table of stores.
 
     Counts are exact. `unlisted_finding_count` findings are not in the table of findings; null if none was
-    asked for. `lost_record_count` messages and `lost_entry_count` index entries are not there after a
-    repair. `is_complete`: everything was looked at; `not_checked` names the first files that could not be
-    read, each with the reason. `exit_code` is that of a `check` of this store alone.
+    asked for. `lost_record_count` messages are lost (null: they were not counted), and
+    `lost_entry_count` index entries are not there after a repair. `is_complete`: everything was looked at;
+    `not_checked` names the first files that could not be read, each with the reason. `exit_code` is that of a
+    `check` of this store alone.
     `error` says why the store could not be opened or checked; the members of the verdict are then null.
     """
 

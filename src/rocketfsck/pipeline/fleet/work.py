@@ -63,7 +63,7 @@ class CheckJob:
                 full = check_store(store, asked.options, engine=engine, begun=opened.begun)
             except StateChangedError:  # what stages gave belongs to the other one
                 full = check_store(store, asked.options, engine=LocalEngine(engine.jobs))
-            verdict = judge_store(store, full, version=asked.version)
+            verdict = judge_store(store, full, version=asked.version, jobs=engine.jobs)
             report = report_by(ranked(full, verdict), asked.policy)
             listed = list(islice(report.finding_rows(), asked.finding_limit))
             row = _row(self, store, report, verdict, sum(finding["count"] for finding in listed))
@@ -119,7 +119,7 @@ def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_
         warning_count=verdict.warning_count,
         info_count=verdict.info_count,
         unlisted_finding_count=sum(report.counts.values()) - listed_count if asked.finding_limit else None,
-        lost_record_count=0 if prospect is None else prospect.lost_record_count,
+        lost_record_count=None if verdict.messages is None else verdict.messages.now.lost_count,
         lost_entry_count=0 if prospect is None else prospect.lost_entry_count,
         damaged_byte_count=verdict.damaged_byte_count,
         file_count=report.store.file_count,

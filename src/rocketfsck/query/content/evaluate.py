@@ -68,7 +68,7 @@ class Expression:
         self.text = text
         self.tree = parse(text)
         self.unread: Counter[str] = Counter()
-        """Messages whose content decided nothing because it could not be decompressed, by reason."""
+        """Messages whose body or content was not searched as a whole, by reason."""
         self._failed_offset = -1
 
     @cached_property
@@ -143,6 +143,8 @@ def value_of(field: Field, message: Message, offset: int, failed: Failed | None 
         "body": lambda: message.body,
         "content": lambda: content_of(message, failed=failed),
     }
+    if name in ("body", "content") and message.body is None and message.body_size > 0 and failed is not None:
+        failed(f"the body has more than {MAX_BODY_SIZE:,} bytes")
     return others[name]()
 
 
@@ -154,8 +156,9 @@ def content_of(message: Message, limit: int = MAX_BODY_SIZE, failed: Failed | No
     if message.body is None:
         return None
     content = unpack(message.body, message.sys_flag, limit)
-    if content.unknown is not None and failed is not None:
-        failed(content.unknown)
+    reason = f"more than {limit:,} bytes come out of the body" if content.is_cut else content.unknown
+    if reason is not None and failed is not None:
+        failed(reason)
     return content.data
 
 

@@ -21,10 +21,14 @@ CUT_OFF = "{name} data that ends too early"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a body holds, and why that is not known (the data are then the stored bytes)."""
+    """What a body holds, and why that is not known (the data are then the stored bytes).
+
+    `is_cut`: more comes out of the body than was asked for.
+    """
 
     data: bytes
     unknown: str | None = None
+    is_cut: bool = False
 
 
 def unpack(body: bytes, sys_flag: int, limit: int) -> Content:
@@ -38,10 +42,12 @@ def unpack(body: bytes, sys_flag: int, limit: int) -> Content:
     if find_spec(module) is None:
         return Content(body, f"the module {module} is not installed: run {install_hint('codecs')}")
     try:
-        data, complete = decoder(body, limit)
+        data, complete = decoder(body, limit + 1)
     except _UndecodableError:
         return Content(body, f"not {name} data, although the flags say so")
-    return Content(data) if complete or len(data) >= limit else Content(body, CUT_OFF.format(name=name))
+    if len(data) > limit:
+        return Content(data[:limit], is_cut=True)
+    return Content(data) if complete else Content(body, CUT_OFF.format(name=name))
 
 
 class _UndecodableError(Exception):

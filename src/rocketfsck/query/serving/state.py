@@ -35,6 +35,7 @@ from rocketfsck.query.serving.files import (
     ServedQueue,
 )
 from rocketfsck.query.serving.versions import QueryTraits
+from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import LoadedQueue, OpenFile
 from rocketfsck.query.start.queues import QueueModel, Units
@@ -86,7 +87,8 @@ def usual_state(store: Store, traits: QueryTraits) -> State:
         refuse_unknown(store, store.settings, traits.dialect)
     except NotCoveredError:
         return "running"
-    return "started"
+    # a predicted start has the queues that are in files, and adds nothing to light ones in RocksDB
+    return "running" if keeps_light_rows(store, store.settings, traits.dialect) else "started"
 
 
 def serve(store: Store, view: LogView, traits: QueryTraits, state: State, readers: Readers) -> Serving:

@@ -57,7 +57,7 @@ def traits_of(version: Version) -> QueryTraits:
         time_search="boundary" if version.since("5.1.1") else "nearest",
         upper_boundary=version.since("5.1.4"),
         time_clamped=iterates,
-        overflow_to_min=not version.since("4.9.4", "5.0.0"),
+        overflow_to_min=dialect_of(version).overflow_to_min,
         pull_limit="units" if iterates and not version.since("5.1.0") else "bytes",
         limit_inclusive=not iterates or version.since("5.3.3"),
         skips_first=not iterates,

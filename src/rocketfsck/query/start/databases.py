@@ -181,8 +181,8 @@ def not_described(store: Store, settings: Settings, dialect: Dialect) -> tuple[s
             for name in names
             if (settings.get(name) or "").startswith(ROCKSDB)
         ]
-        if settings.flag("combineCQUseRocksdbForLmq", False) and _has_light_rows(store):
-            reasons.append(LIGHT_REASON)
+        if store.abort is not None and keeps_light_rows(store, settings, dialect):
+            reasons.append(LIGHT_REASON)  # after an orderly stop a start adds no row to these queues
     elif settings.flag("recheckReputOffsetFromCq", False):
         reasons.append(RECHECK_REASON)
     other = _database(store, database_path(store, settings, dialect))
@@ -199,9 +199,26 @@ def _unread(store: Store, other: Other) -> Iterator[str]:
         yield UNREAD_REASON.format(reason=store.lifted.failed[other.relative])
 
 
-def _has_light_rows(store: Store) -> bool:
+def has_light_rows(store: Store) -> bool:
+    """Whether databases of the store hold light queues."""
     return any(
         topic.startswith(LMQ_PREFIX) for queues in store.lifted.queues.values() for topic, _ in queues.bounds
+    )
+
+
+def keeps_light_rows(store: Store, settings: Settings, dialect: Dialect) -> bool:
+    """Whether a broker has light queues in RocksDB and all others in files (combineCQUseRocksdbForLmq)."""
+    light = settings.flag("combineCQUseRocksdbForLmq", _has_light_rows_alone(store))
+    return light and has_light_rows(store) and kind_of_queues(store, settings, dialect) == "both"
+
+
+def _has_light_rows_alone(store: Store) -> bool:
+    """Whether a light queue of a database has no files: a broker that wrote both would have made some."""
+    directory = store.lifted.files
+    return directory is not None and any(
+        queue.topic.startswith(LMQ_PREFIX) and file.path.is_relative_to(directory)
+        for queue in store.queues
+        for file in queue.files[:1]
     )
 
 

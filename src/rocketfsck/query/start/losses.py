@@ -5,12 +5,13 @@ Counts are exact, ranges are kept up to a limit. Reference 6.3 to 6.7, fault cat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NOT
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.query.start.model import LostRange
@@ -55,6 +56,70 @@ class Ranges:
         return tuple(self._ranges)
 
 
+MAX_OFFSET = (1 << 63) - 1
+
+
+class _Numbering:
+    """The queueOffsets of records, seen in the log's order, by row of a table of queues.
+
+    `following` is behind the last queueOffset since a queue began with 0: after its topic was deleted, a
+    queue begins again. `first`, `last` and `begin` are physical offsets: of the first and last record, and of
+    the last one with queueOffset 0. -1 or MAX_OFFSET: none such.
+    """
+
+    __slots__ = ("begin", "first", "following", "last", "until")
+
+    def __init__(self) -> None:
+        self.until = -1
+        self.following = np.zeros(0, np.int64)
+        self.first = np.full(0, MAX_OFFSET, np.int64)
+        self.last = np.full(0, -1, np.int64)
+        self.begin = np.full(0, -1, np.int64)
+
+    def make_room(self, count: int) -> None:
+        """Let the arrays have at least `count` rows."""
+        more = count - len(self.following)
+        if more > 0:
+            more += count
+            self.following = np.append(self.following, np.zeros(more, np.int64))
+            self.first = np.append(self.first, np.full(more, MAX_OFFSET, np.int64))
+            self.last = np.append(self.last, np.full(more, -1, np.int64))
+            self.begin = np.append(self.begin, np.full(more, -1, np.int64))
+
+    def see(
+        self,
+        row: NDArray[np.int64],
+        place: NDArray[np.int64],
+        base: NDArray[np.int64],
+        following: NDArray[np.int64],
+    ) -> None:
+        """Take records at physical offsets `place`, in order, with queueOffsets `base` to `following`."""
+        self.until = int(place[-1])
+        np.minimum.at(self.first, row, place)
+        np.maximum.at(self.last, row, place)
+        again = base == 0
+        self.following[row[again]] = 0
+        np.maximum.at(self.begin, row[again], place[again])
+        present = place >= self.begin[row]
+        np.maximum.at(self.following, row[present], following[present])
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Numbering], count: int) -> _Numbering:
+        """What several passes over parts of a log show together; `count` rows."""
+        found = cls()
+        found.make_room(count)
+        for part in parts:
+            part.make_room(len(found.following))
+            size = len(found.following)
+            found.first = np.minimum(found.first, part.first[:size])
+            found.last = np.maximum(found.last, part.last[:size])
+            found.begin = np.maximum(found.begin, part.begin[:size])
+        for part in parts:
+            present = part.last[: len(found.begin)] >= found.begin
+            found.following[present] = np.maximum(found.following, part.following[: len(present)])[present]
+        return found
+
+
 class Census:
     """What is known of the records of the final log: queue offsets in use, and which are out of reach."""
 
@@ -65,8 +130,9 @@ class Census:
         self.new_by_queue_count = 0
         self.new_by_key_count = 0
         self.reached_count = 0
-        self._next_offset: NDArray[np.int64] = np.zeros(256, np.int64)
+        self._passes = [_Numbering()]
         self._missed: NDArray[np.int64] = np.zeros(256, np.int64)
+        self._last_missed: NDArray[np.int64] = np.full(256, -1, np.int64)
 
     def see(
         self,
@@ -90,27 +156,100 @@ class Census:
         self.reached_count += int(np.count_nonzero(dispatched & ~without_unit[rows]))
         used = rows[dispatched & (queue[rows] >= 0)]
         self._make_room()
-        following = batch["inner_base"][used] + np.maximum(batch["batch_size"][used], 1)
-        np.maximum.at(self._next_offset, queue[used], following)
+        if len(used):
+            self._number(
+                queue[used],
+                batch["pos"][used].astype(np.int64) + base_offset,
+                batch["inner_base"][used],
+                batch["inner_base"][used] + np.maximum(batch["batch_size"][used], 1),
+            )
         missed = rows[without_unit[rows] & (queue[rows] >= 0)]
         np.add.at(self._missed, queue[missed], 1)
+        np.maximum.at(self._last_missed, queue[missed], batch["pos"][missed].astype(np.int64) + base_offset)
+
+    def _number(
+        self,
+        row: NDArray[np.int64],
+        place: NDArray[np.int64],
+        base: NDArray[np.int64],
+        following: NDArray[np.int64],
+    ) -> None:
+        if place[0] < self._passes[-1].until:  # what was not handed on is looked over afterwards
+            self._passes.append(_Numbering())
+        self._passes[-1].make_room(len(self.table))
+        self._passes[-1].see(row, place, base, following)
 
     def _make_room(self) -> None:
         count = len(self.table)
         if count > len(self._missed):
-            for name in ("_next_offset", "_missed"):
-                wider = np.zeros(2 * count, np.int64)
-                old = getattr(self, name)
-                wider[: len(old)] = old
-                setattr(self, name, wider)
+            more = 2 * count - len(self._missed)
+            self._missed = np.append(self._missed, np.zeros(more, np.int64))
+            self._last_missed = np.append(self._last_missed, np.full(more, -1, np.int64))
+
+    def _numbering(self) -> _Numbering:
+        return _Numbering.joined(self._passes, len(self.table))
 
     def queues(self) -> dict[tuple[bytes, int], tuple[int, int]]:
         """By queue that a record names: the queueOffset behind the last, and records without a unit."""
+        following = self._numbering().following
         return {
-            name: (int(self._next_offset[row]), int(self._missed[row]))
+            name: (int(following[row]), int(self._missed[row]))
             for row, name in enumerate(self.table.names)
             if row < len(self._missed)
         }
+
+    def last_missed(self) -> dict[tuple[bytes, int], int]:
+        """The physical offset of the last record without a unit of each queue; -1 without any."""
+        rows = enumerate(self.table.names)
+        return {name: int(self._last_missed[row]) for row, name in rows if row < len(self._last_missed)}
+
+    def made_again(self) -> dict[bytes, int]:
+        """The topics of which a queue has begun again with 0: the physical offset where the first one did."""
+        numbering = self._numbering()
+        found: dict[bytes, int] = {}
+        for row in np.flatnonzero(numbering.begin > numbering.first).tolist():
+            topic = self.table.names[row][0]
+            found[topic] = min(int(numbering.begin[row]), found.get(topic, MAX_OFFSET))
+        return found
+
+    def last_records(self) -> dict[tuple[bytes, int], int]:
+        """The physical offset of the last record of each queue."""
+        last = self._numbering().last
+        return {name: int(last[row]) for row, name in enumerate(self.table.names)}
+
+
+@dataclass(frozen=True, slots=True)
+class Astray:
+    """A file of the commit log directory that the start deletes or does not see, loaded at `start_offset`.
+
+    `is_hidden`: the broker does not see it, so that all of it is out of reach, wherever it belongs.
+    """
+
+    path: str
+    start_offset: int
+    is_hidden: bool
+
+
+def count_astray(
+    files: Iterable[Astray], kept: Sequence[OpenFile], options: ScanOptions, *, compiled: bool
+) -> int:
+    """The sound records of these files that none of the `kept` files of the log has.
+
+    What a start cuts off at its own place is not counted here: see `count_cut`.
+    """
+    count = 0
+    for file in files:
+        with FileReader(file.path) as reader:
+            for found in scan_log_file(reader, file.start_offset, options, QueueTable(), compiled=compiled):
+                if isinstance(found, Region):
+                    continue
+                stated = found["physical_offset"]
+                away = stated - found["pos"] != file.start_offset
+                away |= file.is_hidden
+                for other in kept:
+                    away &= (stated < other.start_offset) | (stated >= other.end_offset)
+                count += int(np.count_nonzero(away))
+    return count
 
 
 def is_dispatched(batch: RecordBatch) -> NDArray[np.bool_]:
@@ -125,23 +264,35 @@ def count_cut(
     kept_timestamp: int | None,
     options: ScanOptions,
     compiled: bool,
+    begin_of: Callable[[tuple[str, int]], int],
 ) -> tuple[Ranges, int]:
     """The records at and behind the cut, and how many further ones there are remains of an earlier log.
 
-    `kept_timestamp` is the storeTimestamp of the last record in front of the cut: what is older than that and
-    stands behind it was cut off before.
+    `begin_of` gives the physical offset that a queue begins at: records in front of it are of a topic that
+    was deleted, and nobody misses them.
+
+    `kept_timestamp` is the storeTimestamp of the last record that the recovery read. What is older than the
+    last record in front of the cut and stands behind it was cut off before.
     """
     lost, stale_count = Ranges(), 0
+    table, begins = QueueTable(), np.full(1, -1, np.int64)  # the last one is for records without a queue
     for file in files:
         if file.end_offset <= cut_offset:
             continue
         wanted = replace(options, in_entries=file.in_entries)
         with FileReader(file.path) as reader:
-            for found in scan_log_file(reader, file.start_offset, wanted, QueueTable(), compiled=compiled):
+            for found in scan_log_file(reader, file.start_offset, wanted, table, compiled=compiled):
                 if isinstance(found, Region):
                     continue
+                fresh_names = table.names[len(begins) - 1 :]
+                known = [begin_of((java_decode(topic), number)) for topic, number in fresh_names]
+                begins = np.concatenate([begins[:-1], np.array(known, np.int64), begins[-1:]])
                 offset = found["pos"] + file.start_offset
-                behind = (offset >= cut_offset) & ((found["faults"] & Fault.PHYSICAL_OFFSET) == 0)
+                right = (found["faults"] & Fault.PHYSICAL_OFFSET) == 0
+                before = np.flatnonzero(right & (offset < cut_offset))
+                if len(before):
+                    kept_timestamp = int(found["store_timestamp"][before[-1]])
+                behind = right & (offset >= cut_offset) & (offset >= begins[found["queue_index"]])
                 fresh = behind
                 if kept_timestamp is not None:
                     fresh = behind & (found["store_timestamp"] >= kept_timestamp)

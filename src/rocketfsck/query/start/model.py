@@ -193,7 +193,9 @@ class Losses:
     the log without a unit in their queue, or without an entry in the index; the `new` ones of them have it
     now and lose it by the start. `reached_count` records have a unit afterwards. `unreadable` are ranges of
     physical offsets that no file of the log holds and units lead to, with how many of them (`record_count`):
-    their messages are gone, start or no start.
+    their messages are gone, start or no start. `astray_count` sound records are in files that the start
+    deletes or does not see, because their names are wrong, and nowhere else. `deleted_count` of those in
+    `by_queue` are of queues that were deleted on purpose.
     """
 
     cut: tuple[LostRange, ...]
@@ -208,6 +210,19 @@ class Losses:
     reached_count: int | None = None
     unreadable_count: int | None = None
     unreadable: tuple[LostRange, ...] = ()
+    astray_count: int = 0
+    deleted_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of the store that brokers of other versions read and this one does not: a clause on the broker.
+
+    `count` says of how many messages or queues, None where nobody counted.
+    """
+
+    what: str
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +233,7 @@ class Start:
     the end of the commit log after the recovery (None: there is no log), `min_offset` its beginning (-1
     without files). `queues_destroyed` says that every consume queue is deleted (fault class C8). `notes` are
     what the prediction assumes or leaves out. `timers` is None for a broker without them, or a store.
+    `unread_parts` are what only brokers of other versions read.
     """
 
     version: str
@@ -237,6 +253,7 @@ class Start:
     losses: Losses
     notes: tuple[str, ...]
     timers: TimerStart | None = None
+    unread_parts: tuple[Unread, ...] = ()
 
     @property
     def harmful(self) -> bool:
@@ -246,13 +263,14 @@ class Start:
         """
         losses = self.losses
         lost = losses.cut_record_count or losses.new_by_queue_count or losses.new_by_key_count
-        lost = lost or losses.unreadable_count
+        lost = lost or losses.unreadable_count or losses.astray_count
         skipped = self.dispatch is not None and bool(self.dispatch.skipped)
         return bool(
             not self.loads
             or self.ignored
             or self.queues_destroyed
             or lost
+            or self.unread_parts
             or skipped
             or self.index.blocked_until_offset is not None
             or (self.timers is not None and self.timers.harmful)

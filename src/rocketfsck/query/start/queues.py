@@ -169,7 +169,7 @@ class QueueModel:
         low = max(self.disk_end - file.start_offset, 0) // self.unit_size
         high = (self.end_pos - file.start_offset) // self.unit_size if cut_offset is not None else 0
         count = 0
-        for units in self.read(file):
+        for units in self.read(file, whole_to=high * self.unit_size):
             good = self.valid(units)
             if cut_offset is not None:
                 good &= units["offset"] < cut_offset
@@ -182,6 +182,7 @@ class QueueModel:
             elif stop:
                 self._see(int(units["offset"][stop - 1]), int(units["size"][stop - 1]))
             covered = units["offset"][: min(stop, max(low - count, 0)) if high else stop]
+            covered = covered[self.valid(units[: len(covered)])]
             if len(covered):
                 self.covered_offset = max(self.covered_offset, int(covered.max()))
             count += stop
@@ -232,17 +233,20 @@ class QueueModel:
             good &= (units["msgBaseOffset"] >= 0) & (units["batchSize"] > 0)
         return np.asarray(good, np.bool_)
 
-    def read(self, file: OpenFile, pos: int = 0, end: int | None = None) -> Iterator[NDArray[Any]]:
+    def read(
+        self, file: OpenFile, pos: int = 0, end: int | None = None, *, whole_to: int = 0
+    ) -> Iterator[NDArray[Any]]:
         """The whole units of a file on disk in pieces; a hole that reaches to its end is not read.
 
-        Nor are the holes behind each piece: a reader mostly stops at the first unit of zeros.
+        Nor are the holes behind each piece: a reader mostly stops at the first unit of zeros. Up to position
+        `whole_to` a hole is given as its zeros are: the start appends units there.
         """
         size, limit = self.unit_size, file.size if end is None else end
         with self.disk.opened(file.path) as reader:
             while limit - pos >= size:
                 data = next(reader.data_extents(pos), None)
                 if data is None:
-                    limit = min(limit, pos + size)
+                    limit = min(limit, max(pos + size, whole_to))
                 count = min(CHUNK_UNITS, (limit - pos) // size)
                 if data is not None and data[0] == pos:
                     count = min(count, -(-(data[1] - pos) // size))
@@ -273,11 +277,19 @@ class QueueModel:
             file.wrote_pos = self._valid_count(file, cut_offset) * self.unit_size
             self.phantom_count = int(not appended and not self.valid(self._units_at(file, 0)).all())
             break
-        self.covered_offset = min(covered, self.covered_offset) if self.files else -1
+        self.covered_offset = min(covered, max(self.covered_offset, self._covered_before_last()))
         if self.disk_end >= before:
             self.disk_end = self.end_pos
         self.cut_count += max(before - max(self.end_pos, self._first_pos()), 0) // self.unit_size
         self.revise()
+
+    def _covered_before_last(self) -> int:
+        """The physical offset that the last unit in front of the last file leads to; -1 without one."""
+        files = [file for file in self.files[:-1] if not file.is_new]
+        if not files or files[-1].end_offset > self.disk_end:
+            return -1
+        last = self._units_at(files[-1], files[-1].size - self.unit_size)
+        return int(last[0]["offset"]) if self.valid(last).all() else -1
 
     def _is_before(self, cut_offset: int) -> bool:
         """Whether recovery found one file with units, all of records below the cut: nothing changes."""

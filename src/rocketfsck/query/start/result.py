@@ -5,13 +5,14 @@ Everything is read from the `StartState` that `steps` has brought to its end. Re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import Loading, OpenFile
-from rocketfsck.query.start.losses import Census, Ranges, count_cut
+from rocketfsck.query.start.losses import MAX_OFFSET, Astray, Census, Ranges, count_astray, count_cut
 from rocketfsck.query.start.model import (
     DispatchStart,
     FileChange,
@@ -22,9 +23,11 @@ from rocketfsck.query.start.model import (
 from rocketfsck.query.start.queues import QueueModel
 from rocketfsck.query.start.remains import Handed, Look, Remains
 from rocketfsck.query.start.rows import RowsModel
+from rocketfsck.query.start.settings import deleted_queues, topic_kinds
 from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.query.start.state import StartState
 from rocketfsck.query.start.units import find_unreadable
+from rocketfsck.query.start.unread import unread_notes, unread_parts
 
 Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
 """What is cut off, by where and of which files."""
@@ -71,17 +74,30 @@ def file_changes(
     return changes
 
 
-def queue_starts(queues: StartQueues, census: Census) -> list[QueueStart]:
-    """Every queue that the broker has, and those that records name and it has not, by topic and queueId."""
+def queue_starts(
+    queues: StartQueues, census: Census, is_deleted: Callable[[str, int], bool]
+) -> list[QueueStart]:
+    """Every queue that the broker has, and those that records name and it has not, by topic and queueId.
+
+    A queue that was deleted on purpose begins again with 0. One whose first unit led behind all records that
+    name it had begun again before the start: what they used was given out then.
+    """
     counted = census.queues().items()
+    last = {(java_decode(topic), number): at for (topic, number), at in census.last_records().items()}
     seen = {(java_decode(topic), queue_id): counts for (topic, queue_id), counts in counted}
+    for name, (next_offset, missed) in seen.items():
+        if next_offset and last.get(name, -1) < queues.began_at(name):
+            seen[name] = (0, missed)
     starts = [_with_records(start, seen) for start in queues.plain_starts()]
     told = {(start.topic, start.queue_id) for start in starts}
     models = {(queue.loaded.topic, queue.loaded.queue_id): queue for queue in queues.models()}
+    made_again = {java_decode(topic): offset for topic, offset in census.made_again().items()}
     for name in {*models, *(name for name, counts in seen.items() if any(counts))} - told:
         next_offset, missed = seen.get(name, (0, 0))
         queue = models.get(name)
         if queue is None:
+            if is_deleted(*name) or last.get(name, -1) < made_again.get(name[0], -1):
+                next_offset = 0
             starts.append(QueueStart(*name, "file", 0, 0, 0, 0, 0, 0, 0, max(next_offset, 0), missed))
             continue
         starts.append(
@@ -159,7 +175,7 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
             state.dispatcher.record_count - state.recovery_count,
             reput.skipped,
         ),
-        queues=tuple(queue_starts(state.queues, state.census)),
+        queues=tuple(queue_starts(state.queues, state.census, deleted_queues(state.store))),
         index=state.index.summary(state.max_offset),
         losses=Losses(
             cut.result(),
@@ -174,10 +190,43 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
             state.census.reached_count if complete else None,
             sum(item.record_count for item in unreadable) if complete else None,
             tuple(unreadable),
+            count_astray(_astray(state), state.log_files, state.options, compiled=state.compiled),
+            _deleted_count(state) if complete else 0,
         ),
-        notes=tuple(state.notes),
+        notes=(*state.notes, *(() if state.refusals else unread_notes(state))),
         timers=state.timers.timers,
+        unread_parts=() if state.refusals else tuple(unread_parts(state)),
     )
+
+
+def _deleted_count(state: StartState) -> int:
+    """The records without a unit whose queue topics.json does not list any more, or lists again: those before
+    the first record of a topic that was made again."""
+    if not topic_kinds(state.store)[1]:
+        return 0
+    is_deleted, made_again = deleted_queues(state.store), state.census.made_again()
+    missed = state.census.last_missed()
+    return sum(
+        count
+        for (topic, queue_id), (_, count) in state.census.queues().items()
+        if count
+        and (is_deleted(java_decode(topic), queue_id) or missed[topic, queue_id] < made_again.get(topic, -1))
+    )
+
+
+def _astray(state: StartState) -> Iterator[Astray]:
+    """The files of the commit log directories that the start deletes or does not see."""
+    if state.refusals:
+        return
+    kept = {file.path for file in state.log_files}
+    for file in state.all_files:
+        if file.path not in kept and not file.in_entries:
+            yield Astray(file.path, file.start_offset, is_hidden=False)
+    directories = set(state.store.commitlog.directories)
+    for ignored in state.loading.ignored:
+        path = state.store.root / ignored.file
+        if path.parent in directories and path.is_file():
+            yield Astray(str(path), java_parse_long(path.name) or 0, is_hidden=True)
 
 
 def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
@@ -191,7 +240,15 @@ def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
         tuple(file.path for file in state.all_files),
     )
     if key not in cuts:
+        is_deleted = deleted_queues(state.store)
         cuts[key] = count_cut(
-            state.all_files, state.cut_offset, state.kept_timestamp, state.options, state.compiled
+            state.all_files,
+            state.cut_offset,
+            state.kept_timestamp,
+            state.options,
+            state.compiled,
+            lambda name: (
+                MAX_OFFSET if name not in state.queues and is_deleted(*name) else state.queues.began_at(name)
+            ),
         )
     return cuts[key]

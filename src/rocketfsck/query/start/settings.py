@@ -5,21 +5,22 @@ Reference 5.1, 6.1, appendix B.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.configviews import TopicConfig, topic_configs
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, is_newer
-from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.filename import filename_to_offset, is_queue_name
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
 from rocketfsck.query.start.disk import entries_of
+from rocketfsck.reader.configs import loaded_config
 from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
-from rocketfsck.store.reading import FileReader, read_whole
+from rocketfsck.store.reading import FileReader
 
 BOTH_REASON = "predictions do not cover consume queues in RocksDB together with DLedger"
 NO_ENTRIES_REASON = "DLedger keeps the commit log, and which files belong to DLedger's log is uncertain"
@@ -212,6 +213,22 @@ def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
     return dict.fromkeys(batch, "batch"), True
 
 
+def deleted_queues(store: Store) -> Callable[[str, int], bool]:
+    """Whether a queue that the store has not was deleted on purpose, by what topics.json says: nothing where
+    the file is missing, or names none of the topics that have queues, nor of topics that no broker can serve.
+    Reference 8."""
+    found = _topics(store) or {}
+    tells = not found.keys().isdisjoint(queue.topic for queue in store.queues)
+    counts = {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in found.items()}
+    with_queues = {queue.topic for queue in store.queues}
+
+    def is_deleted(topic: str, queue_id: int) -> bool:
+        deleted = queue_id >= counts[topic] if topic in counts else topic not in with_queues
+        return tells and deleted and is_queue_name(topic)
+
+    return is_deleted
+
+
 def compacted_topics(store: Store) -> frozenset[str]:
     """The topics that topics.json has compacted."""
     found = _topics(store) or {}
@@ -221,12 +238,9 @@ def compacted_topics(store: Store) -> frozenset[str]:
 
 def _topics(store: Store) -> Mapping[str, TopicConfig] | None:
     """What topics.json says; None without such a file, or for one that is not loaded."""
-    for config in store.configs:
-        if config.name == "topics.json" and config.relative.startswith("config/"):
-            try:
-                return topic_configs(decode_config(read_whole(config.path, _MAX_CONFIG_SIZE)))
-            except FormatError:
-                return None
+    value = loaded_config(store, "topics.json", _MAX_CONFIG_SIZE)
+    with suppress(FormatError):
+        return None if value is None else topic_configs(value)
     return None
 
 

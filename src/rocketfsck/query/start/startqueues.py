@@ -194,6 +194,21 @@ class StartQueues(MutableMapping[QueueName, QueueModel]):
             return None
         return model.covered_offset, model.covered_before, first_covered(model)
 
+    def began_at(self, name: QueueName) -> int:
+        """The physical offset that unit 0 of a queue on disk led to before the start; -1 without one, and
+        where it is the only unit, which may be damaged."""
+        found = self.covered(name)
+        row = self._row(name)
+        if found is None:
+            return -1
+        if row is not None and self._plain is not None:
+            begins = int(self._plain.start[row]) == 0 and int(self._plain.units.count[row]) > 1
+        else:
+            model = self._models[name]
+            first = model.first_file
+            begins = first is not None and first.start_offset == 0 and model.found_count > 1
+        return found[2] if begins else -1
+
     def plain_starts(self) -> list[QueueStart]:
         """The plain queues that the start leaves alone."""
         if self._plain is None:

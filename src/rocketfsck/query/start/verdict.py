@@ -20,6 +20,7 @@ from rocketfsck.wording import count_of, fill_numbers
 
 START_TRAITS = (
     "batch_queues",
+    "checkpoint_fields",
     "clean_scan_start",
     "compaction",
     "compaction_load_tolerant",
@@ -65,10 +66,13 @@ class StartVerdict:
     with the `file` (its path below the root) that the broker refuses.
     Counts of messages are None where nobody looked for them. `cut_count` messages go with the log's end,
     `lost_count` lose their unit and `lost_key_count` an index entry by this start; `reached_count` are those
-    of the log that have a unit afterwards, `unreadable_count` units lead to bytes that the log does not have.
+    of the log that have a unit afterwards, `unreached_count` those that have none; `unreadable_count` units
+    lead to bytes that the log does not have.
     `shifted_count` units are put at a wrong queue offset, `reissued_count` queue offsets are given out twice,
-    `phantom_count` queues begin a file with zeros that the broker takes for a message. Of the messages that
+    `phantom_count` queues begin a file with zeros that the broker takes for a message. `astray_count` sound
+    messages are only in files with wrong names that the start deletes or does not see. Of the messages that
     wait for a timer, `timer_lost_count` are never delivered and `timer_repeated_count` twice.
+    `unread_parts` are clauses on what only brokers of other versions read, `unread_part_count` of them.
     """
 
     version: str
@@ -84,12 +88,16 @@ class StartVerdict:
     lost_count: int | None = None
     lost_key_count: int | None = None
     reached_count: int | None = None
+    unreached_count: int | None = None
     unreadable_count: int | None = None
     shifted_count: int = 0
     reissued_count: int = 0
     phantom_count: int = 0
+    astray_count: int = 0
     timer_lost_count: int = 0
     timer_repeated_count: int = 0
+    unread_part_count: int = 0
+    unread_parts: tuple[str, ...] = ()
 
     @property
     def obstacle(self) -> str:
@@ -97,21 +105,27 @@ class StartVerdict:
         return f"{self.file}: {self.reason}" if self.file else self.reason
 
     @property
+    def taken_count(self) -> int:
+        """Sound messages that consumers could get before the start and cannot get after it."""
+        return (self.cut_count or 0) + (self.lost_count or 0) + self.astray_count
+
+    @property
     def harmless(self) -> bool:
         """Whether the broker loads and no number says that the start takes something."""
         return self.covered and self.loads and not any(getattr(self, name) for name in COMPARED)
 
-    def takes(self, *, hidden: bool = True) -> bool:
+    def takes(self, *, hidden: bool = True, keys: bool = True) -> bool:
         """Whether the broker loads, and its start takes something: with `hidden`, files that it passes over,
-        too. Units without a record had none before."""
-        left_out = {"unreadable_count"} if hidden else {"unreadable_count", "hidden_file_count"}
-        names = COMPARED.keys() - left_out
+        too; with `keys`, index entries. Units without a record had none before."""
+        asked = {"unreadable_count": False, "hidden_file_count": hidden, "lost_key_count": keys}
+        names = [name for name in COMPARED if asked.get(name, True)]
         return self.covered and self.loads and any(getattr(self, name) for name in names)
 
 
 COMPARED: Mapping[str, str] = {
     "queues_destroyed": "deletes all consume queues",
     "hidden_file_count": "does not see {after:file} ({before:,} before)",
+    "astray_count": "loses {after:sound message} in files with wrong names ({before:,} before)",
     "cut_count": "cuts {after:message} off the log ({before:,} before)",
     "lost_count": "hides {after:message} from consumers ({before:,} before)",
     "lost_key_count": "hides {after:message} from queries by key ({before:,} before)",
@@ -121,7 +135,8 @@ COMPARED: Mapping[str, str] = {
     "phantom_count": "reads zeros as a message in {after:queue} ({before:,} before)",
     "timer_lost_count": "never delivers {after:timer message} ({before:,} before)",
     "timer_repeated_count": "delivers {after:timer message} twice ({before:,} before)",
-    "reissued_count": "gives out {after:queue offset} twice ({before:,} before)",
+    "unread_part_count": "does not read {after:part} of the store ({before:,} before)",
+    "reissued_count": "reuses {after:queue offset} ({before:,} before)",
 }
 """What a start may do more of than another one, and how a sentence about the broker says it."""
 
@@ -231,6 +246,7 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
         lost_count=losses.new_by_queue_count,
         lost_key_count=losses.new_by_key_count,
         reached_count=losses.reached_count,
+        unreached_count=losses.by_queue_count,
         unreadable_count=losses.unreadable_count,
         shifted_count=sum(queue.shifted_count for queue in start.queues),
         reissued_count=sum(
@@ -239,21 +255,47 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
             if queue.reissued_count and is_queue_name(queue.topic)
         ),
         phantom_count=sum(queue.phantom_count for queue in start.queues),
+        astray_count=losses.astray_count,
         timer_lost_count=0 if start.timers is None else start.timers.lost_count,
         timer_repeated_count=0 if start.timers is None else start.timers.repeated_count,
+        unread_part_count=len(start.unread_parts),
+        unread_parts=tuple(item.what for item in start.unread_parts),
     )
+
+
+_WRONG = ("shifted_count", "reissued_count", "phantom_count", "timer_lost_count", "timer_repeated_count")
+"""Messages, or places for them, of which a consumer misses one or gets another than the one it should."""
+
+
+def message_change(before: StartVerdict, after: StartVerdict, given_up_count: int = 0) -> int | None:
+    """How many messages more consumers get rightly in the end after a change, negative for fewer.
+
+    What a start gives out twice, puts elsewhere or never delivers counts against what it lets consumers
+    reach. `given_up_count` records or units are known to go by the change itself: they explain what is
+    missing, and are no gain. None where nobody counted the messages.
+    """
+    if before.reached_count is None or after.reached_count is None:
+        return None
+    reached = after.reached_count - before.reached_count
+    reached += min(given_up_count, max(-reached, 0))
+    wrong: int = sum(getattr(after, name) - getattr(before, name) for name in _WRONG)
+    return reached - wrong
 
 
 def worse(before: StartVerdict, after: StartVerdict, given_up_count: int = 0) -> tuple[str, ...]:
     """In what the start `after` a change is worse than the one `before`, each a clause; empty if in nothing.
 
-    A start that was refused before is worse in nothing. `given_up_count` records or units are known to go by
-    the change itself.
+    ADR 0023, in this order: whether the broker starts; the messages as a whole (`message_change`); and where
+    these are as many as before, or nobody counted them, each part by itself. A start that was refused before
+    is worse in nothing. `given_up_count` as `message_change` takes it.
     """
     if not (before.covered and after.covered and before.loads):
         return ()
     if not after.loads:
         return (f"does not start ({after.obstacle})",)
+    change = message_change(before, after, given_up_count)
+    if change is not None and change > 0:
+        return ()
     reasons = []
     for name, text in COMPARED.items():
         then, now = getattr(before, name), getattr(after, name)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.building import Work, build, check_preconditions, open_as_planned, refuse_changed
+from rocketfsck.repair.apply.holding import held_plan
 from rocketfsck.repair.apply.publish import bring, perform, standing, take_back
 from rocketfsck.repair.apply.repairlog import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, undo_command
@@ -39,7 +40,7 @@ from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Settings
+from rocketfsck.store.model import Settings, Store
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
@@ -100,7 +101,9 @@ def apply_plan(
             return finished
         work = replace(work, plan=confirmed(plan, assume, settings), settings=settings)
         if not plan.actions:
-            return ApplyReport(root, work.mode, work.digest, (), left=plan.unanswered)
+            return ApplyReport(
+                root, work.mode, work.digest, (), left=plan.unanswered, refused_actions=plan.refused_actions
+            )
         return _apply(work, keep, check)
 
 
@@ -112,10 +115,27 @@ def interrupted_plan(root: Path, work_dir: Path | None = None) -> Plan | None:
     name = real_root(root)
     with only_repair(name), _os_errors(name):
         for area in find_areas(name, work_dir):
-            unpublished = area.journal.mode == "beside" and standing(area) == "old"
-            if area.journal.state == "ready" and not unpublished:
+            if area.journal.state == "ready" and not _is_unpublished(area):
                 return read_plan(Path(area.at("plan.json")))
     return None
+
+
+def interrupted_area(root: Path | str) -> Area | None:
+    """The directory next to a store of a repair or an undo that was interrupted; None without one. It only
+    reads, and what cannot be read is none."""
+    name = real_root(root)
+    with suppress(RocketfsckError, OSError):
+        for area in find_areas(name, None, tidy=False):
+            if area.journal.state == "undoing" or (
+                area.journal.state == "ready" and not _is_unpublished(area)
+            ):
+                return area
+    return None
+
+
+def _is_unpublished(area: Area) -> bool:
+    """Whether a finished result is still next to the store, which is as it was."""
+    return area.journal.mode == "beside" and standing(area) == "old"
 
 
 def _finish_interrupted(work: Work) -> ApplyReport | None:
@@ -130,8 +150,7 @@ def _finish_interrupted(work: Work) -> ApplyReport | None:
                 _drop_trees(area)
                 return replace(_saved_report(area), finished=True)
             continue
-        unpublished = journal.state == "ready" and journal.mode == "beside" and standing(area) == "old"
-        if journal.state in ("building", "undone") or unpublished:
+        if journal.state in ("building", "undone") or (journal.state == "ready" and _is_unpublished(area)):
             area.remove()
             continue
         if journal.plan_digest != work.digest:
@@ -184,6 +203,18 @@ def _apply(work: Work, keep: bool, check: bool) -> ApplyReport:
         report, area = build(work, area, lock, before, then, check)
         if report.problem:
             area.remove()
+            area = None
+            less = _what_holds(work, before, check)
+            if less is None:
+                return report
+            work = less
+            area = make_area(work.root, work.work_dir, work.mode, work.digest, work.named, logs)
+            before = open_as_planned(work, Path(work.root), None, area)
+            lock.renew()  # stores were opened and closed
+            refuse_changed(then, work)
+            report, area = build(work, area, lock, before, then, check)
+        if report.problem:
+            area.remove()
             return report
         lock.renew()
         refuse_changed(then, work)
@@ -202,6 +233,17 @@ def _apply(work: Work, keep: bool, check: bool) -> ApplyReport:
         raise
     finally:
         lock.release()
+
+
+def _what_holds(work: Work, before: Store, check: bool) -> Work | None:
+    """The work with the actions that hold, where those of the plan do not hold together; None without any."""
+    if work.repairs != all_repairs():
+        return None
+    given = {} if work.settings is None else work.settings.values
+    conf = replace(before.settings, values={**before.settings.values, **given})
+    with phase("looking for what holds of the plan"):
+        plan = held_plan(work.plan, before, conf=conf, check=check)
+    return None if plan.actions in ((), work.plan.actions) else replace(work, plan=plan, whole=work.plan)
 
 
 def _refuse_no_store(work: Work) -> None:

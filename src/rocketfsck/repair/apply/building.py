@@ -20,16 +20,18 @@ from rocketfsck.repair.apply.differences import Differences
 from rocketfsck.repair.apply.judging import Judgement, judge
 from rocketfsck.repair.apply.keeping import account_for_traits
 from rocketfsck.repair.apply.ledger import Ledger, make_ledger
-from rocketfsck.repair.apply.publish import active_size, save_before, settle, sync_tree
+from rocketfsck.repair.apply.publish import save_before, sync_tree
 from rocketfsck.repair.apply.repairlog import NAME as ACTIONS
 from rocketfsck.repair.apply.repairlog import logged_actions, write_actions
 from rocketfsck.repair.apply.results import ApplyReport
-from rocketfsck.repair.apply.startjudge import compare_starts, start_problem
+from rocketfsck.repair.apply.sharing import demand_room, part_from_kept
+from rocketfsck.repair.apply.startjudge import Former, compare_starts, start_problem
 from rocketfsck.repair.area.journal import MANIFESTS, Area, Mode, real_root, write_file
 from rocketfsck.repair.area.locking import StoreLock
 from rocketfsck.repair.area.manifests import Manifest, changed_files, list_files, outside_directories, some_of
 from rocketfsck.repair.area.tells import find_tells
 from rocketfsck.repair.area.worktree import WorkTree
+from rocketfsck.repair.outlook import fates_after
 from rocketfsck.repair.plan.document import plan_to_json
 from rocketfsck.repair.plan.law import all_assumptions, total_notices
 from rocketfsck.repair.plan.model import Action, Extent, Plan
@@ -41,11 +43,8 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.run import check_store
-from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.traits import traits_of
-
-_SPARE_SIZE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,8 @@ class Work:
     """One run of `apply_plan`: the plan, its repairs, where, and how; `settings` of the broker, if given.
 
     `named` are the real paths of the directories outside of the store that the user allows to be changed,
-    `answer` says how the user agreed (`repair.apply.repairlog`).
+    `answer` says how the user agreed (`repair.apply.repairlog`). `whole` is the plan that was asked for,
+    where `plan` is what holds of it (`repair.apply.holding`).
     """
 
     plan: Plan
@@ -66,6 +66,7 @@ class Work:
     settings: Settings | None = None
     named: tuple[str, ...] = ()
     answer: str = "plan"
+    whole: Plan | None = None
 
     @property
     def mode(self) -> Mode:
@@ -165,18 +166,22 @@ def build(
         tuple(f"{action.name} {action.target}".strip() for action in work.plan.actions),
         before=work.plan.counts,
         left=work.plan.unanswered,
+        refused_actions=work.plan.refused_actions,
         kept=os.fspath(area.path),
         ledger=Ledger(notices=total_notices(work.plan.actions)),
         assumptions=all_assumptions(work.plan.actions),
         outside=work.named if work.in_place else (),
     )
+    found = None
     if check:
-        report = _checked(work, report, before, scene.reopen(), tree)
+        report, found = _checked(work, report, before, scene.reopen(), tree)
         if report.problem:
             return report, area
     report = _judged_by_start(work, report, before, scene.reopen(), losses=check)
     if report.problem:
         return report, area
+    if not work.in_place:
+        part_from_kept(area, tree.at("store"), scene.reopen(), found, _conf(work, before))
     with phase("writing to disk"):
         return _make_ready(work, area, tree, replace(report, published=True), then)
 
@@ -188,7 +193,7 @@ def _clone(work: Work, area: Area, lock: StoreLock) -> WorkTree:
         what = f"commit log files in {outside[0]}" if outside else f"another file system than {area.path}"
         options = " ".join(["--in-place", *(f"--outside {shlex.quote(str(path))}" for path in outside)])
         raise UsageError(f"the store has {what}: it cannot be published as a whole; apply with {options}")
-    _check_space(work, area)
+    demand_room(area, sum(action.write_byte_count for action in work.plan.actions))
     content = lock.content()
     tree = WorkTree.clone(
         Path(work.root),
@@ -211,28 +216,17 @@ def _clone(work: Work, area: Area, lock: StoreLock) -> WorkTree:
     return tree
 
 
-def _check_space(work: Work, area: Area) -> None:
-    """Raises StoreError if what will be written does not fit."""
-    needed = sum(action.write_byte_count for action in work.plan.actions) + _SPARE_SIZE
-    if not work.in_place:
-        needed += active_size(work.root)
-    for place in (os.path.dirname(area.path), work.root):  # noqa: PTH120 - they may be two file systems
-        status = os.statvfs(place)
-        free = status.f_bavail * status.f_frsize
-        if free < needed:
-            raise StoreError(
-                f"the repair needs {count_of(needed, 'byte')}, and {free:,} are free", path=place
-            )
-
-
-def _checked(work: Work, report: ApplyReport, before: Store, after: Store, tree: WorkTree) -> ApplyReport:
-    """The report with what a check of the result and the ledger say."""
+def _checked(
+    work: Work, report: ApplyReport, before: Store, after: Store, tree: WorkTree
+) -> tuple[ApplyReport, Report]:
+    """The report with what a check of the result and the ledger say, and that check."""
     options = CheckOptions(work.plan.level, now_timestamp=work.now_timestamp)
     with phase("checking the repaired store"):
         found = check_store(after, options)
     check_before = cache(lambda: _check_before(before, options))
     verdict: Judgement = judge(work.plan, found, tree.name_of, check_before)
     losses = [loss for action in work.plan.actions for loss in action.losses]
+    now = work.plan.messages_now
     ledger = replace(make_ledger(before, after, losses, _same_file), notices=report.ledger.notices)
     report = replace(
         report,
@@ -241,6 +235,10 @@ def _checked(work: Work, report: ApplyReport, before: Store, after: Store, tree:
         unmet=verdict.unmet,
         fresh=verdict.fresh,
         ledger=ledger,
+        messages_before=now,
+        messages_after=None
+        if now is None or found.account is None
+        else fates_after(now, found.account.fates),
     )
     if verdict.unmet:
         problem = "the check still finds what the plan should correct"
@@ -251,8 +249,8 @@ def _checked(work: Work, report: ApplyReport, before: Store, after: Store, tree:
     elif not ledger.balanced:
         problem = "the loss ledger does not balance: the repair would lose more than the plan says"
     else:
-        return report
-    return replace(report, problem=problem, kept="")
+        return report, found
+    return replace(report, problem=problem, kept=""), found
 
 
 def _check_before(before: Store, options: CheckOptions) -> Report:
@@ -266,11 +264,15 @@ def _judged_by_start(
     """The report with what brokers do with the store as it was and with the result. It reads the log once
     more than a start does, but where the plan was made from a quick check."""
     wanted = losses and work.plan.level != "quick"
-    given = {} if work.settings is None else work.settings.values
-    conf = replace(after.settings, values={**after.settings.values, **given})
-    starts = compare_starts(before, after, work.plan.actions, conf=conf, losses=wanted)
+    starts = compare_starts(Former(before, _conf(work, after), wanted), after, work.plan.actions)
     problem = start_problem(starts)
     return replace(report, starts=starts, problem=problem, kept="" if problem else report.kept)
+
+
+def _conf(work: Work, store: Store) -> Settings:
+    """The settings of the broker: the store's, and those that were given."""
+    given = {} if work.settings is None else work.settings.values
+    return replace(store.settings, values={**store.settings.values, **given})
 
 
 def _newly_unread(found: Report, check_before: Callable[[], Report], tree: WorkTree, root: str) -> str:
@@ -299,13 +301,11 @@ def _make_ready(
         for name, place in tree.outside.items():
             differences.compare(os.path.realpath(name), place)
         save_before(area, bases, differences.changes)
-    else:
-        settle(tree.at("store"))
     report = replace(report, not_kept=account_for_traits(work.root, tree, work.in_place))
     fileops.remove_tree(area.place("scratch"))
     actions = logged_actions(work.plan, work.root, work.digest, work.answer, tree)
     write_actions(area.place(ACTIONS), actions)
-    write_file(area.place("plan.json"), plan_to_json(work.plan))
+    write_file(area.place("plan.json"), plan_to_json(work.whole or work.plan))
     write_file(area.place("result.json"), report.to_json())
     write_file(area.place("ledger.json"), {"kind": "rocketfsck.ledger", **to_document(report.ledger)})
     after = {} if work.in_place else list_files(os.fspath(tree.root), near=[work.root])

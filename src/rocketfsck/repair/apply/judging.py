@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rocketfsck.repair.plan.model import Action, Plan, Unanswered
@@ -11,6 +11,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
+from rocketfsck.verify.tasks.task import is_aggregate
 
 NAMING = frozenset({"rename-segment", "move-zero-twin"})
 """Actions that let the log be the one that it was: what a check says elsewhere is mostly a consequence of its
@@ -20,10 +21,11 @@ _STILL = "the repair did not correct this finding"
 _OWN_CAUSE = "commit log files with wrong names did not cause this finding; make a new plan"
 _NEW = "this finding is new"
 _HIDDEN = "commit log files with wrong names hid this finding; make a new plan"
+_COUNTED = "the check before counted this finding without listing it"
 _OF_LOG = ("CL", "ST")
 """Families of rules of files and the log; all others compare something with the log, or follow from it."""
 
-_SAME: Mapping[str, str] = {RuleName.DATABASE_LOG_CUT: RuleName.DATABASE_FILE_DAMAGED}
+SAME_FAULT: Mapping[str, str] = {RuleName.DATABASE_LOG_CUT: RuleName.DATABASE_FILE_DAMAGED}
 """Two rules of one fault: by the first while `abort` is there, by the second once a repair removed that."""
 
 Place = tuple[str, str, int | None]
@@ -46,7 +48,8 @@ def judge(
     `name_of` gives the store's name of a file of the result. `check_before` checks the store as it was; it is
     called only if the result has findings that the plan does not know. One of those is no new one if the
     store had it too, or another of the same rule at the same queue, else file, that is gone now: what a
-    finding says of its neighbourhood may change by a repair.
+    finding says of its neighbourhood may change by a repair. Of those that a check only counts, as many may
+    be listed afterwards as the plan leaves.
     """
     answered = plan.answered
     certain = {name for action in plan.actions if action.name not in NAMING for name in action.why}
@@ -57,7 +60,11 @@ def judge(
     still = [finding for finding in findings if finding.fingerprint in answered]
     unmet = [item for item in still if item.fingerprint in certain or item.where.file in logs]
     left = [_named(item, _OWN_CAUSE) for item in still if item not in unmet]
-    left += [known[finding.fingerprint] for finding in findings if finding.fingerprint in known]
+    left += [
+        replace(known[finding.fingerprint], count=finding.count)
+        for finding in findings
+        if finding.fingerprint in known
+    ]
     others = [finding for finding in findings if finding.fingerprint not in answered | known.keys()]
     fresh: list[Finding] = []
     if others:
@@ -69,17 +76,39 @@ def judge(
             for finding in before.findings
             if finding.fingerprint not in now and finding.fingerprint not in answered
         )
+        further = _further(before.findings, answered, known)
         for finding in others:
             if finding.fingerprint in earlier:
                 left.append(_named(finding, "the plan does not mention this finding"))
             elif gone[_place(finding)] > 0:
                 gone[_place(finding)] -= 1
                 left.append(_named(finding, "the finding existed before with other values"))
+            elif (place := _with_room(further, finding)) is not None:
+                further[place] -= finding.count
+                left.append(_named(finding, _COUNTED))
             elif logs and not finding.rule.startswith(_OF_LOG):
                 left.append(_named(finding, _HIDDEN))
             else:
                 fresh.append(finding)
     return Judgement(tuple(_all(unmet, _STILL)), tuple(_all(fresh, _NEW)), tuple(left))
+
+
+def _further(
+    findings: Iterable[Finding], answered: Collection[str], known: Mapping[str, Unanswered]
+) -> Counter[tuple[str, str]]:
+    """How many findings, of those that a report only counts, a plan leaves: by rule and file."""
+    totals: Counter[tuple[str, str]] = Counter()
+    for finding in findings:
+        name = finding.fingerprint
+        if is_aggregate(finding) and name not in answered:
+            totals[finding.rule, finding.where.file] += known[name].count if name in known else finding.count
+    return totals
+
+
+def _with_room(further: Counter[tuple[str, str]], finding: Finding) -> tuple[str, str] | None:
+    """Where a finding was counted before; None if it was not."""
+    places = ((finding.rule, finding.where.file), (finding.rule, ""))
+    return next((place for place in places if further[place] >= finding.count), None)
 
 
 def _targets(action: Action) -> Iterable[str]:
@@ -96,7 +125,7 @@ def _renamed(finding: Finding, name_of: Callable[[str], str]) -> Finding:
 def _place(finding: Finding) -> Place:
     """What a finding is about, whatever its words: a queue, else a file."""
     where = finding.where
-    rule = _SAME.get(finding.rule, finding.rule)
+    rule = SAME_FAULT.get(finding.rule, finding.rule)
     return rule, where.file if where.topic is None else f"/{where.topic}", where.queue_id
 
 
@@ -105,4 +134,4 @@ def _all(findings: Iterable[Finding], reason: str) -> Iterable[Unanswered]:
 
 
 def _named(finding: Finding, reason: str) -> Unanswered:
-    return Unanswered(finding.fingerprint, finding.rule, describe(finding), reason)
+    return Unanswered(finding.fingerprint, finding.rule, describe(finding), reason, finding.count)

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE
-from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2, TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.reader.records import is_fence_topic
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.apply.matching import RANGE_LIMIT, OffsetRange, Rows, match_rows, pair_rows, runs_of
 from rocketfsck.repair.plan.model import Loss, Notice
-from rocketfsck.scan.columns import Fault
+from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
@@ -77,8 +78,9 @@ class Account:
 class Ledger:
     """One account a changed queue, and one for the changed files of the log, if any.
 
-    `unchanged_queue_count` and `unchanged_log_file_count` are those that nothing was done to. `notices` are
-    what the broker and its consumers will notice.
+    `unchanged_queue_count` and `unchanged_log_file_count` are those that nothing was done to. Changed
+    files have `filler_count` filler records more than before: they are no messages, and in no account.
+    `notices` are what the broker and its consumers will notice.
     """
 
     queues: tuple[Account, ...] = ()
@@ -86,6 +88,7 @@ class Ledger:
     unchanged_queue_count: int = 0
     unchanged_log_file_count: int = 0
     notices: tuple[Notice, ...] = ()
+    filler_count: int = 0
 
     @property
     def balanced(self) -> bool:
@@ -113,8 +116,8 @@ def make_ledger(before: Store, after: Store, losses: Sequence[Loss], same: SameF
             unchanged += 1
             continue
         accounts.append(_queue_account(name, old, new, losses, after.commitlog))
-    records, untouched = _record_account(before, after, losses, same)
-    return Ledger(tuple(accounts), records, unchanged, untouched)
+    records, untouched, filler_count = _record_account(before, after, losses, same)
+    return Ledger(tuple(accounts), records, unchanged, untouched, filler_count=filler_count)
 
 
 def _queues(store: Store) -> dict[tuple[str, str, int], ConsumeQueue]:
@@ -252,7 +255,7 @@ def _planned_units(
 
 def _record_account(
     before: Store, after: Store, losses: Sequence[Loss], same: SameFile
-) -> tuple[Account | None, int]:
+) -> tuple[Account | None, int, int]:
     old = {file.name: file for file in before.commitlog.files}
     new = {file.name: file for file in after.commitlog.files}
     both = [name for name in sorted({*old} & {*new}) if not same(old[name], new[name])]
@@ -262,11 +265,13 @@ def _record_account(
     if gone or made:
         groups.append(([old[name] for name in gone], [new[name] for name in made]))
     if not groups:
-        return None, untouched
+        return None, untouched, 0
+    fillers = 0
     counts = np.zeros(3, np.int64)  # before, after, kept
     only_old, only_new = Rows(), Rows()
     for mine, other in groups:
-        left, right = _valid_records(before, mine), _valid_records(after, other)
+        (left, filled), (right, refilled) = _valid_records(before, mine), _valid_records(after, other)
+        fillers += refilled - filled
         rows, others, kept = _pair_records(left, right)
         counts += (left.count, right.count, kept)
         only_old.add(*(column[rows] for column in left.columns()))
@@ -289,7 +294,7 @@ def _record_account(
         ),
         unplanned=int((~_planned_records(places, losses)).sum()),
     )
-    return account, untouched
+    return account, untouched, fillers
 
 
 def _pair_records(left: Rows, right: Rows) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
@@ -302,22 +307,33 @@ def _pair_records(left: Rows, right: Rows) -> tuple[NDArray[np.intp], NDArray[np
     return mine, other, first + second
 
 
-def _valid_records(store: Store, files: Iterable[MappedFile]) -> Rows:
-    """Where the valid records of these files stand, and what tells one from another."""
-    rows = Rows()
+def _valid_records(store: Store, files: Iterable[MappedFile]) -> tuple[Rows, int]:
+    """Where the valid records of messages are, and what tells one from another; and how many are fillers."""
+    rows, fillers = Rows(), 0
     for file in files:
         base = file.start_offset or 0
         with FileReader(file.location) as reader:
             options = log_options(store, file, read_bodies=True)
             compiled = compiled_wanted(reader.allocated_size)
-            for found in scan_log_file(reader, base, options, QueueTable(), compiled=compiled):
+            table = QueueTable()
+            for found in scan_log_file(reader, base, options, table, compiled=compiled):
                 if isinstance(found, Region):
                     continue
-                good = (found["faults"] & int(_BAD)) == 0
+                filler = _is_filler(found, table)
+                fillers += int(filler.sum())
+                good = ((found["faults"] & int(_BAD)) == 0) & ~filler
                 mark = _long(found["body_crc"]) * 1_000_003 + _long(found["total_size"])
                 mark = mark * 1_000_003 + _long(found["queue_offset"]) + _long(found["queue_id"])
                 rows.add(_long(found["pos"][good]) + base, _long(found["physical_offset"][good]), mark[good])
-    return rows
+    return rows, fillers
+
+
+def _is_filler(found: RecordBatch, table: QueueTable) -> NDArray[np.bool_]:
+    """Which records are filler that a repair made."""
+    fences = [row for row, (topic, _) in enumerate(table.names) if is_fence_topic(topic)]
+    flags: NDArray[np.bool_] = np.isin(found["queue_index"], fences)
+    flags &= (found["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+    return flags
 
 
 def _planned_records(places: Longs, losses: Iterable[Loss]) -> NDArray[np.bool_]:

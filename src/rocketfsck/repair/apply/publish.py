@@ -11,58 +11,51 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.area.journal import Area, Change, Directory
 from rocketfsck.repair.area.tells import side_of
+from rocketfsck.store.unfinished import PART
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, Root, open_root
 from rocketfsck.writer.disk.traits import traits_of
 
-_ACTIVE_COUNT = 2
-"""The last files of a queue that a broker goes on writing: the one with the end, and one made in advance."""
 
-_PART = ".rocketfsck.part"
+def settle(tree: Place, shared: Collection[str]) -> None:
+    """Make all files of a tree our own but those that may stay hard links, by their names in it.
 
-
-def settle(tree: Place) -> None:
-    """Make all files our own that a broker may go on writing to, and make everything durable.
-
-    Only those stay hard links that no broker writes to any more: of files whose names are numbers all but
-    the last two of their directory, and RocksDB's tables. Raises OSError or StoreError.
+    Which these are is for `repair.apply.sharing` to say. Raises OSError or StoreError.
     """
+    for place, status in _linked(tree, shared):
+        if status.st_nlink > 1:
+            own(place)
+
+
+def _linked(tree: Place, shared: Collection[str]) -> Iterator[tuple[Place, os.stat_result]]:
+    """The regular files of a tree that are not in `shared`."""
+    above = f"{tree}/"
     for folder, _, names in fileops.walk(tree):
-        for name in sorted({*names} - _finished(names)):
-            status = fileops.status_of(folder / name)
-            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-                own(folder / name)
-
-
-def _finished(names: Iterable[str]) -> set[str]:
-    """The files of a directory that no broker writes to any more."""
-    numbers = sorted(name for name in names if name.isascii() and name.isdigit())
-    return {*numbers[:-_ACTIVE_COUNT], *(name for name in names if name.endswith(".sst"))}
+        for name in names:
+            place = folder / name
+            status = fileops.status_of(place)
+            if stat.S_ISREG(status.st_mode) and str(place).removeprefix(above) not in shared:
+                yield place, status
 
 
 def own(place: Place) -> None:
     """Let a file be a copy of its own. Raises OSError or StoreError."""
-    part = place.beside(_PART)
+    part = place.beside(PART)
     if fileops.exists(part):
         fileops.unlink(part)
     fileops.copy(place, part)
     fileops.rename(part, place)
 
 
-def active_size(root: str) -> int:
-    """Bytes on disk of the files that `settle` will copy."""
-    total = 0
-    for folder, _, names in os.walk(root):
-        for name in set(names) - _finished(names):
-            status = os.lstat(f"{folder}/{name}")
-            total += status.st_blocks * 512 if stat.S_ISREG(status.st_mode) else 0
-    return total
+def settling_size(tree: Place, shared: Collection[str]) -> int:
+    """Bytes on disk of the files that `settle` will copy. Raises OSError."""
+    return sum(status.st_blocks * 512 for _, status in _linked(tree, shared) if status.st_nlink > 1)
 
 
 def sync_tree(tree: Place) -> None:
@@ -209,7 +202,7 @@ def _sync_touched(area: Area, bases: Sequence[Root]) -> None:
 
 def _put(area: Area, place: Place, name: str | None) -> None:
     """Let a place be what the area has under `name`, or nothing."""
-    part = place.beside(_PART)
+    part = place.beside(PART)
     if fileops.exists(part):
         fileops.unlink(part)
     if name is None:

@@ -21,6 +21,7 @@ from typing import Literal
 from rocketfsck import __version__
 from rocketfsck.documents import from_document, json_text, to_document
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.outputs import is_special, open_through, place_of
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.plan.kept import state_path
 from rocketfsck.repair.plan.model import Action, Plan
@@ -138,11 +139,17 @@ def state_log(root: str) -> Path:
 
 def append_actions(path: Path, actions: Iterable[LoggedAction]) -> None:
     """Add lines to a log, durably; it is made if it is not there. Raises StoreError."""
-    with (
-        named_errors(path, "cannot be written"),
-        fileops.open_directory(path.parent, only=frozenset({path.name})) as shelf,
-    ):
-        fileops.append(shelf / path.name, lines_of(actions), 0o600)
+    with named_errors(path, "cannot be written"):
+        if is_special(path):
+            lines = lines_of(actions)
+            through = open_through(path) if lines else None
+            if through is not None:
+                with os.fdopen(through, "wb") as stream:
+                    stream.write(lines)
+            return
+        real = Path(place_of(path)[0])
+        with fileops.open_directory(real.parent, only=frozenset({real.name})) as shelf:
+            fileops.append(shelf / real.name, lines_of(actions), 0o600)
 
 
 def read_actions(path: Path) -> tuple[LoggedAction, ...]:
@@ -151,6 +158,8 @@ def read_actions(path: Path) -> tuple[LoggedAction, ...]:
     Of a long log the last `MAX_SIZE` bytes count.
     """
     try:
+        if is_special(path):
+            return ()  # what was written there is gone
         with path.open("rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - MAX_SIZE))
             lines = stream.read(MAX_SIZE).splitlines()

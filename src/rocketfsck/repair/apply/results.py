@@ -12,10 +12,12 @@ from typing import Any
 from rocketfsck.documents import from_document, to_document
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, outcome_of
 from rocketfsck.repair.apply.ledger import Ledger
+from rocketfsck.repair.apply.spoiled import SpoiledMessages
 from rocketfsck.repair.apply.startjudge import StartComparison
-from rocketfsck.repair.plan.model import Assumption, Unanswered
+from rocketfsck.repair.plan.model import Assumption, RefusedAction, Unanswered
+from rocketfsck.verify.account.model import Fates
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class ApplyReport:
     is worse with the result than with the store as it was. `assumptions` are what the plan wrote by, and how
     each was known or confirmed. `outside` are the directories outside of the store that the user named, which
     `undo` must be given again. `not_kept` says which owners, permissions and attributes of files could not be
-    kept.
+    kept. `refused_actions` are those of the plan that were not done, and why. `messages_before` and
+    `messages_after` are the messages by what became of them, None where nobody counted them.
     """
 
     store: str
@@ -51,7 +54,15 @@ class ApplyReport:
     starts: tuple[StartComparison, ...] = ()
     outside: tuple[str, ...] = ()
     not_kept: tuple[str, ...] = ()
+    refused_actions: tuple[RefusedAction, ...] = ()
+    messages_before: Fates | None = None
+    messages_after: Fates | None = None
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def left_count(self) -> int:
+        """How many findings above info are left, each of those that one stands for."""
+        return sum(item.count for item in self.left)
 
     @property
     def exit_code(self) -> int:
@@ -85,13 +96,21 @@ def undo_command(root: str, work_dir: Path | str | None, outside: Iterable[str] 
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """How a repair was taken back. `kept` is where the repaired store went, if it was changed since."""
+    """How a repair was taken back. `kept` is where the repaired store went, if it was changed since.
+
+    `not_restored` are the files whose names, lengths or times are not those of before the repair, `messages`
+    says where the messages in them can be read. `kept_is_shared`: files of what is kept are the store's own,
+    so that a broker may change them.
+    """
 
     store: str
     mode: str
     plan_digest: str
     finished: bool = False
     kept: str = ""
+    not_restored: tuple[str, ...] = ()
+    messages: SpoiledMessages = field(default_factory=SpoiledMessages)
+    kept_is_shared: bool = False
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> dict[str, Any]:

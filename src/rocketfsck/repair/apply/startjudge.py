@@ -10,7 +10,7 @@ Every version that the store may be of is asked; those that start alike once. De
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rocketfsck.formats.dialect import Version
@@ -61,27 +61,40 @@ class StartComparison:
     worse: tuple[str, ...] = ()
 
 
-def compare_starts(
-    before: Store,
-    after: Store,
-    actions: Sequence[Action],
-    *,
-    conf: Settings | None = None,
-    losses: bool = True,
-) -> tuple[StartComparison, ...]:
+@dataclass(slots=True)
+class Former:
+    """The store as it was before a repair, whose starts are predicted when they are asked for, once.
+
+    `conf` are the settings of the broker. `losses` says whether to look for messages that come out of reach,
+    which reads the log once, before and after.
+    """
+
+    store: Store
+    conf: Settings | None = None
+    losses: bool = True
+    _known: dict[tuple[Version, ...], StartVerdict] = field(default_factory=dict, repr=False)
+
+    def starts(self, classes: Sequence[tuple[Version, ...]]) -> dict[tuple[Version, ...], StartVerdict]:
+        """The starts of these classes of versions."""
+        missing = [group for group in classes if group not in self._known]
+        found = predict_starts(self.store, missing, conf=self.conf, losses=self.losses) if missing else []
+        self._known.update(zip(missing, found, strict=True))
+        return {group: self._known[group] for group in classes}
+
+
+def compare_starts(before: Former, after: Store, actions: Sequence[Action]) -> tuple[StartComparison, ...]:
     """Predict the starts of all versions that the store may be of, after and before the repair.
 
-    `before` is asked for the store's own version, and wherever the start afterwards takes something. `losses`
-    says whether to look for messages that come out of reach, which reads the log once. What cannot be
-    predicted has a verdict that says so.
+    `before` is asked for the store's own version, and wherever the start afterwards takes something. What
+    cannot be predicted has a verdict that says so.
     """
     classes = start_classes(versions_of(after))
-    found = predict_starts(after, classes, conf=conf, losses=losses)
+    found = predict_starts(after, classes, conf=before.conf, losses=before.losses)
     own = after.dialect.version
     asked = [
         group for group, verdict in zip(classes, found, strict=True) if own in group or not verdict.harmless
     ]
-    earlier = dict(zip(asked, predict_starts(before, asked, conf=conf, losses=losses), strict=True))
+    earlier = before.starts(asked)
     given_up = sum(
         loss.count for action in actions for loss in action.losses if loss.what in ("record", "unit")
     )

@@ -7,23 +7,33 @@ done.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.publish import bring, repaired, second_name, standing, take_back
 from rocketfsck.repair.apply.results import UndoReport, undo_command
+from rocketfsck.repair.apply.sharing import part_from_kept
+from rocketfsck.repair.apply.spoiled import spoiled_messages
 from rocketfsck.repair.area.journal import Area, find_areas, read_manifests, real_root
 from rocketfsck.repair.area.locking import StoreLock, only_repair
-from rocketfsck.repair.area.manifests import changed_files, list_files, some_of
+from rocketfsck.repair.area.manifests import Manifest, changed_files, list_files, some_of
 from rocketfsck.repair.area.tells import find_tells, side_of
 from rocketfsck.repair.plan.document import read_plan
 from rocketfsck.repair.plan.model import Plan
+from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.verify.rules.catalog import printable
+from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
+
+_SPARE_SIZE = 1 << 20
+"""Bytes for journals and directories."""
 
 
 def undo(
@@ -48,8 +58,27 @@ def undo(
                 return _undo(root, work_dir, force, named)
         except OSError as error:
             path = os.fsdecode(error.filename) if error.filename else root
-            again = f"run {undo_command(root, work_dir, named)} again"
+            again = f"{_room_wanted(error, root, work_dir)}run {undo_command(root, work_dir, named)} again"
             raise StoreError(f"cannot be written: {os_error_text(error)}; {again}", path=path) from error
+
+
+def _room_wanted(error: OSError, root: str, work_dir: Path | None) -> str:
+    """What to free first, where the disk is full: "" for any other error, or where nothing is known."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    needed = _SPARE_SIZE
+    with suppress(OSError, RocketfsckError):
+        area = _last_area(root, work_dir)
+        saved = [change.saved for change in area.journal.changes if change.saved is not None]
+        needed += sum(os.lstat(area.at(name)).st_size for name in saved)
+    with suppress(OSError):
+        status = os.statvfs(root)
+        free = status.f_bavail * status.f_frsize
+        return (
+            f"undo needs at most {count_of(needed, 'byte')} there, and {free:,} are free: "
+            f"free {count_of(max(needed - free, _SPARE_SIZE), 'byte')}, and "
+        )
+    return ""
 
 
 def last_plan(store_path: Path | str, work_dir: Path | None = None) -> Plan | None:
@@ -73,13 +102,12 @@ def _undo(root: str, work_dir: Path | None, force: bool, named: Sequence[str]) -
     lock = StoreLock(root)
     try:
         lock.take()
+        report = UndoReport(root, journal.mode, journal.plan_digest, finished=finished)
         if journal.mode == "beside":
-            kept = _exchange_back(area, force)
-        else:
-            kept = _restore(area, force)
+            return _exchange_back(area, force, report)
+        return _restore(area, force, report)
     finally:
         lock.release()
-    return UndoReport(root, journal.mode, journal.plan_digest, finished=finished, kept=kept)
 
 
 def _last_area(root: str, work_dir: Path | None) -> Area:
@@ -89,7 +117,7 @@ def _last_area(root: str, work_dir: Path | None) -> Area:
     return areas[-1]
 
 
-def _exchange_back(area: Area, force: bool) -> str:
+def _exchange_back(area: Area, force: bool, report: UndoReport) -> UndoReport:
     here, kept = area.store, area.at("store")
     manifests = read_manifests(area)
     published = standing(area) == "new"
@@ -98,20 +126,39 @@ def _exchange_back(area: Area, force: bool) -> str:
     new = repaired(area)
     changed = changed_files(manifests["after"], list_files(new, near=[here])) if os.path.lexists(new) else []
     if published:
-        _refuse(changed, force, here, "the store changed since it was repaired")
         spoiled = changed_files(manifests["before"], list_files(kept, near=[here]))
-        _refuse(spoiled, force, kept, "the kept store changed since")
+        if spoiled:
+            report = replace(report, messages=spoiled_messages(kept, here, spoiled))
+        _refuse(spoiled, force, kept, "the kept store changed since", report.messages.words)
+        _refuse(changed, force, here, "the store changed since it was repaired")
         _refuse_distance(area)
         tells = area.journal.tells
         if side_of(kept, tells) != "old" or side_of(here, tells) != "new":  # one was changed meanwhile
             tells = find_tells(kept, here)
         area = area.moved("undoing", tells=tells)
     bring(area, "old")
+    report = replace(report, not_restored=_not_restored(manifests["before"], area))
     if changed:
+        report = replace(report, kept=kept, kept_is_shared=not _part(area))
         area.moved("final")
-        return kept
-    area.moved("undone").remove()
-    return ""
+    else:
+        area.moved("undone").remove()
+    return report
+
+
+def _not_restored(before: Manifest, area: Area) -> tuple[str, ...]:
+    """The files of the store that are not as they were before the repair."""
+    return tuple(changed_files(before, area.list_store()))
+
+
+def _part(area: Area) -> bool:
+    """Let the store in the area share no file with the restored one that a broker may write to; False where
+    that cannot be done: the repair is taken back all the same."""
+    try:
+        part_from_kept(area, area.place("store"), open_store(Path(area.store)))
+    except (OSError, RocketfsckError):
+        return False
+    return True
 
 
 def _refuse_distance(area: Area) -> None:
@@ -122,20 +169,21 @@ def _refuse_distance(area: Area) -> None:
         )
 
 
-def _restore(area: Area, force: bool) -> str:
-    after = area.place("after")
+def _restore(area: Area, force: bool, report: UndoReport) -> UndoReport:
+    after, manifests = area.place("after"), read_manifests(area)
     if area.journal.state == "applied":
-        changed = changed_files(read_manifests(area)["after"], area.list_store())
+        changed = changed_files(manifests["after"], area.list_store())
         _refuse(changed, force, area.store, "the store changed since it was repaired")
         if changed:
             _keep_changed(area)
     area = area.moved("undoing")
     take_back(area)
+    report = replace(report, not_restored=_not_restored(manifests["before"], area))
     if fileops.exists(after):
         area.moved("final")
-        return str(after)
+        return replace(report, kept=str(after))
     area.moved("undone").remove()
-    return ""
+    return report
 
 
 def _keep_changed(area: Area) -> None:
@@ -150,9 +198,11 @@ def _keep_changed(area: Area) -> None:
     fileops.sync(after)
 
 
-def _refuse(changed: list[str], force: bool, path: str, what: str) -> None:
+def _refuse(changed: list[str], force: bool, path: str, what: str, messages: str = "") -> None:
     if changed and not force:
         names = some_of(map(printable, changed))
+        said = f"; {messages}" if messages else ""
         raise StoreError(
-            f"{what}: {names}; --force undoes the repair and keeps the present files elsewhere", path=path
+            f"{what}: {names}{said}; --force undoes the repair and keeps the present files elsewhere",
+            path=path,
         )

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import shlex
 import time
@@ -40,20 +39,16 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.manifests import list_files, share_of_same
 from rocketfsck.repair.area.tells import Tell
 from rocketfsck.store.reading import os_error_text
+from rocketfsck.store.unfinished import AREA_ID, JOURNAL, MARK, area_prefix
 from rocketfsck.verify.documents import read_document
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root
 
 SCHEMA_VERSION = 2
-MARK = ".before-"
-JOURNAL = "journal.json"
 MANIFESTS = "manifests.json"
 State = Literal["building", "ready", "applied", "undoing", "undone", "final"]
 Mode = Literal["beside", "in-place"]
 _PART = ".part"
-_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}", re.ASCII)
-_NAME_SIZE = 180
-"""Bytes of the store's name that an area's name begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +190,7 @@ def make_area(
     now = time.time_ns()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now // 10**9))
     above = _above(root, work_dir)
-    name = f"{_short_name(root)}{MARK}{stamp}-{secrets.token_hex(3)}"
+    name = f"{area_prefix(root)}{stamp}-{secrets.token_hex(3)}"
     shelf = open_root(above, only=frozenset({name}))
     fileops.make_directory(shelf / name, 0o700)  # what is kept may be for fewer eyes than its own mode says
     journal = Journal(
@@ -210,8 +205,8 @@ def make_area(
         raise
 
 
-def find_areas(root: str, work_dir: Path | None) -> list[Area]:
-    """The areas of a store, oldest first. What was never begun is removed on the way.
+def find_areas(root: str, work_dir: Path | None, *, tidy: bool = True) -> list[Area]:
+    """The areas of a store, oldest first. What was never begun is removed on the way, if it is to be `tidy`.
 
     Raises StoreError for a directory that cannot be listed, or a journal that cannot be understood.
     """
@@ -223,7 +218,7 @@ def find_areas(root: str, work_dir: Path | None) -> list[Area]:
     found = []
     for name in names:
         start, mark, rest = name.rpartition(MARK)
-        if start + mark != _short_name(root) + MARK or not _ID.fullmatch(rest):
+        if start + mark != area_prefix(root) or not AREA_ID.fullmatch(rest):
             continue
         shelf = open_root(above, only=frozenset({name}))
         if not fileops.is_directory(shelf / name):
@@ -234,7 +229,7 @@ def find_areas(root: str, work_dir: Path | None) -> list[Area]:
             area = Area(Path(above, name), journal, root, journal.outside, area_root, shelf)
             if journal.store == root or _is_of(area):
                 found.append(area)
-        elif set(fileops.list_names(area_root.itself)) <= {JOURNAL + _PART}:
+        elif tidy and set(fileops.list_names(area_root.itself)) <= {JOURNAL + _PART}:
             fileops.remove_tree(shelf / name)
     return sorted(found, key=lambda area: area.journal.created_ns)
 
@@ -264,10 +259,6 @@ def read_manifests(area: Area) -> dict[str, dict[str, str]]:
     except ValueError as error:
         raise StoreError("is not a manifest of a repair", path=path) from error
     return {"before": manifests.before, "after": manifests.after}
-
-
-def _short_name(root: str) -> str:
-    return os.fsdecode(os.fsencode(os.path.basename(root))[:_NAME_SIZE])  # noqa: PTH119
 
 
 def _read_journal(path: str) -> Journal:

@@ -12,7 +12,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 
-from rocketfsck.repair.area.manifests import leads_elsewhere
+from rocketfsck.repair.area.following import is_followed
 from rocketfsck.verify.rules.catalog import printable
 
 _MAX_DEPTH = 64
@@ -31,7 +31,7 @@ def pins_of(root: str, outside: Sequence[str] = ()) -> dict[str, str]:
                 pins[name] = "is a symbolic link that leads back to itself: a repair leaves links alone"
                 continue
             real = os.path.realpath(path)
-            if not os.path.exists(real) or leads_elsewhere(path, places.values()):  # noqa: PTH110
+            if not os.path.exists(real) or is_followed(path, name, places.values()):  # noqa: PTH110
                 continue
             text = printable(os.readlink(path))  # noqa: PTH115
             pins[name] = f"is a symbolic link to {text}: a repair leaves links alone"
@@ -85,11 +85,15 @@ def _name_of(real: str, places: dict[str, str]) -> str:
 
 
 def _links(directory: str, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Names and paths of the links below a directory. None is followed."""
+    """Names and paths of the links below a directory. None is followed; nor is anything to be changed in a
+    directory that cannot be listed."""
     if depth > _MAX_DEPTH:
         return
-    with os.scandir(directory) as entries:
-        listed = sorted(entries, key=lambda entry: entry.name)
+    try:
+        with os.scandir(directory) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+    except PermissionError:
+        return
     for entry in listed:
         inner = f"{name}/{entry.name}" if name else entry.name
         if entry.is_symlink():

@@ -1,7 +1,7 @@
 """What a store's files were at some time: names, lengths, times. Tells whether anybody changed it since.
 
-A symbolic link counts with where it leads and, if that is a file, with that file's length and time. A
-directory that it leads to is looked into only if it is elsewhere: neither in the store nor above it.
+A symbolic link counts with where it leads and, if that is a file, with that file's length and time. Which
+directory that it leads to is looked into, says `repair.area.following`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from rocketfsck.repair.area.following import holds_store_files, is_followed
 from rocketfsck.store.reading import named_errors
 
 Manifest = Mapping[str, str]
@@ -35,17 +36,10 @@ def list_files(
     return found
 
 
-def leads_elsewhere(path: str, places: Iterable[str]) -> bool:
-    """Whether a link leads to something that is neither in one of these directories nor above one.
-
-    `places` are real paths. False for a link that leads nowhere.
-    """
-    real = os.path.realpath(path)
-    near = any(f"{real}/".startswith(f"{place}/") or f"{place}/".startswith(f"{real}/") for place in places)
-    return not near and os.path.exists(real)  # noqa: PTH110
-
-
-def _below(directory: str, name: str, places: tuple[str, ...], depth: int = 0) -> Iterator[tuple[str, str]]:
+def _below(
+    directory: str, name: str, places: tuple[str, ...], depth: int = 0, *, linked: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Below a directory; `linked` is whether a link led here."""
     if depth > _MAX_DEPTH:
         return
     with os.scandir(directory) as entries:
@@ -54,15 +48,17 @@ def _below(directory: str, name: str, places: tuple[str, ...], depth: int = 0) -
         inner = f"{name}/{entry.name}" if name else entry.name
         link = f"-> {os.readlink(entry.path)}" if entry.is_symlink() else ""  # noqa: PTH115
         if not link and entry.is_dir():
-            yield from _below(entry.path, inner, places, depth + 1)
+            if linked and not holds_store_files(entry.path, inner):
+                continue
+            yield from _below(entry.path, inner, places, depth + 1, linked=linked)
         elif not link or os.path.isfile(entry.path):  # noqa: PTH113 - False for a link to itself
             found = entry.stat()
             yield inner, f"{found.st_size} {found.st_mtime_ns} {link}".strip()
         else:
             yield inner, link
-            if os.path.isdir(entry.path) and leads_elsewhere(entry.path, places):  # noqa: PTH112
+            if os.path.isdir(entry.path) and is_followed(entry.path, inner, places):  # noqa: PTH112
                 seen = (*places, os.path.realpath(entry.path))
-                yield from _below(entry.path, inner, seen, depth + 1)
+                yield from _below(entry.path, inner, seen, depth + 1, linked=True)
 
 
 def changed_files(then: Manifest, now: Manifest) -> list[str]:

@@ -17,7 +17,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.store.config import is_system_topic
+from rocketfsck.verify.store.groups import is_system_topic
 
 _OPENING = {"{": "}", "[": "]"}
 __all__ = ["build_topics", "close_text", "live_rows"]

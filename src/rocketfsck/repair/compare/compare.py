@@ -33,6 +33,7 @@ from rocketfsck.repair.compare.bytes import (
     group_files,
     shared_parts,
 )
+from rocketfsck.repair.compare.configs import NO_CONFIGS, ConfigsCompared, compare_configs
 from rocketfsck.repair.compare.nodes import NO_REPLICATION, Replication, compare_replication
 from rocketfsck.repair.compare.records import (
     SIDES,
@@ -80,7 +81,8 @@ class Comparison:
     of it are the same; `unlike_byte_count` bytes differ, in records or outside of any. `different` are the
     first places where records differ in the common range, `different_count` all of them. `lacks` are by
     queue. `resume_offset` is where the shorter copy can go on from the other: everything common before it is
-    the same; None without a common range. `replication` is what the replicas' own files say.
+    the same; None without a common range. `replication` is what the replicas' own files say, `configs` how
+    their consumer groups and topics differ, which does not count for `same`.
     """
 
     a: Side
@@ -93,6 +95,7 @@ class Comparison:
     lacks: tuple[Lack, ...]
     resume_offset: int | None
     replication: Replication = NO_REPLICATION
+    configs: ConfigsCompared = NO_CONFIGS
 
     @property
     def same(self) -> bool:
@@ -144,6 +147,7 @@ def compare_stores(a: Store, b: Store, *, engine: Engine | None = None) -> Compa
         lacks=tuple(lacks[key] for key in sorted(lacks)),
         resume_offset=_resume(low, high, shared, first_place),
         replication=replication,
+        configs=compare_configs(a, b),
     )
 
 

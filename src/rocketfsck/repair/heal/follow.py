@@ -175,4 +175,4 @@ def _holds(scene: PlanScene, extent: Extent) -> bool:
 def _left(findings: Iterable[Finding], reason: str) -> Iterable[Unanswered]:
     for finding in findings:
         text = reason.format(rule=finding.rule)
-        yield Unanswered(finding.fingerprint, finding.rule, describe(finding), text)
+        yield Unanswered(finding.fingerprint, finding.rule, describe(finding), text, finding.count)

@@ -36,8 +36,9 @@ from rocketfsck.repair.plan.arguments import CopiedRanges, LogCut, Range
 from rocketfsck.repair.plan.law import judge
 from rocketfsck.repair.plan.model import Action, Conflict, Extent, Loss, Notice, Plan
 from rocketfsck.repair.plan.opening import describe_store
-from rocketfsck.repair.plan.planning import all_repairs
+from rocketfsck.repair.plan.planning import all_repairs, answered_counts, counted
 from rocketfsck.repair.plan.scene import PlanScene, hash_bytes
+from rocketfsck.repair.plan.unlisted import full_scene
 from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queueends import cut_queues
@@ -83,7 +84,7 @@ def plan_heal(a: Store, b: Store, options: HealOptions | None = None) -> tuple[P
     engine = LocalEngine(options.jobs)
     refuse_entries(a, b)
     report = check_store(a, CheckOptions(options.level, jobs=options.jobs))
-    scene = PlanScene(a, report, report.findings)
+    scene = full_scene(a, report)
     _refuse_unfit(scene)
     sides = describe_sides(a, b, engine)
     groups, _ = group_stores(a, b, sides, engine)
@@ -247,14 +248,17 @@ def _cuts(scene: PlanScene, chosen: Chosen) -> Iterator[Action]:
 
 def _plan(scene: PlanScene, rest: Followed, chosen: Chosen) -> Plan:
     table = all_repairs()
+    # what follows was planned for the tried store, which was opened as this one: what was assumed is not
+    judged = (judge(scene, action, table[action.name]) for action in rest.actions)
+    actions = counted(judged, scene.findings)
     return Plan(
         store=describe_store(scene.store),
         level=scene.report.level,
         tool_version=__version__,
-        # what follows was planned for the tried store, which was opened as this one: what was assumed is not
-        actions=tuple(judge(scene, action, table[action.name]) for action in rest.actions),
+        actions=actions,
         unanswered=rest.unanswered,
         counts={rule: count for rule, count in scene.report.counts.items() if count},
+        answered_counts=answered_counts(scene.findings, actions),
         conflicts=chosen.conflicts,
         conflict_count=chosen.conflict_count,
     )

@@ -18,7 +18,6 @@ from msgspec import Meta
 from rocketfsck.formats.epoch import EpochEntry
 
 Natural = Annotated[int, Meta(ge=0)]
-Byte = Annotated[int, Meta(ge=0, le=255)]
 Name = tuple[str, int]
 """A queue: its topic and its queueId."""
 ConfigSource = Literal["backup", "beginning", "log"]
@@ -74,17 +73,11 @@ class RecordPositions(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class FlippedByte(Arguments):
-    """The byte at `pos`, in the record at `record_pos`, before and after a bit of it is turned back.
+class FlippedBits(Arguments):
+    """The bits that are turned back, by their positions in the file, in order: 8 for each byte in front of
+    theirs, and their place in it, 0 for the lowest."""
 
-    `odds` says how likely other damage looks like that.
-    """
-
-    record_pos: Natural
-    pos: Natural
-    before: Byte
-    after: Byte
-    odds: str
+    bits: tuple[Natural, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +241,51 @@ class Epochs(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic that is made anew, and the number and the kind of its queues."""
+
+    topic: str
+    queue_count: Natural
+    queue_type: QueueType
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigOrigin(Arguments):
-    """What a config file is made of: its .bak, its own beginning, or the log and the queues."""
+    """What a config file is made of: its .bak, its own beginning, or the log and the queues.
+
+    `topics` are those that topics.json gets out of log and queues.
+    """
 
     source: ConfigSource
+    topics: tuple[NewTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """The queue offset that a group consumes next in a queue."""
+
+    group: str
+    topic: str
+    queue_id: Natural
+    offset: Natural
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    """A committed offset and what it becomes. `former_offset` is None where there was none."""
+
+    group: str
+    topic: str
+    queue_id: Natural
+    former_offset: int | None
+    offset: Natural
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChanges(Arguments):
+    """The committed offsets that are set."""
+
+    changes: tuple[OffsetChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +304,16 @@ class TopicTypes(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
+class LevelOffset:
+    """The queue offset that a delay level delivers next."""
+
+    level: int
+    offset: Natural
+
+
+@dataclass(frozen=True, slots=True)
 class DelayLevels(Arguments):
-    """The delay levels whose offsets are brought into their queues."""
+    """The delay levels whose offsets are brought into their queues, and those that get other ones first."""
 
     levels: tuple[int, ...]
+    offsets: tuple[LevelOffset, ...] = ()

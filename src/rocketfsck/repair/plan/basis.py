@@ -3,6 +3,7 @@
     file and index sizes     what the bytes prove (`Geometry.proven`); a silent broker.conf gives the default
     delay levels             the units of SCHEDULE_TOPIC_XXXX that are there
     queue kinds              topics.json, or the queues that are there
+    missing files            nobody but the user knows that they are nowhere
     time zone                the names of the index files that are there, against their first records
     version                  the traits that the repair depends on, in all versions that the bytes allow
 
@@ -11,9 +12,9 @@ A reader gives None where what is written does not depend on the value. The law 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
@@ -27,8 +28,8 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.store.config import is_system_topic
 from rocketfsck.verify.store.configfiles import load_configs
+from rocketfsck.verify.store.groups import is_system_topic
 from rocketfsck.verify.unknown import area_of
 from rocketfsck.wording import count_of
 
@@ -92,12 +93,25 @@ def known_size(store: Store, name: str) -> Assumption:
     evidence = note or "no file shows the value: the default"
     if source == "given":
         how = "assumed" if name in geometry.contradicted else "given"
-        evidence = note or f"broker.conf sets {key}"
+        evidence = note or ("named by the user" if _is_named(store, name) else f"broker.conf sets {key}")
     elif source == "inferred":
         how = "bytes" if name in geometry.proven else "assumed"
     elif store.settings.path is not None and not note:
         how, evidence = "given", f"broker.conf does not set {key}: the default"
     return Assumption(name, getattr(geometry, name), how, evidence)
+
+
+def _is_named(store: Store, name: str) -> bool:
+    """Whether the user named a size by itself (`named_settings`)."""
+    return SETTINGS[name].names[0] in dict(store.told.settings)
+
+
+def usual_sizes(store: Store) -> tuple[str, ...]:
+    """The sizes that may be assumed to be RocketMQ's defaults: all, where none that the files show is another
+    one, else none. Then it is a broker whose settings somebody changed."""
+    geometry = store.geometry
+    usual = all(getattr(geometry, name) == default for name, default in GEOMETRY_DEFAULTS.items())
+    return tuple(GEOMETRY_DEFAULTS) if usual and not geometry.contradicted else ()
 
 
 _AREA_OF_SIZE = {
@@ -187,6 +201,12 @@ def _queue_kinds(scene: Known, action: Action) -> Assumption | None:
     return Assumption("queue_kinds", "as the log shows", "assumed", text)
 
 
+def _missing_files(_scene: Known, _action: Action) -> Assumption:
+    """A file that a repair makes up cannot be put back later: only the user knows that it is nowhere."""
+    text = "the file may be on a disk that is not mounted, or in a backup"
+    return Assumption("missing_files", "are lost", "assumed", text)
+
+
 def _timer_precision(scene: Known, action: Action) -> Assumption | None:
     """The length of a slot of the timer wheel: as set, or as the slots that are left show it."""
     if not isinstance(action.arguments, WheelPrecision):
@@ -224,7 +244,8 @@ def _always(_scene: Known) -> bool:
 
 
 def _has_repeated_offsets(scene: Known) -> bool:
-    return any(finding.rule == RuleName.QUEUE_OFFSET_REPEATED for finding in scene.findings)
+    twice = (RuleName.QUEUE_OFFSET_REPEATED, RuleName.QUEUE_BEGINS_AGAIN)
+    return any(finding.rule in twice for finding in scene.findings)
 
 
 def _lacks_checkpoint_fields(scene: Known) -> bool:
@@ -271,10 +292,37 @@ BASES: Mapping[str, Basis] = {
             (PRECISION_SETTING,),
             str(DEFAULT_PRECISION_MS),
         ),
+        Basis("missing_files", "that missing commit log files are not to be found", _missing_files),
         Basis("queue_kinds", "topics that have queues of batches", _queue_kinds),
     )
 }
 """Everything that a row of the table of repairs may name in `writes_by`, by name."""
+
+
+def named_values(assume: Iterable[str]) -> dict[str, Any]:
+    """What `NAME=VALUE`s say of a store, as arguments of `open_store`: its settings, and the version.
+
+    The last one of a name counts. A name alone, or one that no plan assumes, says nothing here.
+    """
+    settings: dict[str, str] = {}
+    found: dict[str, Any] = {"settings": settings}
+    for text in assume:
+        name, equals, value = text.partition("=")
+        if not equals:
+            continue
+        if name == VERSION:
+            found["version"] = value.strip()
+        for basis in BASES.values():
+            if basis.keys and name in (basis.name, *basis.keys):
+                settings |= dict.fromkeys(basis.keys, value)
+    return found
+
+
+def confirming(names: Sequence[str]) -> str:
+    """The options that confirm values that a plan assumes, by name: a broker.conf where it can tell one."""
+    options = " ".join(f"--assume {name}" for name in names)
+    told = any(name not in BASES or BASES[name].keys for name in names)
+    return f"--broker-conf FILE or {options}" if told else options
 
 
 def assumptions_of(

@@ -1,6 +1,6 @@
 """Plans as JSON, and back. Reading is strict: a plan says exactly what it must, or it is refused.
 
-    {"kind": "rocketfsck.plan", "schema_version": 4, "store": {...}, "level": ..., "actions": [...], ...}
+    {"kind": "rocketfsck.plan", "schema_version": 5, "store": {...}, "level": ..., "actions": [...], ...}
 
 Every member of the dataclasses of `repair.plan.model` is there under its name, and nothing else
 (`rocketfsck.documents`). The arguments of an action are of the class that the row of its repair names.
@@ -70,7 +70,9 @@ def plan_from_json(document: Any, name: str = "plan") -> Plan:
                 raise UsageError(f"{place}.sources[{index}]: not bytes of another file")
         if action.write_byte_count < 0:
             raise UsageError(f"{place}.write_byte_count is negative")
-    unknown = sorted({*plan.counts, *(item.rule for item in plan.unanswered)} - set(RULES))
+    unknown = sorted(
+        {*plan.counts, *plan.answered_counts, *(item.rule for item in plan.unanswered)} - set(RULES)
+    )
     if unknown:
         raise UsageError(f"{name}: no rule has the name {printable(unknown[0])!r}")
     return plan

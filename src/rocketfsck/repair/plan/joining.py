@@ -37,6 +37,7 @@ def _joined(same: Sequence[Action]) -> Action:
         gains={name: count for action in same for name, count in action.gains.items()},
         write_byte_count=max(action.write_byte_count for action in same),
         notices=tuple(dict.fromkeys(notice for action in same for notice in action.notices)),
+        partly=dict(item for action in same for item in action.partly.items()),
     )
 
 

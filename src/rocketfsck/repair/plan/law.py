@@ -88,6 +88,16 @@ KINDS: Mapping[str, NoticeKind] = {
             "{count} committed consumer offsets are beyond the new ends of their queues",
         ),
         NoticeKind(
+            "offsets-set",
+            "{count} committed consumer offset changes: the group gets messages again or skips some",
+            "{count} committed consumer offsets change: the groups get messages again or skip some",
+        ),
+        NoticeKind(
+            "evidence-removed",
+            "{count} unit that shows which message is lost is removed: list it first with check --lost",
+            "{count} units that show which messages are lost are removed: list them first with check --lost",
+        ),
+        NoticeKind(
             "content-guessed",
             "{count} message is repaired by the most likely explanation, without proof",
             "{count} messages are repaired by the most likely explanation, without proof",
@@ -111,6 +121,13 @@ KINDS: Mapping[str, NoticeKind] = {
             "recovery-skipped",
             "the next start is a normal one: the broker does not run its own recovery",
             "the next start is a normal one: the broker does not run its own recovery",
+        ),
+        NoticeKind(
+            "bit-maps-dropped",
+            "the filter bit map of {count} message is dropped: brokers read the message itself to filter it "
+            "by properties",
+            "the filter bit maps of {count} messages are dropped: brokers read the messages themselves to "
+            "filter them by properties",
         ),
         NoticeKind(
             "epochs-dropped",

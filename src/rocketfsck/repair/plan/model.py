@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rocketfsck.repair.plan.arguments import NONE, Arguments
+from rocketfsck.verify.account.model import Fates
 from rocketfsck.verify.rules.rule import Level
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +121,14 @@ class Action:
 
     `name` is the row's; `target` the file or directory it is about, relative to the root ("" is the store).
     `arguments` are of the class that the row names; they determine, with the store, every byte that is
-    written. `why` are the fingerprints of the findings it answers and `rules` their rules' ids.
+    written. `why` are the fingerprints of the findings it answers and `rules` their rules' ids; `partly` has
+    those of which it answers only a number of what they count, and that number.
     `preconditions` are checked before anything is changed. `gains` counts what becomes readable again, by
     what it is. `write_byte_count` is in bytes and may be an upper bound. `note` is one sentence.
 
     `assumptions` are all values that the action writes by, `notices` what will be noticed of it. `preen` says
     that the action is provably safe. The law (`repair.plan.law`) decides that; planners leave it as it is.
+    `finding_count` findings are answered, each of those that one stands for; planning counts them.
 
     `sources` are bytes outside of the store that the action takes, by their full paths; they are checked
     as the preconditions are, and are never changed. `regained` says what comes with them, queue by queue.
@@ -146,15 +149,27 @@ class Action:
     regained: tuple[Gain, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     notices: tuple[Notice, ...] = ()
+    partly: Mapping[str, int] = field(default_factory=dict)
+    finding_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """A finding above info that no action of the plan answers, and why."""
+    """A finding above info that no action of the plan answers, and why; `count` is how many it stands for."""
 
     fingerprint: str
     rule: str
     message: str
+    reason: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedAction:
+    """An action that is left out of a plan, because a trial of the plan shows that it does harm; and why."""
+
+    name: str
+    target: str
     reason: str
 
 
@@ -186,8 +201,12 @@ class PlannedStore:
 class Plan:
     """The ordered actions, and what they leave unanswered. `level` is that of the check it was made from.
 
-    `counts` are that check's findings by rule id, all of them. `conflicts` are the first places where another
-    copy has records that are not taken from it, `conflict_count` is the number of all such records.
+    `counts` are that check's findings by rule id, all of them, `answered_counts` those above info that the
+    actions answer; the others above info are the counts of `unanswered`. `conflicts` are the first places
+    where another copy has records that are not taken from it, `conflict_count` is the number of all such
+    records. `refused_actions` are those that a trial left out (`repair.apply.holding`). `messages_now` are
+    the messages by what became of them, `messages_after` the same once the actions are done; None where
+    nobody counted them. `is_tried`: the actions were tried, and what is unanswered was found afterwards.
     """
 
     store: PlannedStore
@@ -198,9 +217,24 @@ class Plan:
     counts: Mapping[str, int] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
     conflict_count: int = 0
+    answered_counts: Mapping[str, int] = field(default_factory=dict)
+    refused_actions: tuple[RefusedAction, ...] = ()
+    messages_now: Fates | None = None
+    messages_after: Fates | None = None
+    is_tried: bool = False
     schema_version: int = SCHEMA_VERSION
 
     @property
     def answered(self) -> frozenset[str]:
         """The fingerprints of the findings that the actions answer."""
         return frozenset(name for action in self.actions for name in action.why)
+
+    @property
+    def answered_count(self) -> int:
+        """How many findings above info the actions answer, each of those that one stands for."""
+        return sum(self.answered_counts.values())
+
+    @property
+    def unanswered_count(self) -> int:
+        """How many findings above info no action answers, each of those that one stands for."""
+        return sum(item.count for item in self.unanswered)

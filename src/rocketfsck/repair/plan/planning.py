@@ -7,23 +7,29 @@ one relies on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from rocketfsck import __version__
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import is_newer
 from rocketfsck.progress import phase
 from rocketfsck.query.nodes import node_side
 from rocketfsck.repair.area.links import dead_link_above, pin_on
 from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.plan.arguments import GroupOffset
+from rocketfsck.repair.plan.basis import confirming
 from rocketfsck.repair.plan.joining import ActionKey, absorbed, action_key, merged, ordered, refuse_overlaps
 from rocketfsck.repair.plan.law import CLEARING, areas_changed, areas_written, dependents, judge, unknown_in
 from rocketfsck.repair.plan.model import Action, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Row
+from rocketfsck.repair.plan.unlisted import full_scene
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.repairs.answers import queue_of
+from rocketfsck.repair.repairs.groupoffsets import NAME as SETTING
 from rocketfsck.repair.repairs.reasons import (
     CONTESTED,
     DEAD_LINK,
@@ -46,6 +52,7 @@ from rocketfsck.repair.repairs.unbuildable import (
 )
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
+from rocketfsck.store.opening import DIRECTORIES
 from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
@@ -59,9 +66,10 @@ NOT_ASKED = "left out: only other repairs were asked for"
 DECLINED = "left out: {repair} was declined"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to include it"
 UNPREENED = "left out: your config keeps --preen from what answers {rules}"
-NOT_CONFIRMED = "{repair} assumes {values}: confirm with --broker-conf FILE or {options}"
+NOT_CONFIRMED = "{repair} assumes {values}: confirm with {options}"
 NOT_CHOSEN = "left out: this action was not chosen"
 NOT_BUILT = "the repair {repair} is not automatic"
+UNREAD = "no repair is planned for a store of which a part cannot be read"
 NOT_ALONE = "{repair} needs {needed}, which is left out"
 EVIDENCE = frozenset({"index", *TREES.values()})
 """The areas whose content a broker derives from the log."""
@@ -100,6 +108,7 @@ def make_plan(
     declined: Collection[str] = (),
     left_out: Collection[ActionKey] = (),
     unpreened: Collection[str] = (),
+    wished: tuple[GroupOffset, ...] = (),
     repairs: Mapping[str, Row] | None = None,
     scene: PlanScene | None = None,
 ) -> Plan:
@@ -110,7 +119,8 @@ def make_plan(
     would change an area that holds something unknown is left out, unless `only` names it. With
     `confirmed_names`, what assumes another value than those is left out; so are the actions whose names are
     `declined`, and the single actions of the keys `left_out`. What needs an action that is left out, for
-    whichever reason, is left out with it. `scene` is that of an earlier plan for the same store and report:
+    whichever reason, is left out with it. `wished` are committed offsets that are
+    set. `scene` is that of an earlier plan for the same store and report:
     what was read for that plan is not read again. Raises UsageError for a name that no repair has, or a
     report of another state of the store; StoreError if the store cannot be read.
     """
@@ -120,14 +130,18 @@ def make_plan(
             known = ", ".join(sorted(table))
             raise UsageError(f"no repair has the name {printable(name)!r}; the names are {known}")
     _refuse_other_state(store, report)
-    scene = scene or PlanScene(store, report, report.findings)
+    scene = scene or full_scene(store, report)
+    scene = replace(scene, wished=wished) if wished else scene
     pins = scene.once(pins_now)
     made: list[Action] = []
     left: list[Action] = []
     reasons: dict[str, str] = {}
     said: dict[str, str] = {}
     asked_by: dict[ActionKey, list[str]] = {}
-    for name, findings in _by_repair(report.findings, only).items():
+    asked = _by_repair(scene.findings, only)
+    if wished:
+        asked.setdefault(SETTING, [])
+    for name, findings in asked.items():
         repair = table.get(name)
         if repair is None:
             reasons[name] = NOT_BUILT
@@ -169,7 +183,7 @@ def make_plan(
         reason = NOT_ALONE.replace("{repair}", action.name).replace("{needed}", needed)
         reasons |= dict.fromkeys({*asked_by[action_key(action)]} - names, reason)
         said |= dict.fromkeys(action.why, reason)
-    actions = ordered(absorbed(kept, table), table)
+    actions = counted(ordered(absorbed(kept, table), table), scene.findings)
     refuse_overlaps(actions)
     return Plan(
         store=describe_store(store),
@@ -178,10 +192,39 @@ def make_plan(
         actions=actions,
         unanswered=tuple(_unanswered(scene, actions, reasons, said)),
         counts={rule: count for rule, count in report.counts.items() if count},
+        answered_counts=answered_counts(scene.findings, actions),
+        messages_now=None if report.account is None else report.account.fates,
     )
 
 
+def counted(actions: Iterable[Action], findings: Iterable[Finding]) -> tuple[Action, ...]:
+    """The actions, each with the number of these findings that it answers."""
+    counts = {finding.fingerprint: finding.count for finding in findings}
+
+    def count(action: Action) -> int:
+        whole = sum(counts.get(name, 0) for name in action.why if name not in action.partly)
+        return whole + sum(action.partly.values())
+
+    return tuple(replace(action, finding_count=count(action)) for action in actions)
+
+
+def answered_counts(findings: Iterable[Finding], actions: Iterable[Action]) -> dict[str, int]:
+    """How many findings above info actions answer, by rule, each of those that one stands for."""
+    listed = list(actions)
+    answered = {name for action in listed for name in action.why}
+    partly = {name: count for action in listed for name, count in action.partly.items()}
+    totals: Counter[str] = Counter()
+    for finding in findings:
+        if RULES[finding.rule].severity > Severity.INFO:
+            name = finding.fingerprint
+            totals[finding.rule] += finding.count if name in answered else partly.get(name, 0)
+    return {rule: count for rule, count in sorted(totals.items()) if count}
+
+
 def _refuse_other_state(store: Store, report: Report) -> None:
+    for item in report.not_checked:
+        if item.operational and item.what.split("/")[0] in DIRECTORIES:
+            raise StoreError(f"{UNREAD}: {item.reason}", path=f"{store.root}/{item.what}")
     if not report.coverage.complete:
         raise UsageError(f"the report covers only a part of the store: {report.coverage.statement}")
     if report.suppressed or report.withheld:
@@ -234,7 +277,7 @@ def _unconfirmed(action: Action, names: Collection[str] | None) -> str:
     if not left:
         return ""
     values = ", ".join(f"{item.name} {printable(str(item.value))}" for item in left)
-    options = " ".join(f"--assume {item.name}" for item in left)
+    options = confirming([item.name for item in left])
     return NOT_CONFIRMED.replace("{values}", values).replace("{options}", options)
 
 
@@ -267,6 +310,7 @@ def _unanswered(
 ) -> Iterable[Unanswered]:
     """What no action answers, and why: what is `said` of a finding, by its fingerprint, or of its repair."""
     answered = {name for action in actions for name in action.why}
+    partly = {name: count for action in actions for name, count in action.partly.items()}
     hidden = any(RuleName.BLANK_TOO_EARLY in action.rules for action in actions)
     unclear = scene.once(contested)
     moved = {action.target for action in actions if action.name == CLEARING}
@@ -286,4 +330,5 @@ def _unanswered(
             reason = here or later or disputed or REASONS.get(rule.id, reason)
         reason = said.get(finding.fingerprint, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)
-        yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)
+        count = finding.count - partly.get(finding.fingerprint, 0)
+        yield Unanswered(finding.fingerprint, rule.id, describe(finding), text, count)

@@ -26,6 +26,8 @@ WRITTEN_LIMIT = 1 << 16
 TOTAL_LIMIT = 1 << 22
 """Bytes that are kept of all actions of a plan."""
 ACTION_LIMIT = 4096
+PLACE_LIMIT = 256
+"""Places that are kept of an action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class KeepingTree(WorkTree):
 
     def _keep(self, made: Replacement) -> None:
         self._check_limit(made.file, sum(len(item.data) for item in (*self.kept, made)))
+        if len(self.kept) >= PLACE_LIMIT:
+            raise NotKeptError("is changed in more places than are kept", path=made.file)
         if made.size or made.data:
             self.kept.append(made)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.store.reading import FileReader
 
@@ -24,11 +25,13 @@ LONGEST_PLAIN = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class PlanScene:
-    """The store, read-only, and the report that the plan is made from. `findings` are all of its findings."""
+    """The store, read-only, and the report that the plan is made from. `findings` are all of its findings,
+    `wished` the committed offsets that the user asked for."""
 
     store: Store
     report: Report
     findings: tuple[Finding, ...]
+    wished: tuple[GroupOffset, ...] = ()
     _known: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, find: Callable[[PlanScene], Found]) -> Found:

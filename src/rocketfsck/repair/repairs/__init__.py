@@ -7,6 +7,7 @@ fences                filler over damage, and BLANKs     leftovers             g
 checkpoint            checkpoint, abort, timer           epochs                epoch files
 index                 index files                        config                the files in config/
 timers                the timer wheel                    heal      what comes from another copy
+groupoffsets          committed offsets of groups
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rocketfsck.repair.repairs import (
     commitlog,
     config,
     epochs,
+    groupoffsets,
     heal,
     index,
     leftovers,
@@ -42,6 +44,7 @@ ALL: tuple[Row, ...] = tuple(
             *checkpoint.ROWS,
             *timers.ROWS,
             *config.ROWS,
+            *groupoffsets.ROWS,
         ),
         key=lambda repair: repair.order,
     )

@@ -25,7 +25,7 @@ from rocketfsck.repair.plan.arguments import (
     TimerValue,
     TimerValues,
 )
-from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import (
@@ -115,9 +115,39 @@ def write_checkpoint(scene: PlanScene) -> Action:
 
 
 def act_checkpoint(scene: ActScene, _action: Action, arguments: CheckpointTail) -> None:
-    """Write all fields from what the tree holds now."""
-    checkpoint = build_checkpoint(scene.reopen(), zero_tail=arguments.zero_tail)
+    """Write all fields from what the tree holds now.
+
+    While `abort` is there, the index is kept as a whole: the next start would delete the newest file, and the
+    later times let it read too little of the log to make the file again.
+    """
+    store = scene.reopen()
+    checkpoint = build_checkpoint(store, zero_tail=arguments.zero_tail)
+    if store.abort is not None:
+        newest = max(checkpoint.index_msg_timestamp, newest_index_timestamp(store))
+        checkpoint = replace(checkpoint, index_msg_timestamp=newest)
     put_checkpoint(scene, checkpoint, zero_tail=arguments.zero_tail)
+
+
+def newest_index_timestamp(store: Store) -> int:
+    """The latest time (ms) at which an index file ends; 0 without any."""
+    return max((header.end_timestamp for _, header in readable_headers(store.indexes)), default=0)
+
+
+def keep_index(scene: ActScene) -> None:
+    """Let the next start keep index files that were made anew: after a crash it deletes those that end behind
+    indexMsgTimestamp."""
+    store = scene.reopen()
+    if store.abort is None or store.checkpoint is None:
+        return
+    before, newest = read_checkpoint(store), newest_index_timestamp(store)
+    if before.index_msg_timestamp < newest:
+        put_checkpoint(scene, replace(before, index_msg_timestamp=newest))
+
+
+def checkpoint_of_crash(scene: PlanScene) -> tuple[Extent, ...]:
+    """The precondition of what `keep_index` changes."""
+    store = scene.store
+    return () if store.abort is None or store.checkpoint is None else whole_file(scene, CHECKPOINT_NAME)
 
 
 def put_checkpoint(scene: ActScene, checkpoint: Checkpoint, *, zero_tail: bool = False) -> None:

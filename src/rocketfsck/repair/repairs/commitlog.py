@@ -228,7 +228,7 @@ ROWS: tuple[Row, ...] = (
         plan_gaps,
         act_fence_gap,
         FencedFile,
-        writes_by=("commitlog_file_size",),
+        writes_by=("commitlog_file_size", "missing_files"),
         traits=_FILLER_TRAITS,
         answers=(RuleName.UNIT_IN_MISSING_SEGMENT,),
     ),
@@ -268,7 +268,12 @@ ROWS: tuple[Row, ...] = (
         act_fence,
         Fences,
         traits=_FILLER_TRAITS,
-        answers=(RuleName.LOG_TORN_TAIL, RuleName.BLANK_MISSING, RuleName.UNIT_OF_DAMAGED_RECORD),
+        answers=(
+            RuleName.LOG_TORN_TAIL,
+            RuleName.BLANK_MISSING,
+            RuleName.UNIT_OF_DAMAGED_RECORD,
+            RuleName.QUEUE_OFFSET_GAP,
+        ),
         needs_beside=("resize-segment",),
     ),
     Repair(

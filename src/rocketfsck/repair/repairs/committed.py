@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rocketfsck.formats.configviews import OFFSET_VIEWS
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.arguments import DelayLevels, Name
@@ -32,12 +33,11 @@ def committed_behind(scene: PlanScene, ends: Mapping[Name, int]) -> int:
 def _committed(store: Store) -> Iterator[tuple[Name, int]]:
     """Every offset that a group has committed, with its queue."""
     views = load_configs(store).views
-    for key, offsets in views.get("consumerOffset.json", {}).items():
-        topic = key.partition(_SEPARATOR)[0]
-        for queue_id, offset in offsets.items():
-            yield (topic, queue_id), offset
-    for key, offset in views.get("lmqConsumerOffset.json", {}).items():
-        yield (key.partition(_SEPARATOR)[0], 0), offset
+    for file in OFFSET_VIEWS:
+        for key, offsets in views.get(file, {}).items():
+            topic = key.partition(_SEPARATOR)[0]
+            for queue_id, offset in offsets.items():
+                yield (topic, queue_id), offset
 
 
 def delay_follows(scene: PlanScene, ends: Mapping[Name, int]) -> Iterator[Action]:

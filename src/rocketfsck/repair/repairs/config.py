@@ -7,18 +7,21 @@ is left stays unanswered. Fault catalogue K5, K6; reference 1.6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import encode_config, valid_prefix
-from rocketfsck.formats.configviews import data_version
+from rocketfsck.formats.configviews import consumer_offsets, data_version, delay_offsets, topic_configs
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.repair.build.config import build_topics, close_text, read_config
 from rocketfsck.repair.plan.arguments import (
     ConfigOrigin,
     ConfigSource,
     DelayLevels,
+    LevelOffset,
     NewSize,
+    NewTopic,
     QueueType,
     TopicType,
     TopicTypes,
@@ -39,7 +42,13 @@ from rocketfsck.verify.tasks.task import Context, QueuesTask
 from rocketfsck.wording import count_of
 
 _BACKUP = ".bak"
+TOPICS_MADE = (
+    "list the topics that the log and the queues have; assumed: as many queues as the highest queueId asks "
+    "for, read and write permission, no order, the default attributes"
+)
+"""What is assumed of topics that are made anew."""
 _TOPICS = "config/topics.json"
+_DELAYS = "config/delayOffset.json"
 _TYPES: Mapping[str, QueueType] = {"file": "SimpleCQ", "batch": "BatchCQ"}
 
 
@@ -57,7 +66,7 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             name,
             note,
             [item for item in one_by_one(findings) if item.where.file.removesuffix(_BACKUP) == name],
-            arguments=ConfigOrigin(source),
+            arguments=ConfigOrigin(source, _topics_in(data) if source == "log" else ()),
             preconditions=[
                 *(whole_file(scene, name) if present else ()),
                 *(whole_file(scene, name + _BACKUP) if source == "backup" else ()),
@@ -75,6 +84,18 @@ def _is_restored(scene: PlanScene, name: str) -> bool:
         and finding.where.file.removesuffix(_BACKUP) == name
         and _source(scene, finding, name) is not None
         for finding in scene.findings
+    )
+
+
+def _topics_in(data: bytes) -> tuple[NewTopic, ...]:
+    """The topics of a topics.json that was made anew."""
+    return tuple(
+        NewTopic(
+            name,
+            topic.write_queue_nums,
+            "BatchCQ" if topic.attributes.get(QUEUE_TYPE) == "BatchCQ" else "SimpleCQ",
+        )
+        for name, topic in sorted(topic_configs(valid_prefix(data)[0]).items())
     )
 
 
@@ -97,6 +118,10 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
     """Where a new file can come from, its bytes, and what to say."""
     store = scene.store
     backup = _backup_of(store, name)
+    if finding.rule == RuleName.CONSUMER_OFFSETS_GONE:
+        if backup is None or not any(consumer_offsets(valid_prefix(backup)[0]).values()):
+            return None
+        return "backup", backup, "write the offsets of its .bak, which the broker would not load"
     if backup is not None:
         return "backup", backup, "write the content of its .bak, which the broker would load"
     if finding.rule == RuleName.CONFIG_BACKUP_NEWER:
@@ -109,7 +134,7 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
         if name == _TOPICS:
             topics = build_topics(store)
             if topics is not None:
-                return "log", topics, "list the topics that the log and the queues have"
+                return "log", topics, TOPICS_MADE
     except StoreError:
         return None
     return None
@@ -198,10 +223,23 @@ def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             name,
             f"move the offsets of {count_of(len(mine), 'delay level')} into their queues",
             mine,
-            arguments=DelayLevels(tuple(number(finding.found, "level") for finding in mine)),
-            preconditions=whole_file(scene, name),
+            arguments=DelayLevels(
+                tuple(number(finding.found, "level") for finding in mine), tuple(_level_offsets(scene, mine))
+            ),
+            preconditions=whole_file(scene, name) if (scene.store.root / name).exists() else (),
             notices=[notice("delay-moved", len(mine))],
         )
+
+
+def _level_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[LevelOffset]:
+    """Where levels go on that lost their offsets: where the .bak says, if that is not before what was due."""
+    copy: Mapping[int, int] = {}
+    with suppress(FormatError):
+        copy = delay_offsets(read_config(str(scene.store.root / f"{_DELAYS}{_BACKUP}"), MAX_SIZE) or {})
+    for finding in findings:
+        if finding.rule in (RuleName.DELAY_OFFSET_GONE, RuleName.DELAY_OFFSET_LATE):
+            level = number(finding.found, "level")
+            yield LevelOffset(level, max(copy.get(level, 0), number(finding.expected, "offset")))
 
 
 def act_delay(scene: ActScene, action: Action, arguments: DelayLevels) -> None:
@@ -209,9 +247,13 @@ def act_delay(scene: ActScene, action: Action, arguments: DelayLevels) -> None:
     store = scene.reopen()
     name = action.target
     value = read_config(str(store.root / name), MAX_SIZE)
-    table = value.get("offsetTable") if isinstance(value, dict) else None
+    if value is None and arguments.offsets:
+        value = {}  # nothing else is left
+    table = value.setdefault("offsetTable", {}) if isinstance(value, dict) else None
     if not isinstance(table, dict):
         raise StoreError("no longer has offsets", path=name)
+    for item in arguments.offsets:
+        table[next((key for key in table if str(key) == str(item.level)), item.level)] = item.offset
     for level in arguments.levels:
         low, high = _bounds(store, delay_queue_id(level))
         for key in list(table):

@@ -35,6 +35,7 @@ from rocketfsck.repair.repairs.answers import (
     notice,
     number,
     one_by_one,
+    queue_of,
     rules_in,
 )
 from rocketfsck.repair.repairs.index import rebuild_indexes
@@ -79,6 +80,7 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         why += [finding for finding in scene.findings if claims(finding) and not _is_elsewhere(finding, lost)]
     else:
         why += _lost_units(scene, [(base + low, base + high) for low, high in spans])
+        why += _explained_gaps(scene, file, spans)
     if not spans:
         yield from end_file(scene, file)
         return
@@ -135,6 +137,25 @@ def _lost_units(scene: PlanScene, spans: Sequence[Span]) -> list[Finding]:
             and number(finding.found, "last_physical_offset", high) < high
             for low, high in spans
         )
+    ]
+
+
+def _explained_gaps(scene: PlanScene, file: MappedFile, spans: Sequence[Span]) -> list[Finding]:
+    """The findings on queue offsets that the log skips behind filler: it stands for the messages.
+
+    So do the units of the queue. In later files, only what is skipped between two files.
+    """
+    if not spans:
+        return []
+    first = (file.start_offset or 0) + spans[0][0]
+    queues = {(queue.topic, queue.queue_id) for queue in scene.store.queues}
+    return [
+        finding
+        for finding in one_by_one(scene.findings)
+        if finding.rule == RuleName.QUEUE_OFFSET_GAP
+        and (finding.where.physical_offset or 0) > first
+        and (finding.where.file == file.relative or finding.where.end is None)
+        and queue_of(finding) in queues
     ]
 
 

@@ -1,5 +1,8 @@
 """The repair `flip-bit`: turn the one bit back that explains why a body does not have its CRC.
 
+    a few findings on a file       an action for every record
+    more than a report lists       one action for all records of the file, found by a scan of it
+
 Offered, with the odds that it is wrong, and never part of a preen: who knows that the disk lost more than a
 bit should lose the record instead. Reference 2.6; fault catalogue, C4.
 """
@@ -8,66 +11,102 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.places import BODY_CRC_AT
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc_trailer
-from rocketfsck.repair.plan.arguments import FlippedByte
+from rocketfsck.repair.plan.arguments import FlippedBits
 from rocketfsck.repair.plan.model import Action, Notice
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.repairs.answers import by_file, log_file
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.repairs.onebit import CRC_MASK, FlippedBit, find_flipped_bit_in_file
 from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.log.large import LargeRecord, read_large_record
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.machine.jit import compiled_wanted
+from rocketfsck.scan.options import log_options
+from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.stops import Stop
+from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.tasks.task import is_aggregate
+from rocketfsck.wording import count_of
 
 NAME = "flip-bit"
 RULE = RuleName.RECORD_BODY_CRC
 
 _INT = struct.Struct(">i")
 _CHUNK_SIZE = 1 << 20
+_WINDOW_SIZE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPlace:
+    """A record and its body, by positions in the file, and the CRC that the record says."""
+
+    pos: int
+    total_size: int
+    body_pos: int
+    body_size: int
+    stored_crc: int
 
 
 def plan_flips(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """An action for every record of a CL004 finding, if one bit explains each of them; else none for it."""
+    """An action for every record of a CL004 finding, if one bit explains each of them; else none for it.
+
+    Where a report only counts some of a file's findings, one action for all records of the file of which one
+    bit explains each.
+    """
     if is_misnamed(scene):
         return
-    for finding in findings:
-        place = finding.where
-        if finding.rule != RULE or place.start is None or place.end is None:
-            continue
+    for name, found in by_file(finding for finding in findings if finding.rule == RULE).items():
         try:
-            with FileReader(scene.path_of(place.file)) as reader:
-                actions = _actions(scene, reader, finding, place.start, place.end)
+            with FileReader(scene.path_of(name)) as reader:
+                file = log_file(scene.store, name)
+                if file is not None and any(map(is_aggregate, found)):
+                    actions = list(_of_whole_file(scene, reader, file, found))
+                else:
+                    actions = [action for finding in found for action in _actions(scene, reader, finding)]
         except StoreError:
             continue  # what cannot be read any more is not answered
         yield from actions
 
 
-def _actions(scene: PlanScene, reader: FileReader, finding: Finding, start: int, end: int) -> list[Action]:
-    file, pos = finding.where.file, start
+def _actions(scene: PlanScene, reader: FileReader, finding: Finding) -> list[Action]:
+    """An action for each record of a finding."""
+    file, pos, end = finding.where.file, finding.where.start, finding.where.end
     actions: list[Action] = []
+    if pos is None or end is None:
+        return actions
     while pos < end:
-        record = read_large_record(reader, pos, reader.size)
+        try:
+            record = read_large_record(reader, pos, reader.size)
+        except StoreError:
+            return []
         if isinstance(record, Stop):
             return []
-        found = explain_record(reader, record)
+        found = explain_record(reader, _body_of(record))
         if found is None:
             return []
         byte_pos, bit = found
-        before = reader.read(byte_pos, 1)[0]
+        number = bit.mask.bit_length() - 1
         what = "body" if bit.in_body else "bodyCRC"
         actions.append(
             Action(
                 name=NAME,
                 target=file,
-                note=f"flip bit {bit.mask.bit_length() - 1} of byte {byte_pos} back, in the {what} of the "
+                note=f"flip bit {number} of byte {byte_pos} back, in the {what} of the "
                 f"record at byte {pos}; the odds that other damage looks the same: {odds_text(bit.odds)}",
-                arguments=FlippedByte(pos, byte_pos, before, before ^ bit.mask, odds_text(bit.odds)),
+                arguments=FlippedBits((8 * byte_pos + number,)),
                 why=(finding.fingerprint,),
                 rules=(finding.rule,),
                 preconditions=(scene.extent(file, pos, pos + record.total_size),),
@@ -80,28 +119,102 @@ def _actions(scene: PlanScene, reader: FileReader, finding: Finding, start: int,
     return actions
 
 
+def _body_of(record: LargeRecord) -> BodyPlace:
+    # a record that fits in a header's room is given whole, with its body
+    size = record.body_size or max(_INT.unpack_from(record.compact, record.body_at - 4)[0], 0)
+    (stored,) = _INT.unpack_from(record.compact, BODY_CRC_AT)
+    return BodyPlace(record.pos, record.total_size, record.pos + record.body_at, size, stored)
+
+
+def _of_whole_file(
+    scene: PlanScene, reader: FileReader, file: MappedFile, findings: Sequence[Finding]
+) -> Iterator[Action]:
+    """One action for all records of a file that one bit explains. Its findings are listed only in part."""
+    starts: list[int] = []  # of records that have an explanation, and of those that have none
+    ends: list[int] = []
+    bits: list[int] = []
+    left: list[int] = []
+    odds = 0.0
+    for place in _wrong_bodies(scene, reader, file):
+        found = explain_record(reader, place)
+        if found is None:
+            left.append(place.pos)
+            continue
+        byte_pos, bit = found
+        odds = max(odds, bit.odds)
+        starts.append(place.pos)
+        ends.append(place.pos + place.total_size)
+        bits.append(8 * byte_pos + bit.mask.bit_length() - 1)
+    if not bits:
+        return
+    why: list[str] = []
+    partly: dict[str, int] = {}
+    listed = [finding for finding in findings if not is_aggregate(finding)]
+    named = 0
+    for finding in listed:
+        answered = _number_in(starts, finding)
+        named += answered
+        if answered and _number_in(left, finding):
+            partly[finding.fingerprint] = answered
+        elif answered:
+            why.append(finding.fingerprint)
+    for finding in findings:
+        if is_aggregate(finding) and not left:
+            why.append(finding.fingerprint)
+        elif is_aggregate(finding) and len(starts) > named:
+            partly[finding.fingerprint] = min(len(starts) - named, finding.count - 1)
+    yield Action(
+        name=NAME,
+        target=file.relative,
+        note=f"flip one bit back in each of {count_of(len(bits), 'record')}, the first at byte {starts[0]}; "
+        f"the odds that other damage of a record looks the same: {odds_text(odds)}",
+        arguments=FlippedBits(tuple(sorted(bits))),
+        why=tuple(why),
+        rules=(RULE,),
+        preconditions=(scene.extent(file.relative, starts[0], ends[-1]),),
+        gains={"record": len(bits)},
+        write_byte_count=min(len(bits) * _WINDOW_SIZE, ends[-1] - starts[0]),
+        notices=(Notice("content-guessed", len(bits)),),
+        partly=partly,
+    )
+
+
+def _number_in(positions: Sequence[int], finding: Finding) -> int:
+    """How many of these positions, which rise, are in the place of a finding."""
+    start, end = finding.where.start or 0, finding.where.end or 0
+    return bisect_left(positions, end) - bisect_left(positions, start)
+
+
+def _wrong_bodies(scene: PlanScene, reader: FileReader, file: MappedFile) -> Iterator[BodyPlace]:
+    """The live records of a file whose body does not have its CRC."""
+    options = log_options(scene.store, file, read_bodies=True)
+    compiled = compiled_wanted(reader.allocated_size)
+    names = ("pos", "total_size", "body_pos", "body_size", "body_crc")
+    for batch in LiveScan().batches(reader, file.start_offset or 0, options, QueueTable(), compiled=compiled):
+        rows = np.flatnonzero(batch["faults"] & int(Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE))
+        columns = [batch[name][rows].tolist() for name in names]
+        yield from map(BodyPlace, *columns)
+
+
 def odds_text(odds: float) -> str:
     """`1 in 2,622`."""
     return f"1 in {max(round(1 / odds), 1):,}"
 
 
-def explain_record(reader: FileReader, record: LargeRecord) -> tuple[int, FlippedBit] | None:
+def explain_record(reader: FileReader, record: BodyPlace) -> tuple[int, FlippedBit] | None:
     """The file position of the byte with the wrong bit, and the bit; None where no single bit explains it.
 
     A record with a property CRC must have a right one once the bit is turned back. Raises StoreError.
     """
-    (stored,) = _INT.unpack_from(record.compact, BODY_CRC_AT)
-    # a record that fits in a header's room is given whole, with its body
-    size = record.body_size or max(_INT.unpack_from(record.compact, record.body_at - 4)[0], 0)
-    body_pos = record.pos + record.body_at
-    bit = find_flipped_bit_in_file(reader, body_pos, body_pos + size, stored)
+    body_pos, size = record.body_pos, max(record.body_size, 0)
+    bit = find_flipped_bit_in_file(reader, body_pos, body_pos + size, record.stored_crc)
     if bit is None:
         return None
     byte_pos = (body_pos if bit.in_body else record.pos + BODY_CRC_AT) + bit.byte
     return (byte_pos, bit) if _property_crc_agrees(reader, record, byte_pos, bit.mask) else None
 
 
-def _property_crc_agrees(reader: FileReader, record: LargeRecord, byte_pos: int, mask: int) -> bool:
+def _property_crc_agrees(reader: FileReader, record: BodyPlace, byte_pos: int, mask: int) -> bool:
     end = record.pos + record.total_size - PROPERTY_CRC_SIZE
     trailer = reader.read(end, PROPERTY_CRC_SIZE)
     if not trailer.startswith(CRC32.encode()):
@@ -115,12 +228,28 @@ def _property_crc_agrees(reader: FileReader, record: LargeRecord, byte_pos: int,
     return trailer == property_crc_trailer(crc & CRC_MASK)
 
 
-def flip_back(scene: ActScene, action: Action, arguments: FlippedByte) -> None:
-    """Write the byte with the bit turned back. Raises StoreError where another byte stands there."""
-    pos, before, after = arguments.pos, arguments.before, arguments.after
-    if scene.tree.read(action.target, pos, 1) != bytes([before]):
-        raise StoreError(f"is no longer {before:#04x}", path=action.target, offset=pos)
-    scene.tree.write(action.target, pos, bytes([after]))
+def flip_back(scene: ActScene, action: Action, arguments: FlippedBits) -> None:
+    """Turn the bits back. Raises StoreError where the file ends before one of them."""
+    for bits in _windows(arguments.bits):
+        first, last = bits[0] // 8, bits[-1] // 8
+        data = bytearray(scene.tree.read(action.target, first, last - first + 1))
+        if len(data) <= last - first:
+            raise StoreError("ends before a bit that is to be turned back", path=action.target, offset=last)
+        for bit in bits:
+            data[bit // 8 - first] ^= 1 << bit % 8
+        scene.tree.write(action.target, first, bytes(data))
+
+
+def _windows(bits: Iterable[int]) -> Iterator[list[int]]:
+    """Bits in order, those together that are near each other."""
+    found: list[int] = []
+    for bit in sorted(bits):
+        if found and bit // 8 - found[0] // 8 >= _WINDOW_SIZE:
+            yield found
+            found = []
+        found.append(bit)
+    if found:
+        yield found
 
 
 ONE_BIT = Repair(
@@ -129,5 +258,5 @@ ONE_BIT = Repair(
     summary="flip back the one bit that explains a wrong body CRC",
     plan=plan_flips,
     act=flip_back,
-    arguments=FlippedByte,
+    arguments=FlippedBits,
 )

@@ -37,6 +37,7 @@ from rocketfsck.repair.repairs.answers import (
     one_by_one,
     whole_file,
 )
+from rocketfsck.repair.repairs.checkpoint import CHECKPOINT_NAME, checkpoint_of_crash, keep_index
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile
@@ -118,7 +119,10 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
         arguments=IndexPart()
         if start is None
         else IndexPart(start.from_offset, files[0].name if files else ""),
-        preconditions=[extent for file in relied for extent in whole_file(scene, file.relative)],
+        preconditions=[
+            *(extent for file in relied for extent in whole_file(scene, file.relative)),
+            *checkpoint_of_crash(scene),
+        ],
         losses=losses,
         gains={"record": records} if records else {},
         notices=[notice("found-by-key-again", records + keys)],
@@ -241,6 +245,7 @@ def act_rebuild(scene: ActScene, _action: Action, arguments: IndexPart) -> None:
     for name in built:
         if name not in kept:
             scene.tree.adopt(made / name, f"index/{name}")
+    keep_index(scene)
 
 
 def _same(first: str, second: str) -> bool:
@@ -339,6 +344,12 @@ def act_header(scene: ActScene, action: Action, arguments: HeaderValues) -> None
         scene.tree.write(action.target, entry_pos(0, store.geometry.slot_count), bytes(ENTRY_SIZE))
 
 
+def _places(action: Action) -> set[str]:
+    """The directory, a file in it, and the checkpoint where a start after a crash goes by it."""
+    changed = {extent.file for extent in action.preconditions if extent.file == CHECKPOINT_NAME}
+    return {"index", "index/0", *changed}
+
+
 ROWS: tuple[Row, ...] = (
     Repair(
         "rebuild-index",
@@ -360,7 +371,7 @@ ROWS: tuple[Row, ...] = (
         ),
         # out of a damaged log it would be another index than out of the repaired one
         needs=("salvage-log",),
-        places=lambda _action: ("index", "index/0"),
+        places=_places,
     ),
     Repair(
         "relink-index",

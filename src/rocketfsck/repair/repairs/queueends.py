@@ -5,7 +5,7 @@ Fault catalogue Q3, Q7; reference 3.4, 6.6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rocketfsck.errors import StoreError
@@ -27,6 +27,7 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
+from rocketfsck.repair.repairs.groupoffsets import offsets_follow
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queues import rebuild_queues
 from rocketfsck.repair.repairs.unbuildable import asks_to_build, contested
@@ -117,9 +118,18 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
                 )
             ],
             write_byte_count=sum(file.data_size for file in files),  # a hole stays one
-            notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
+            notices=[
+                notice("committed-beyond", committed_behind(scene, new_end(queue, first))),
+                notice("evidence-removed", last - first if _is_evidence(why) else 0),
+            ],
         )
     yield from delay_follows(scene, ends)
+    yield from offsets_follow(scene, ends)
+
+
+def _is_evidence(why: Iterable[Finding]) -> bool:
+    """Whether the units are the sign that the log had messages beyond its end."""
+    return any(finding.rule == RuleName.UNIT_BEYOND_LOG for finding in why)
 
 
 def tail_behind(queue: ConsumeQueue, end_offset: int) -> tuple[int, int, int] | None:

@@ -1,8 +1,8 @@
 """Consume queues built again from the log.
 
 A queue is built from the log and laid over what is there (`queuemerge`); extension files are built with it,
-without the filter bit maps, which are in no file. One action builds all queues that are wrong, whichever
-finding asks for it. Fault catalogue Q1 to Q11; reference 3, 6.6.
+without the filter bit maps, which are in no other file: the plan counts them. One action builds all queues
+that are wrong, whichever finding asks for it. Fault catalogue Q1 to Q11; reference 3, 6.6.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.reader.extunits import count_bit_maps
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
@@ -33,6 +34,7 @@ from rocketfsck.repair.repairs.answers import (
     queue_of,
 )
 from rocketfsck.repair.repairs.committed import committed_behind
+from rocketfsck.repair.repairs.groupoffsets import is_beyond_records, offsets_follow
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.offsets import (
@@ -52,7 +54,7 @@ from rocketfsck.repair.repairs.unbuildable import (
     occupied,
 )
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.store.model import ConsumeQueue, ExtQueue, Store
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.task import is_aggregate
@@ -100,6 +102,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         ),
     ]
     queues = [queue for queue in scene.store.queues if every or (queue.topic, queue.queue_id) in names]
+    ends = _new_ends(asked, queues)
     levels, losses = _told_levels(scene), [*_losses(asked), *_expired(scene, queues)]
     count = sum(number(finding.found, "record_count") for finding in asked if finding.rule in _LOST)
     yield from in_the_way(
@@ -125,9 +128,21 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         notices=[
             notice("consumable-again", count),
             notice("renumbered", _renumbered(asked)),
-            notice("committed-beyond", committed_behind(scene, _new_ends(asked, queues))),
+            notice("committed-beyond", committed_behind(scene, ends)),
+            notice(
+                "bit-maps-dropped",
+                sum(
+                    map(count_bit_maps, scene.store.ext_queues if every else _extensions(scene.store, names))
+                ),
+            ),
         ],
     )
+    yield from offsets_follow(scene, ends, always=any(map(is_beyond_records, why)))
+
+
+def _extensions(store: Store, names: set[Name]) -> Iterator[ExtQueue]:
+    """The extensions of these queues."""
+    return (ext for ext in store.ext_queues if (ext.topic, ext.queue_id) in names)
 
 
 def _size_of(store: Store, queues: Iterable[ConsumeQueue]) -> int:

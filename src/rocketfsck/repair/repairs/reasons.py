@@ -55,6 +55,10 @@ NEWER_VERSION = (
     "--only {repair} forces the repair"
 )
 REASONS: Mapping[str, str] = {
+    RuleName.CONSUMER_OFFSETS_GONE: (
+        "no file of this store has the offsets: take them from a replica or a backup with "
+        "rocketfsck fix --offsets FILE"
+    ),
     RuleName.READS_DIFFER: (
         "nobody knows the bytes while reads of them differ: copy the store and check the copy"
     ),
@@ -76,6 +80,7 @@ REASONS: Mapping[str, str] = {
         "queues and commit log come from two stores: find the log that belongs to these queues"
     ),
     RuleName.NOT_A_STORE: "the directory holds nothing to repair",
+    RuleName.REPAIR_INTERRUPTED: "an earlier repair has to be finished (fix) or taken back (undo) first",
     RuleName.QUEUE_KIND_TWICE: (
         "both kinds of queues hold units, and only the topic's setting says which kind consumers use"
     ),

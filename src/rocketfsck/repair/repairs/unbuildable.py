@@ -51,7 +51,7 @@ def asks_to_build(finding: Finding) -> bool:
 
 
 def contested(scene: PlanScene) -> set[Name]:
-    """Queues that are there and cannot be built again from the log, which contradicts itself, or lacks what
+    """Queues that cannot be built from the log, be they there or not: it contradicts itself, or lacks what
     the queue still knows:
 
     - The log has two records for one place. A broker that builds such a queue skips one of the two, or shifts
@@ -74,13 +74,13 @@ def contested(scene: PlanScene) -> set[Name]:
         first = number(finding.found, "first_queue_offset")
         behind = number(finding.found, "last_queue_offset", -1) + 1
         if (
-            finding.rule == RuleName.QUEUE_OFFSET_REPEATED
+            finding.rule in (RuleName.QUEUE_OFFSET_REPEATED, RuleName.QUEUE_BEGINS_AGAIN)
             or (finding.rule == RuleName.UNIT_SHIFTED and (first < 0 or (name, first) in jumps))
             or (finding.rule == RuleName.UNIT_GHOST and (name, behind) in jumps)
             or (finding.rule in _OF_LOST and name in batch)
         ):
             unclear.add(name)
-    return {(queue.topic, queue.queue_id) for queue in queues} & unclear
+    return {name for name in unclear if name is not None}
 
 
 def impossible(finding: Finding) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import parse_version
+from rocketfsck.outputs import is_special
 from rocketfsck.progress import part, phase
 from rocketfsck.repair.carve.carve import Carver, Found
 from rocketfsck.repair.carve.confidence import Confidence, Level, judge
@@ -282,7 +283,7 @@ def write_store(
         clear_side_file(ledger, into)
         if os.path.lexists(into):
             raise StoreError("exists, and rocketfsck does not overwrite it", path=str(into))
-        if os.path.lexists(ledger):
+        if os.path.lexists(ledger) and not is_special(ledger):
             text = "exists without its store: move it away and try again"
             raise StoreError(text, path=str(ledger))
         side = SideFile(ledger, "utf-8")

@@ -116,6 +116,7 @@ def find_properties(address: int, size: int, split: bool, found: int) -> int:
     piece = 0
     mark = 0
     marks = 0
+    nul = 0
     end = -1
     while end < size:
         end += 1
@@ -130,8 +131,10 @@ def find_properties(address: int, size: int, split: bool, found: int) -> int:
                     mark = end
                 marks += 1
                 continue
-            if byte == 0:
-                faults |= _F_NUL
+            if byte == 0:  # a write that was torn leaves zeros to the end, or many, or no shape
+                nul = 1
+                if end == size - 1 or (end + 8 <= size and native_i64(address + end) == 0):
+                    faults |= _F_NUL
                 continue
         if marks == 1 and mark > piece and mark + 1 < end:
             index = wanted_property(address + piece, mark - piece)
@@ -146,4 +149,6 @@ def find_properties(address: int, size: int, split: bool, found: int) -> int:
                     store_i64(found + 8 * index, (mark + 1) << 32 | value_size)
         piece = end + 1
         marks = 0
+    if nul and faults & _F_SHAPE:
+        faults |= _F_NUL
     return faults

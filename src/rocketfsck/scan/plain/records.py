@@ -242,7 +242,8 @@ def _read_row(
         data = bytes(view[properties:properties_end])
         spans, shaped = find_properties(data, options.property_parser)
         traits |= Trait.HAS_PROPERTIES
-        faults |= (0 if shaped else Fault.PROPERTY_SHAPE) | (Fault.PROPERTY_NUL if 0 in data else 0)
+        torn = 0 in data and (not shaped or data[-1] == 0 or bytes(8) in data)
+        faults |= (0 if shaped else Fault.PROPERTY_SHAPE) | (Fault.PROPERTY_NUL if torn else 0)
         if data[-1] == 2:
             traits |= Trait.TRAILING_SEPARATOR
         code = tags_code(property_text(data, spans, b"TAGS"))

@@ -24,6 +24,7 @@ from rocketfsck.formats.magic import (
 from rocketfsck.formats.record import Record
 from rocketfsck.store.dialect.clue import Clue, Fits, Found, Weight
 from rocketfsck.store.dialect.nameclues import clues_in_names
+from rocketfsck.store.dialect.optionclues import clues_in_options
 from rocketfsck.store.dialect.sampling import count_tagged
 from rocketfsck.store.model import OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
@@ -40,6 +41,7 @@ def find_clues(found: Found) -> list[Clue]:
         _in_abort,
         _in_configs,
         clues_in_names,
+        clues_in_options,
     )
     return sorted((clue for finder in finders for clue in finder(found)), key=lambda clue: clue.weight)
 

@@ -13,22 +13,24 @@ import numpy as np
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.formats.consumequeue import UNIT_SIZE
+from rocketfsck.reader.units import UnitReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import Lifted, Store
+from rocketfsck.store.model import ConsumeQueue, Lifted, Store
 from rocketfsck.store.reading import FileReader, read_at
 from rocketfsck.store.rocks.spilling import TIMES, Spill, SpilledQueue, consume_queues
+from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks.execute import execute
-from rocketfsck.verify.tasks.facts import Known, gather
+from rocketfsck.verify.tasks.facts import Known, QueueFacts, gather
 from rocketfsck.verify.tasks.planning import plan_units
 from rocketfsck.verify.tasks.task import Context, LogFileTask, QueuesTask
 
@@ -57,9 +59,10 @@ TIME_LIMIT = 100
 
 
 def check_spill(
-    context: Context, options: CheckOptions, spill: Spill
+    context: Context, options: CheckOptions, spill: Spill, gatherer: Gatherer | None = None
 ) -> tuple[list[Finding | NotChecked], Known]:
-    """The queues of a database against the log, and what is known of them afterwards."""
+    """The queues of a database against the log, and what is known of them afterwards; `gatherer` takes what
+    they say of messages."""
     store = _store_of(context.store, spill)
     inner = replace(context, store=store, level="cross")
     plain = CheckOptions(level="cross", detail_limit=options.detail_limit)
@@ -72,12 +75,13 @@ def check_spill(
         log_elsewhere=False,
         queues_elsewhere=False,
     )
+    known = replace(known, queues={**known.queues, **_emptied(spill)})
     results = list(zip(ran.units, ran.results, strict=True))
     logs = [result for unit, result in results if isinstance(unit.task, LogFileTask)]
     queues = [result for unit, result in results if isinstance(unit.task, QueuesTask)]
     found = [finding for result in queues if result is not None for finding in result.findings]
     found += [finding for result in logs if result is not None for finding in result.findings]
-    found += merge_queues(inner, queues, logs)
+    found += merge_queues(inner, queues, logs, gatherer)
     items: list[Finding | NotChecked] = [*ran.not_checked]
     items += _said_of_rows(spill, found, known)
     items += _bounds(context.store, spill, known)
@@ -97,6 +101,16 @@ def _store_of(store: Store, spill: Spill) -> Store:
         strays=(),
         lifted=Lifted(frozenset({spill.database.relative})),
     )
+
+
+def _emptied(spill: Spill) -> dict[tuple[str, int], QueueFacts]:
+    """Queues without a row inside their bounds: brokers go on behind the greatest queue offset that was."""
+    found = {}
+    for name, queue in spill.queues.items():
+        end = queue.end
+        if not queue.row_count and end is not None:
+            found[name] = QueueFacts(queue.topic, queue.queue_id, "file", end, end, None, -1, 0)
+    return found
 
 
 def _said_of_rows(spill: Spill, found: Iterable[Finding], known: Known) -> Iterator[Finding]:
@@ -235,11 +249,20 @@ def _times(store: Store, spill: Spill) -> Iterator[Finding]:
         if queue.directory is not None and queue.row_count
     }
     bases = {name: spill.queues[name].first_place for name in queues}
+    places = {(queue.topic, queue.queue_id): queue for queue in store.queues}
     left = TIME_LIMIT
     for found in _odd_times(store, queues, bases):
-        if left:
+        if left and _leads_to(places[found[0], found[1]], found[2], found[3]):
             left -= 1
             yield _time_finding(spill.database.relative, *found)
+
+
+def _leads_to(queue: ConsumeQueue, index: int, offset: int) -> bool:
+    """Whether the unit at an index leads to a physical offset: one of a queue that began again does not lead
+    to the record that had its number before."""
+    with UnitReader(queue) as reader:
+        unit = reader.unit(index)
+    return unit is not None and unit.physical_offset == offset
 
 
 def _odd_times(

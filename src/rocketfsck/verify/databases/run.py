@@ -23,6 +23,7 @@ from rocketfsck.store.reading import forget_cached
 from rocketfsck.store.rocks.families import databases_of, is_known
 from rocketfsck.store.rocks.lifting import Lifting, lifted
 from rocketfsck.store.rocks.reading import why_not_readable
+from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.databases.files import check_database_files, odd_rows, unreadable
 from rocketfsck.verify.databases.messages import check_messages
 from rocketfsck.verify.databases.queues import check_spill
@@ -55,8 +56,12 @@ class Databases:
     configs: tuple[Finding | NotChecked, ...] | None = None
 
 
-def check_databases(context: Context, options: CheckOptions, known: Known, *, local: bool) -> Databases:
-    """Check every database of the store. Raises StoreError where there is no room for what is unpacked.
+def check_databases(
+    context: Context, options: CheckOptions, known: Known, gatherer: Gatherer, *, local: bool
+) -> Databases:
+    """Check every database of the store. `gatherer` takes what its queues say of messages, if no files do.
+
+    Raises StoreError where there is no room for what is unpacked.
 
     `local`: the check runs on this machine. Without `known.complete` only the files are looked at.
     """
@@ -79,7 +84,8 @@ def check_databases(context: Context, options: CheckOptions, known: Known, *, lo
         config_known = known
         for spill in lifting.spills:
             items += odd_rows(spill.database.relative, spill.odd)
-            said, inner = check_spill(context, options, spill)
+            known_configs = replace(context, store=replace(store, configs=lifting.store.configs))
+            said, inner = check_spill(known_configs, options, spill, None if store.queues else gatherer)
             items += said
             whole = spill.dispatched is not None and spill.dispatched >= (inner.end_offset or 0)
             if whole and lifting.store.lifted.areas:

@@ -15,13 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.indexfile import entry_pos
+from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE
@@ -30,20 +36,30 @@ from rocketfsck.verify.index.places import header_place
 from rocketfsck.verify.index.spread import check_names, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
 from rocketfsck.verify.index.tagentries import judge_tags
-from rocketfsck.verify.log.map import LogMap
+from rocketfsck.verify.log.map import Ground, LogMap
+from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
 
 
 def merge_index_files(
-    context: Context, indexes: Sequence[TaskResult | None], logs: Sequence[TaskResult | None]
+    context: Context,
+    indexes: Sequence[TaskResult | None],
+    logs: Sequence[TaskResult | None],
+    gatherer: Gatherer | None = None,
+    misnamed: Sequence[Misnamed] = (),
 ) -> Iterator[Finding]:
-    """Findings from the results of all index and commit log tasks, both in store order."""
+    """Findings from the results of all index and commit log tasks, both in store order.
+
+    `gatherer` takes what entries say of messages that the log does not have any more; those in `misnamed`
+    files it has.
+    """
     yield from capped(_files(context, indexes), context.detail_limit)
     yield from capped(check_names(context, indexes), context.detail_limit)
     if context.level == "quick":
         return
-    log_end = LogMap(context.store, logs).log_end
+    log_map = LogMap(context.store, logs, misnamed)
+    log_end = log_map.log_end
     yield from capped(check_neighbours(context, indexes, logs), context.detail_limit)
     yield from capped(_unindexed(context, logs), context.detail_limit)
     yield from capped(_loose(context, indexes, logs, log_end), context.detail_limit)
@@ -53,6 +69,8 @@ def merge_index_files(
     yield from capped(strange, context.detail_limit)
     yield from capped(judge_tags(context, logs), context.detail_limit)
     if not has_log_elsewhere(context.store):
+        if gatherer is not None and log_end is not None:
+            gatherer.indexed(*_offsets_from(context.store, indexes, log_map, log_end))
         yield from _ahead(indexes, log_end)
     yield from capped(check_spread(context, indexes), context.detail_limit)
 
@@ -248,3 +266,39 @@ def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterato
     if facts.end_physical_offset > log_end:
         found = {"end_offset": facts.end_physical_offset, "log_end_offset": log_end}
         yield Finding(RuleName.INDEX_AHEAD_OF_LOG, header_place(facts.file, "endPhyOffset"), found)
+
+
+def _offsets_from(
+    store: Store, indexes: Sequence[TaskResult | None], log_map: LogMap, log_end: int
+) -> tuple[int, int, int]:
+    """How many physical offsets from `log_end` on the last entries of the index name, first and last of them:
+    those that no file has, whatever its name.
+
+    Only entries at the end of a file, in the order of the log, are evidence of messages: others were damaged.
+    """
+    count, low, high = 0, 0, 0
+    for file, result in zip(store.indexes, indexes, strict=True):
+        if result is None or result.summary.last_offset < log_end:
+            continue
+        with IndexReader(file, store.geometry) as reader:
+            tail = _tail_from(reader, result.summary.entry_count, log_end)
+        tail = tail[log_map.grounds(tail) != Ground.MISNAMED]
+        if len(tail) and bool(np.all(tail[1:] >= tail[:-1])) and int(tail[0]) >= high:
+            count += len(distinct(tail))
+            low, high = low or int(tail[0]), int(tail[-1])
+    return count, low, high
+
+
+def _tail_from(reader: IndexReader, used: int, log_end: int) -> Longs:
+    """The physical offsets of the last entries of a file, as long as they are at or beyond `log_end`."""
+    found: list[Longs] = []
+    end = used + 1
+    while end > 1:
+        start = max(end - BLOCK_COUNT, 1)
+        offsets = reader.entries(start, end - start)["phyOffset"].astype(np.int64)
+        below = np.flatnonzero(offsets < log_end)
+        found.insert(0, offsets[below[-1] + 1 :] if len(below) else offsets)
+        if len(below):
+            break
+        end = start
+    return np.concatenate(found) if found else np.zeros(0, np.int64)

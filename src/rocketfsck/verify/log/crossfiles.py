@@ -128,6 +128,7 @@ def _queue_offsets(
     for row, expected, name in zip(rows[wrong].tolist(), wanted[wrong].tolist(), names, strict=True):
         first = int(span.first[row])
         rule = RuleName.QUEUE_OFFSET_REPEATED if first < expected else RuleName.QUEUE_OFFSET_GAP
+        rule = RuleName.QUEUE_BEGINS_AGAIN if first == 0 < expected else rule
         physical = int(span.physical[row])
         explained = not adjacent or (fence is not None and fence < physical)
         if rule == RuleName.QUEUE_OFFSET_GAP and explained and name in known:

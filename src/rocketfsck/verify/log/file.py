@@ -238,8 +238,10 @@ class _LogWalk:
         if skipping.any() or self.fence_offset is None:
             self._find_fence(rows)
             skipping &= ~self._is_fenced(rows, found, skipping)
+        begins = found.offset == 0
         for rule, flags in (
-            (RuleName.QUEUE_OFFSET_REPEATED, found.repeated),
+            (RuleName.QUEUE_OFFSET_REPEATED, found.repeated & ~begins),
+            (RuleName.QUEUE_BEGINS_AGAIN, found.repeated & begins),
             (RuleName.QUEUE_OFFSET_GAP, skipping),
         ):
             chosen = np.flatnonzero(flags & kept)

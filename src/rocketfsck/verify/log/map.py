@@ -13,6 +13,7 @@ from rocketfsck.scan.spans import find_span
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.verify.log.regions import DAMAGED, STALE
+from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.task import TaskResult
 
 
@@ -26,12 +27,17 @@ class Ground(IntEnum):
     DAMAGE = 4
     UNKNOWN = 5  # a file that was not checked, or is not read by this version
     FENCE = 6  # filler in the place of a lost record; said of single units, once their place was read
+    MISNAMED = 7  # in a file that has a wrong name
 
 
 class LogMap:
     """Looks up physical offsets. `log_end` is where the live log ends, None if that is not known."""
 
-    def __init__(self, store: Store, logs: Sequence[TaskResult | None]) -> None:
+    def __init__(
+        self, store: Store, logs: Sequence[TaskResult | None], misnamed: Sequence[Misnamed] = ()
+    ) -> None:
+        self._misnamed_starts: Longs = np.array([file.start for file in misnamed], np.int64)
+        self._misnamed_ends: Longs = np.array([file.end for file in misnamed], np.int64)
         files = [
             (file.start_offset, file.size, log)
             for file, log in zip(store.commitlog.files, logs, strict=True)
@@ -51,6 +57,11 @@ class LogMap:
             self.log_end = int(self._starts[0])
         self._last = last
         self._goes_on = has_log_elsewhere(store)
+
+    @property
+    def is_misnamed_in_front(self) -> bool:
+        """Whether a file with a wrong name belongs in front of the first file: what it has did not expire."""
+        return len(self._starts) > 0 and bool((self._misnamed_starts < self._starts[0]).any())
 
     def _is_live(self, number: int) -> bool:
         log = self._logs[number]
@@ -95,4 +106,5 @@ class LogMap:
                 span = find_span(offsets[rows] - self._starts[number], bad.start, bad.end)
                 held = span >= 0
                 found[rows[held][bad.code[span[held]] == DAMAGED]] = Ground.DAMAGE
+        found[find_span(offsets, self._misnamed_starts, self._misnamed_ends) >= 0] = Ground.MISNAMED
         return found

@@ -9,35 +9,30 @@ Neighbours with one cause are one finding. Reference 6.6, 9.3.
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.config import decode_config
-from rocketfsck.reader.records import LogReader, is_fence
-from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
-from rocketfsck.reader.units import UnitReader, Units
+from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.reader.records import LogReader
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.spans import group_bounds, merge_spans, subtract_spans
-from rocketfsck.store.elsewhere import has_queues_elsewhere
-from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.store.reading import read_whole
+from rocketfsck.scan.spans import merge_spans, subtract_spans
+from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
+from rocketfsck.store.model import Store
+from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.emit import capped, queue_place, unit_place
-from rocketfsck.verify.finding import Facts, Finding, Scalar
+from rocketfsck.verify.finding import Facts, Finding
 from rocketfsck.verify.log.map import Ground, LogMap
+from rocketfsck.verify.queues.deleted import DeletedQueues
+from rocketfsck.verify.queues.looseunits import LooseUnits
 from rocketfsck.verify.queues.skippedlists import judge_shifted
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
 from rocketfsck.verify.queues.unitranges import Missing, UnitRanges
+from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.task import Context, TaskResult
-
-LOOK_LIMIT = 2000
-"""Units without a record whose place in the log is read, per queue; further ones are judged like the last."""
 
 Name = tuple[str, int]
 
@@ -48,56 +43,102 @@ REASONS = {
     Missing.BEFORE: "the queue begins later",
 }
 BEHIND = "the queue ends earlier"
-FENCED = "a filler record is there"
-RULE_OF_GROUND = {
-    Ground.BEYOND: RuleName.UNIT_BEYOND_LOG,
-    Ground.LIVE: RuleName.UNIT_GHOST,
-    Ground.DAMAGE: RuleName.UNIT_OF_DAMAGED_RECORD,
-    Ground.MISSING: RuleName.UNIT_IN_MISSING_SEGMENT,
-    Ground.FENCE: RuleName.UNIT_OF_FILLER,
-}
 
 
 def merge_queues(
-    context: Context, queues: Sequence[TaskResult | None], logs: Sequence[TaskResult | None]
+    context: Context,
+    queues: Sequence[TaskResult | None],
+    logs: Sequence[TaskResult | None],
+    gatherer: Gatherer | None = None,
+    misnamed: Sequence[Misnamed] = (),
+    copies: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Findings from the results of all queue and commit log tasks, both in store order."""
+    """Findings from the results of all queue and commit log tasks, both in store order.
+
+    `gatherer` takes what they say of messages, all of it, however many are yielded. `misnamed` are the files
+    of the log that have wrong names, `copies` those that have the records of others.
+    """
     if context.level == "quick":
         return
+    gatherer = gatherer or Gatherer()
     extents = {extent.number: extent for result in queues if result is not None for extent in result.summary}
-    yield from capped(_missing_units(context, logs, extents), context.detail_limit)
-    yield from capped(_loose_units(context, logs, extents), context.detail_limit)
+    misplaced = _spans_of(context.store, {file.relative for file in misnamed})
+    gatherer.misplaced(misplaced.values())
+    log_map = LogMap(context.store, logs, misnamed)
+    away = _Away(log_map, misplaced, _spans_of(context.store, copies))
+    missing = gatherer.seen(_missing_units(context, logs, extents, gatherer, away))
+    yield from capped(missing, context.detail_limit)
+    loose = gatherer.seen(_loose_units(context, log_map, logs, extents, gatherer))
+    yield from capped(loose, context.detail_limit)
     yield from capped(_shifted_units(context, logs), context.detail_limit)
     yield from capped(_delays(context, logs), context.detail_limit)
 
 
+@dataclass(frozen=True, slots=True)
+class _Away:
+    """Records that are not where they belong: files of the log by number, with the offsets of their names.
+
+    `misplaced` files have records that no other has, `copies` those of others.
+    """
+
+    log_map: LogMap
+    misplaced: Mapping[int, tuple[int, int]]
+    copies: Mapping[int, tuple[int, int]]
+
+    def lacks(self, offset: int) -> bool:
+        """Whether the log has no more what a broker wrote at a physical offset."""
+        if any(start <= offset < end for start, end in self.copies.values()):
+            return True
+        return int(self.log_map.grounds(np.array([offset], np.int64))[0]) in _GROUNDS_OF_NOTHING
+
+
+_GROUNDS_OF_NOTHING = frozenset({Ground.BEYOND, Ground.MISSING, Ground.MISNAMED})
+
+
+def _spans_of(store: Store, names: Collection[str]) -> dict[int, tuple[int, int]]:
+    """The files of the log with these names by number, with the offsets that their names state."""
+    return {
+        number: (file.start_offset, file.start_offset + file.size)
+        for number, file in enumerate(store.commitlog.files)
+        if file.relative in names and file.start_offset is not None
+    }
+
+
 def _missing_units(
-    context: Context, logs: Sequence[TaskResult | None], extents: dict[int, Any]
+    context: Context,
+    logs: Sequence[TaskResult | None],
+    extents: dict[int, Any],
+    gatherer: Gatherer,
+    away: _Away,
 ) -> Iterator[Finding]:
     """Records whose unit is not there, by queue."""
     missed: dict[Name, list[list[int]]] = {}
+    placed: dict[Name, list[list[int]]] = {}
     numbers: dict[Name, int] = {}
-    for log in logs:
-        if log is None or not len(log.summary.units.missed):
+    for file_number, log in enumerate(logs):
+        if log is None or not len(log.summary.units.missed) or file_number in away.copies:
             continue
         units = log.summary.units
         names = units.names(context.store, units.missed[:, 0].tolist())
         for name, row in zip(names, units.missed.tolist(), strict=True):
             missed.setdefault(name, []).append(row[1:])
+            if file_number not in away.misplaced:  # these do not say in which order queues began
+                placed.setdefault(name, []).append(row[1:])
             if units.numbers[row[0]] >= 0:
                 numbers[name] = int(units.numbers[row[0]])
-    topics = _known_topics(context)
+    deleted = DeletedQueues(context.store, placed, away.lacks)
     for name in sorted(missed, key=lambda name: (name[0], name[1])):
         number = numbers.get(name)
         if number is None and has_queues_elsewhere(context.store):
             continue
         if number is None:
-            deleted = _is_deleted(context, topics, name[0])
-            rule = RuleName.QUEUE_DELETED if deleted else RuleName.QUEUE_MISSING
-            where = queue_place(*name)
-            count = sum(row[4] for row in missed[name])
-            first = min(row[2] for row in missed[name])
-            yield Finding(rule, where, {"record_count": count, "first_physical_offset": first})
+            rule = RuleName.QUEUE_DELETED if deleted.has(name) else RuleName.QUEUE_MISSING
+            yield _of_queue(rule, name, missed[name])
+            if rule == RuleName.QUEUE_MISSING:
+                gatherer.gaps(*name, [(row[0], row[1] + 1) for row in missed[name]])
+            continue
+        if deleted.has(name):
+            yield _of_queue(RuleName.QUEUE_DELETED, name, missed[name])
             continue
         extent = extents.get(number)
         end = extent.end if extent is not None else None
@@ -115,6 +156,12 @@ def _missing_units(
                 "reason": BEHIND if behind else REASONS[Missing(reason)],
             }
             yield Finding(RuleName.RECORD_WITHOUT_UNIT, where, facts)
+
+
+def _of_queue(rule: RuleName, name: Name, rows: list[list[int]]) -> Finding:
+    """The finding about all records without a unit of a queue."""
+    count, first = sum(row[4] for row in rows), min(row[2] for row in rows)
+    return Finding(rule, queue_place(*name), {"record_count": count, "first_physical_offset": first})
 
 
 def _shifted_units(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
@@ -148,50 +195,45 @@ def _joined(rows: list[list[int]]) -> Iterator[list[int]]:
         yield run
 
 
-def _is_deleted(context: Context, topics: set[str] | None, topic: str) -> bool:
-    """Whether a topic without this queue is gone as a whole, while others are there."""
-    queues = context.store.queues
-    return (
-        topics is not None
-        and topic not in topics
-        and bool(queues)
-        and not any(queue.topic == topic for queue in queues)
-    )
-
-
-def _known_topics(context: Context) -> set[str] | None:
-    """The topics of topics.json; None where it is not there or cannot be read."""
-    for file in context.store.configs:
-        if file.name == "topics.json":
-            try:
-                value = decode_config(read_whole(file.path, 256 << 20))
-            except RocketfsckError:
-                return None
-            table = value.get("topicConfigTable") if isinstance(value, dict) else None
-            return {str(topic) for topic in table} if isinstance(table, dict) else None
-    return None
-
-
 def _loose_units(
-    context: Context, logs: Sequence[TaskResult | None], extents: dict[int, Any]
+    context: Context,
+    log_map: LogMap,
+    logs: Sequence[TaskResult | None],
+    extents: dict[int, Any],
+    gatherer: Gatherer,
 ) -> Iterator[Finding]:
     """Units that met no record, queue by queue."""
     matched = _Matched(len(context.store.queues))
     for log in logs:
         if log is not None:
             matched.add(log.summary.units)
-    log_map = LogMap(context.store, logs)
+            gatherer.served(_matched_count(context, log.summary.units))
     if not context.store.commitlog.files:
+        for number, extent in sorted(extents.items()):
+            if not has_log_elsewhere(context.store):
+                queue = context.store.queues[number]
+                gatherer.without_log(queue.topic, queue.queue_id, extent.start, extent.end)
         return
     with LogReader(context.store.commitlog) as log_reader:
         for number, extent in sorted(extents.items()):
-            if not extent.stale and matched.has(number, extent.live_start, extent.end):
+            first = extent.start if log_map.is_misnamed_in_front else extent.live_start
+            if not extent.stale and matched.has(number, first, extent.end):
                 continue
             starts, ends = matched.spans(number)
-            left = subtract_spans(extent.live_start, extent.end, starts, ends)
+            left = subtract_spans(first, extent.end, starts, ends)
             left += [span for span in extent.stale if span[0] >= extent.end]
             if left:
-                yield from _Loose(context.store.queues[number], log_map, log_reader).judge(left)
+                loose = LooseUnits(context.store.queues[number], log_map, log_reader)
+                yield from loose.judge(left)
+                gatherer.holes(loose.queue.topic, loose.queue.queue_id, left, loose.units)
+
+
+def _matched_count(context: Context, units: UnitRanges) -> int:
+    """The units that met their records, of all queues but the light ones: those list records of others."""
+    rows = units.matched
+    light = [queue.topic.startswith(LMQ_PREFIX) for queue in context.store.queues]
+    own = ~np.array(light, np.bool_)[units.numbers[rows[:, 0]].astype(np.int64)] if light else slice(None)
+    return int(np.sum((rows[:, 2] - rows[:, 1])[own]))
 
 
 class _Matched:
@@ -241,109 +283,6 @@ class _Matched:
         found = [*self._by_queue.get(number, []), np.array([self._start[number], self._end[number]])]
         columns = np.array([span for span in found if span[0] < span[1]], np.int64).reshape(-1, 2)
         return merge_spans(columns[:, 0], columns[:, 1])
-
-
-@dataclass(slots=True)
-class _Group:
-    """Neighbouring units with one cause: indexes `start:end`, lowest and highest offset, sum of sizes."""
-
-    ground: int
-    reason: str
-    start: int
-    end: int
-    low: int
-    high: int
-    byte_count: int
-
-
-class _Loose:
-    """Units of one queue that met no record."""
-
-    def __init__(self, queue: ConsumeQueue, log_map: LogMap, log_reader: LogReader) -> None:
-        self.queue = queue
-        self.log_map = log_map
-        self.log_reader = log_reader
-        self.looks = 0
-        self.groups: list[_Group] = []
-
-    def judge(self, spans: list[tuple[int, int]]) -> Iterator[Finding]:
-        """Look at the units of these index ranges."""
-        with UnitReader(self.queue) as reader:
-            for span in spans:
-                for start, end in reader.with_data(*span):
-                    for first in range(start, end, BLOCK_COUNT):
-                        self._block(first, reader.units(first, min(BLOCK_COUNT, end - first)))
-        yield from self._findings()
-
-    def _block(self, index: int, units: Units) -> None:
-        kinds = kinds_of(units)
-        offsets = units["offset"].astype(np.int64)
-        sizes = units["size"].astype(np.int64)
-        grounds = np.where(kinds == Kind.UNIT, self.log_map.grounds(offsets), -1)
-        bounds = group_bounds(grounds).tolist()
-        for low, high in itertools.pairwise(bounds):
-            ground = int(grounds[low])
-            if ground in (-1, Ground.EXPIRED, Ground.UNKNOWN):
-                continue
-            if ground != Ground.LIVE:
-                self._add(
-                    ground, "", index + low, index + high, offsets[low:high], int(sizes[low:high].sum())
-                )
-                continue
-            for row in range(low, high):
-                reason = self._look(index + row, int(offsets[row]), int(sizes[row]))
-                self._add(
-                    Ground.FENCE if reason == FENCED else ground,
-                    reason,
-                    index + row,
-                    index + row + 1,
-                    offsets[row : row + 1],
-                    int(sizes[row]),
-                )
-
-    def _look(self, index: int, offset: int, size: int) -> str:
-        """Why a unit that points between live records is wrong."""
-        if self.looks >= LOOK_LIMIT:
-            return self.groups[-1].reason if self.groups else "no record of this queue is there"
-        self.looks += 1
-        head = self.log_reader.head(offset)
-        if head is None:
-            return "no record starts there"
-        if head.total_size == size and is_fence(head):
-            return FENCED
-        topic = os.fsdecode(head.topic)
-        if (topic, head.queue_id) != (self.queue.topic, self.queue.queue_id):
-            return "a record of another queue is there"
-        if self.queue.kind == "file" and head.queue_offset != index:
-            return "the record there has another queueOffset"
-        return "the record there is not dispatched"
-
-    def _add(self, ground: int, reason: str, start: int, end: int, offsets: Longs, size: int) -> None:
-        low, high = int(offsets.min()), int(offsets.max())
-        if self.groups:
-            before = self.groups[-1]
-            if (before.ground, before.reason, before.end) == (ground, reason, start):
-                before.end, before.byte_count = end, before.byte_count + size
-                before.low, before.high = min(before.low, low), max(before.high, high)
-                return
-        self.groups.append(_Group(ground, reason, start, end, low, high, size))
-
-    def _findings(self) -> Iterator[Finding]:
-        for group in self.groups:
-            facts: dict[str, Scalar] = {
-                "unit_count": group.end - group.start,
-                "last_queue_offset": group.end - 1,
-                "first_physical_offset": group.low,
-                "last_physical_offset": group.high,
-            }
-            if group.ground == Ground.BEYOND:
-                facts["log_end_offset"] = self.log_map.log_end
-            elif group.ground == Ground.LIVE:
-                facts["reason"] = group.reason
-            elif group.ground == Ground.MISSING:
-                facts["byte_count"] = group.byte_count
-            where = unit_place(self.queue, group.start, group.end - group.start, group.low)
-            yield Finding(RULE_OF_GROUND[Ground(group.ground)], where, facts)
 
 
 def _delays(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:

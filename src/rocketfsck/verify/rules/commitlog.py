@@ -32,12 +32,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.LOG_TORN_TAIL,
         severity=ERROR,
         template=(
-            "the last record of the log is incomplete: {byte_count:byte} from {physical_offset} on ({reason})"
+            "the last record of the file is incomplete: {byte_count:byte} from {physical_offset} on "
+            "({reason})"
         ),
         why=(
-            "Only a part of the last record reached the disk. Everything before it is sound. A recovery cuts "
-            "the log exactly here; entries of consume queues and index for this record then point beyond the "
-            "end."
+            "Only a part of the last record reached the disk. Everything before it is sound. A recovery that "
+            "reads this place cuts the log exactly here, with the files after it; entries of consume queues "
+            "and index for what is cut then point beyond the end."
         ),
         strictness="strict",
         level="cross",
@@ -171,7 +172,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.RECORD_PROPERTIES_NUL,
         severity=WARNING,
-        template="properties of the record at {physical_offset} contain NUL bytes",
+        template="properties of the record at {physical_offset} end with NUL bytes, or have many of them",
         why=(
             "Neither the CRC nor the lengths cover the properties. The tail of the record was probably never "
             "written."
@@ -386,6 +387,21 @@ RULES: tuple[Rule, ...] = (
         repair="rebuild-queue",
         reference="2.13, 6.7",
         fault_class="Q4",
+    ),
+    Rule(
+        id=RuleName.QUEUE_BEGINS_AGAIN,
+        severity=INFO,
+        template=(
+            "the queue begins again at {physical_offset} with queueOffset 0; expected {expected.queue_offset}"
+        ),
+        why=(
+            "The topic was deleted and created again, or a broker started without the consume queue. The "
+            "records before belong to the former queue. If they should still have units, another finding "
+            "says so."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="2.13, 8",
     ),
     Rule(
         id=RuleName.QUEUE_OFFSET_GAP,

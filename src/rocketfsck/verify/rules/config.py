@@ -107,18 +107,22 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id=RuleName.CONSUMER_OFFSET_AHEAD,
-        severity=Severity.INFO,
+        severity=Severity.WARNING,
         template=(
-            "group {group} has offset {offset} in {topic}-{queue_id}, which ends at {expected.max_offset}"
+            "group {group} has offset {offset} in {topic}-{queue_id}, which ends at {expected.max_offset}: "
+            "the group gets {again_count:message} again, and skips up to {skipped_count:new message}"
         ),
         why=(
-            "Such an offset may be intended (an offset set by hand, a queue that started again). The broker "
-            "tells the consumer that its offset is beyond the end, and the consumer starts over where its "
-            "policy says."
+            "Brokers give out no message beyond the end of a queue, so the queue was longer, or the offset "
+            "is wrong. When the group consumes again, the broker sends the group to the end of the queue: "
+            "new messages that arrive before that are skipped. Before 4.9.4 the broker sends the group to "
+            "the beginning of a queue that begins at 0."
         ),
         strictness="heuristic",
         level="cross",
+        repair="set-offsets",
         reference="9.6",
+        fault_class="K6",
     ),
     Rule(
         id=RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
@@ -141,7 +145,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CONSUMER_OFFSET_BEHIND,
         severity=Severity.INFO,
         template=(
-            "group {group} has offset {offset} in {topic}-{queue_id}, which begins at {expected.min_offset}"
+            "group {group} has offset {offset} in {topic}-{queue_id}, which begins at {expected.min_offset}: "
+            "{expired_count:message} expired before the group consumed {expired_count?it|them}"
         ),
         why="The messages in between expired before the group consumed them.",
         strictness="heuristic",
@@ -165,6 +170,77 @@ RULES: tuple[Rule, ...] = (
         strictness="strict",
         level="quick",
         reference="9.6",
+        fault_class="K6",
+    ),
+    Rule(
+        id=RuleName.CONSUMER_OFFSETS_GONE,
+        severity=Severity.WARNING,
+        template=(
+            "no consumer group has an offset, but {group_count:group} consumed here ({groups}); "
+            "{queue_count:queue} {queue_count?has|have} {again_count:message}, which consumers get again "
+            "or skip"
+        ),
+        why=(
+            "Brokers write this file every five seconds, and retry topics show which groups consumed. After "
+            "a start each consumer begins where its own setting says (by default at the end: what it had not "
+            "consumed is skipped) or at the beginning of the queue (everything is consumed again)."
+        ),
+        strictness="heuristic",
+        level="quick",
+        repair="restore-config",
+        reference="9.6",
+        fault_class="K6",
+    ),
+    Rule(
+        id=RuleName.CONSUMER_OFFSETS_OLDER,
+        severity=Severity.WARNING,
+        template=(
+            "group {group} has lower offsets in {file} than in the .bak: the group gets "
+            "{again_count:message} again"
+        ),
+        why=(
+            "The .bak holds the state before the last write, and no group has a higher offset in the file. "
+            "An older copy of the file was put here."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="restore-config",
+        reference="9.6",
+        fault_class="K6",
+    ),
+    Rule(
+        id=RuleName.CONSUMER_OFFSET_LOOSE,
+        severity=Severity.INFO,
+        template=(
+            "group {group} has offset {offset} in {topic}-{queue_id}, which ends at {expected.max_offset}"
+        ),
+        why=(
+            "This state is normal for a queue that was deleted, a light queue, a static topic, and a slave, "
+            "which copies the offsets of its master and the messages separately. For a group that never "
+            "consumed here, an operator has set the offset."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="9.6",
+    ),
+    Rule(
+        id=RuleName.SUBSCRIPTIONS_GONE,
+        severity=Severity.WARNING,
+        template=(
+            "{file} and its .bak are missing; {group_count:group} consumed here ({groups}), "
+            "whose settings are lost"
+        ),
+        why=(
+            "The file has the settings of each group: whether the group may consume, how often a message is "
+            "tried again, with how many retry queues, and whether in order. A broker makes a group again, "
+            "with the default settings, when a client of the group connects; with "
+            "autoCreateSubscriptionGroup=false clients get an error until somebody creates the group. Other "
+            "settings than the defaults come back with the file of a replica, or with mqadmin updateSubGroup "
+            "on a running broker."
+        ),
+        strictness="heuristic",
+        level="quick",
+        reference="1.6",
         fault_class="K6",
     ),
     Rule(
@@ -211,7 +287,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="heuristic",
         level="quick",
-        repair=None,
+        repair="restore-config",
         reference="1.6",
         fault_class="K5",
     ),
@@ -236,12 +312,62 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DELAY_OFFSET_RANGE,
         severity=Severity.WARNING,
         template=(
-            "delay level {level} has offset {offset}, outside {expected.min_offset} to {expected.max_offset} "
-            "of SCHEDULE_TOPIC_XXXX-{queue_id}"
+            "delay level {level} has offset {offset} in SCHEDULE_TOPIC_XXXX-{queue_id}, which ends at "
+            "{expected.max_offset}"
         ),
         why=(
             "A broker would deliver delayed messages again or never. Brokers from 4.9 on correct the offset "
             "when they start."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="set-delay-offset",
+        reference="1.6.3",
+        fault_class="K6",
+    ),
+    Rule(
+        id=RuleName.DELAYED_EXPIRED,
+        severity=Severity.INFO,
+        template=(
+            "delay level {level} has offset {offset} in SCHEDULE_TOPIC_XXXX-{queue_id}, which begins at "
+            "{expected.min_offset}"
+        ),
+        why=(
+            "The delayed messages in between expired before they were due. Brokers go on with the first that "
+            "is left."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="2.11",
+    ),
+    Rule(
+        id=RuleName.DELAY_OFFSET_GONE,
+        severity=Severity.WARNING,
+        template=(
+            "delay level {level} has no offset in {file}: a broker delivers {again_count:message} again that "
+            "{again_count?was|were} due long before the last record"
+        ),
+        why=(
+            "Brokers write this file every ten seconds. A level without an offset begins at its first "
+            "message, and what was delivered already is delivered again."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="set-delay-offset",
+        reference="1.6.3",
+        fault_class="K6",
+    ),
+    Rule(
+        id=RuleName.DELAY_OFFSET_LATE,
+        severity=Severity.WARNING,
+        template=(
+            "delay level {level} has offset {offset}, but the next {again_count:message} "
+            "{again_count?was|were} due long before the last record: a broker delivers "
+            "{again_count?it|them} now, perhaps again"
+        ),
+        why=(
+            "A running broker delivers within seconds. Either the file is old, so that messages are "
+            "delivered again, or the broker had stopped delivering this level."
         ),
         strictness="heuristic",
         level="cross",

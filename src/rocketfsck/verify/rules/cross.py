@@ -40,8 +40,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_DELETED,
         severity=INFO,
-        template="{topic}/{queue_id} has {record_count:record} in the log, but no consume queue and no topic",
-        why="The topic was deleted; its records stay until their file expires.",
+        template=(
+            "{record_count:record} of {topic}/{queue_id} {record_count?is|are} from before the topic was "
+            "deleted"
+        ),
+        why="A broker leaves the records of a deleted topic in the log until their file expires.",
         strictness="heuristic",
         level="cross",
         reference="8",
@@ -167,6 +170,20 @@ RULES: tuple[Rule, ...] = (
         level="cross",
         reference="9.1 L2",
         fault_class="C5",
+    ),
+    Rule(
+        id=RuleName.UNIT_IN_MISNAMED_FILE,
+        severity=ERROR,
+        template=(
+            "{unit_count:message} of {topic}/{queue_id} {unit_count?is|are} in commitlog files with wrong "
+            "names: {queue_offset..last_queue_offset:queue offset}"
+        ),
+        why="The messages are sound. A broker finds them again once the files have their names.",
+        strictness="strict",
+        level="cross",
+        repair="rename-segment",
+        reference="1.2, 9.1 L2",
+        fault_class="C6",
     ),
     Rule(
         id=RuleName.EXT_UNIT_CONTENT,

@@ -77,6 +77,23 @@ RULES: tuple[Rule, ...] = (
         fault_class="C6",
     ),
     Rule(
+        id=RuleName.LOG_FILE_MISNAMED,
+        severity=Severity.ERROR,
+        template=(
+            "{file} has a wrong name: its records belong to the log from {physical_offset} on "
+            "({expected.name})"
+        ),
+        why=(
+            "Somebody renamed the file, or put it back under another name. The messages in it are sound, but "
+            "a broker does not find them, and some versions delete the file at their start."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="rename-segment",
+        reference="1.2, 2.1",
+        fault_class="C6",
+    ),
+    Rule(
         id=RuleName.SEGMENT_GAP,
         severity=Severity.ERROR,
         template="{area} lacks {first_file..last_file:segment} before {file} ({missing_byte_count:byte})",
@@ -377,6 +394,31 @@ RULES: tuple[Rule, ...] = (
         repair="restore-times",
         reference="6.7",
         fault_class="O1",
+    ),
+    Rule(
+        id=RuleName.REPAIR_INTERRUPTED,
+        severity=Severity.ERROR,
+        template="a repair was interrupted while it changed files of the store ({directory})",
+        why=(
+            "Some files are repaired already, and others are as they were before. Finish the repair with "
+            "`rocketfsck fix STORE`, or take it back with `rocketfsck undo STORE`, before anything else."
+        ),
+        strictness="strict",
+        level="quick",
+        reference="1.1",
+    ),
+    Rule(
+        id=RuleName.REPAIR_UNFINISHED,
+        severity=Severity.INFO,
+        template="a repair is running, or was interrupted before its end ({directory})",
+        why=(
+            "No file of the store is half repaired: a repair builds its result next to the store and "
+            "publishes all of it at once. `rocketfsck fix STORE` begins again, and `rocketfsck undo STORE` "
+            "removes what is left."
+        ),
+        strictness="strict",
+        level="quick",
+        reference="1.1",
     ),
     Rule(
         id=RuleName.STRAY,

@@ -156,6 +156,21 @@ RULES: tuple[Rule, ...] = (
         fault_class="H5",
     ),
     Rule(
+        id=RuleName.TIMER_MESSAGE_EXPIRED,
+        severity=Severity.INFO,
+        template=(
+            "{unit_count:timer unit} {unit_count?leads|lead} to {unit_count?a message that|messages that} "
+            "expired before {unit_count?it was|they were} due: the commit log begins at {log_start_offset}"
+        ),
+        why=(
+            "The setting fileReservedTime is shorter than the delay. Brokers pass over these units; nobody "
+            "gets the messages."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="1.8.2",
+    ),
+    Rule(
         id=RuleName.TIMER_UNIT_CONTENT,
         severity=Severity.ERROR,
         template="the timer unit at {unit_pos} has {field} {value}; its message gives {expected.value}",

@@ -19,8 +19,9 @@ import msgspec
 from rocketfsck import __version__
 from rocketfsck.documents import printable
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.outputs import write_text
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.documents import MAX_SIZE, write_atomically
+from rocketfsck.verify.documents import MAX_SIZE
 from rocketfsck.verify.index.file import IndexExtent
 from rocketfsck.verify.since.proof import FileProof
 from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
@@ -118,7 +119,7 @@ def read_state(path: Path, identity: str) -> SinceState | str:
 
 def write_state(path: Path, state: SinceState) -> None:
     """Replace the file, whole or not at all. Raises StoreError."""
-    write_atomically(path, _text(replace(state, digest=_digest_of(state))) + "\n")
+    write_text(path, _text(replace(state, digest=_digest_of(state))) + "\n")
 
 
 def _digest_of(state: SinceState) -> str:

@@ -2,34 +2,35 @@
 
 Reference 1.6, 1.8.3, 9.6; fault classes K5, K6, Q8, Q10.
 
-Consumer and delay offsets are compared with what is known of the queues; a queue that was not gone through
-is not judged. An offset behind a queue's end is suspicious only if the queue lost units.
+Committed offsets and those of delay levels are compared with what is known of the queues (`offsets`,
+`delays`); a queue that was not gone through is not judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.configviews import TopicConfig, split_topic_group
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id, parse_delay_levels
-from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.formats.configviews import TopicConfig
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE, TIMER_TOPIC
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import OtherKind, Store, StoreFile, StrayReason
+from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.emit import TREES, queue_place
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.store.configfiles import Configs, load_configs
-from rocketfsck.verify.tasks.facts import Known, QueueFacts
+from rocketfsck.verify.store.configfiles import load_configs
+from rocketfsck.verify.store.delays import check_delay_offsets
+from rocketfsck.verify.store.groups import (
+    check_offsets_gone,
+    check_subscriptions_gone,
+    is_system_topic,
+    kept_in_databases,
+)
+from rocketfsck.verify.store.offsets import bounds_of, check_consumer_offsets
+from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 
-SYSTEM_TOPICS = frozenset(
-    {SCHEDULE_TOPIC, "TBW102", "SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT"}
-)
-SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", LMQ_PREFIX)
 QUEUE_TYPE = "queue.type"
 QUEUE_KINDS: Mapping[str, str] = {"SimpleCQ": "file", "BatchCQ": "batch"}
 TOPICS = "topics.json"
@@ -51,16 +52,18 @@ def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecke
     topics: Mapping[str, TopicConfig] | None = configs.views.get(TOPICS)
     if topics is not None:
         yield from _check_topics(store, topics, configs.files[TOPICS], known)
+        yield from check_offsets_gone(store, configs, topics, known)
     else:
         yield from _check_topics_gone(store)
-    yield from _check_consumer_offsets(store, configs, topics, known)
-    yield from _check_delay_offsets(store, configs, known)
+    yield from check_subscriptions_gone(store, configs, topics)
+    yield from check_consumer_offsets(store, configs, topics, known)
+    yield from check_delay_offsets(store, configs, known, has_broker=_has_broker(store))
     yield from _check_timer(context, known)
 
 
-def is_system_topic(topic: str) -> bool:
-    """Whether a broker makes this topic itself, so that it need not be in topics.json."""
-    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
+def _has_broker(store: Store) -> bool:
+    """Whether a broker, not a store alone, kept its configs here."""
+    return any(file.name in BESIDE_TOPICS for file in store.configs)
 
 
 def _check_topics_gone(store: Store) -> Iterator[Finding]:
@@ -71,11 +74,9 @@ def _check_topics_gone(store: Store) -> Iterator[Finding]:
     queues without a file of topics are normal only where the configs are elsewhere, or were never copied.
     """
     names = {file.name for file in store.configs}
-    strays = {stray.relative for stray in store.strays if stray.reason is StrayReason.DIRECTORY}
-    databases = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
     if names & {TOPICS, f"{TOPICS}.bak"} or not names & BESIDE_TOPICS:
         return
-    if databases & TOPIC_DATABASES or any(name.startswith("config/") for name in strays):
+    if kept_in_databases(store, TOPIC_DATABASES):
         return
     topics = sorted(
         {queue.topic for queue in store.queues if queue.files and not is_system_topic(queue.topic)}
@@ -135,81 +136,6 @@ def _kind_of(config: TopicConfig) -> tuple[str, str] | None:
     return None if text is None or kind is None else (text, kind)
 
 
-def _check_consumer_offsets(
-    store: Store, configs: Configs, topics: Mapping[str, Any] | None, known: Known
-) -> Iterator[Finding]:
-    present = {queue.topic for queue in store.queues}
-    for name, lmq_place in (("consumerOffset.json", False), ("lmqConsumerOffset.json", True)):
-        view = configs.views.get(name, {})
-        for key, offsets in view.items():
-            parts = split_topic_group(key)
-            topic, group = parts if parts is not None else (key, "?")
-            table = {0: offsets} if isinstance(offsets, int) else offsets
-            where = Where(file=configs.files[name], topic=topic)
-            if topic.startswith(LMQ_PREFIX) and not lmq_place and store.dialect.multi_dispatch:
-                yield Finding(RuleName.LMQ_OFFSET_PLACE, where, {"group": group})
-            if topic not in present and not (topics is not None and topic in topics):
-                if topics is not None and not is_system_topic(topic) and any(table.values()):
-                    yield Finding(RuleName.CONSUMER_OFFSET_UNKNOWN_QUEUE, where, {"group": group})
-                table = {queue_id: offset for queue_id, offset in table.items() if offset < 0}
-            for queue_id, offset in table.items():
-                yield from _check_offset(configs.files[name], topic, group, queue_id, offset, known)
-
-
-def _check_offset(
-    file: str, topic: str, group: str, queue_id: int, offset: int, known: Known
-) -> Iterator[Finding]:
-    where = Where(file=file, topic=topic, queue_id=queue_id, queue_offset=offset)
-    found: Facts = {"group": group, "offset": offset}
-    if offset < 0:
-        yield Finding(RuleName.CONSUMER_OFFSET_NEGATIVE, where, found)
-        return
-    bounds = _bounds(topic, queue_id, known)
-    if bounds is None:
-        return
-    low, high = bounds
-    if offset > high:
-        lost = known.lost_units(topic, queue_id)
-        yield Finding(
-            RuleName.CONSUMER_OFFSET_OF_LOST_UNITS if lost else RuleName.CONSUMER_OFFSET_AHEAD,
-            where,
-            found,
-            {"max_offset": high},
-        )
-    elif offset < low:
-        yield Finding(RuleName.CONSUMER_OFFSET_BEHIND, where, found, {"min_offset": low})
-
-
-def _bounds(topic: str, queue_id: int, known: Known) -> tuple[int, int] | None:
-    """Queue offsets of the first live unit and behind the last one; (0, 0) for a queue that is not there.
-
-    None where the queue was not gone through, or may be somewhere else.
-    """
-    facts: QueueFacts | None = known.queues.get((topic, queue_id))
-    if facts is None:
-        return (0, 0) if known.complete and not known.queues_elsewhere else None
-    low = facts.max_offset if facts.min_live_offset is None else facts.min_live_offset
-    return low, facts.max_offset
-
-
-def _check_delay_offsets(store: Store, configs: Configs, known: Known) -> Iterator[Finding]:
-    """Levels of delayOffset.json against the queues of SCHEDULE_TOPIC_XXXX."""
-    file = configs.files.get("delayOffset.json", "")
-    levels = parse_delay_levels(store.delay_levels)
-    for level, offset in configs.views.get("delayOffset.json", {}).items():
-        queue_id = delay_queue_id(level)
-        where = Where(file=file, topic=SCHEDULE_TOPIC, queue_id=queue_id, queue_offset=offset)
-        found: Facts = {"level": level, "offset": offset}
-        if level not in levels:
-            yield Finding(RuleName.DELAY_LEVEL_UNKNOWN, where, found, {"level_count": len(levels)})
-            continue
-        bounds = _bounds(SCHEDULE_TOPIC, queue_id, known)
-        if bounds is not None and not bounds[0] <= offset <= bounds[1]:
-            yield Finding(
-                RuleName.DELAY_OFFSET_RANGE, where, found, {"min_offset": bounds[0], "max_offset": bounds[1]}
-            )
-
-
 def _check_timer(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
     """`timercheck` against the clock, the timer log and the timer topic's queue."""
     store = context.store
@@ -249,7 +175,7 @@ def _timer_limits(context: Context, known: Known) -> dict[str, int]:
     for other in context.store.others:
         if other.kind is OtherKind.TIMER_LOG and other.mapped_files is not None:
             limits["lastTimerLogFlushPos"] = other.mapped_files.end_offset or 0
-    bounds = _bounds(TIMER_TOPIC, 0, known)
+    bounds = bounds_of(TIMER_TOPIC, 0, known)
     if bounds is not None:
-        limits["lastTimerQueueOffset"] = bounds[1]
+        limits["lastTimerQueueOffset"] = bounds.high
     return limits

@@ -12,10 +12,9 @@ from typing import Any
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import decode_config, valid_prefix
 from rocketfsck.formats.configviews import (
-    consumer_offsets,
+    OFFSET_VIEWS,
     data_version,
     delay_offsets,
-    lmq_consumer_offsets,
     topic_configs,
 )
 from rocketfsck.rulenames import RuleName
@@ -28,11 +27,12 @@ MAX_SIZE = 64 << 20
 """Bytes of a config file that are parsed; a parsed one takes several times as much memory."""
 
 _BACKUP = ".bak"
+EMPTY = "the file is empty"
+"""Why a file cannot be parsed that a broker treats as one that is not there."""
 
 VIEWS: Mapping[str, Callable[[Any], Mapping[Any, Any]]] = {
     "topics.json": topic_configs,
-    "consumerOffset.json": consumer_offsets,
-    "lmqConsumerOffset.json": lmq_consumer_offsets,
+    **OFFSET_VIEWS,
     "delayOffset.json": delay_offsets,
 }
 """What is compared with the queues; of other files only the syntax is checked."""
@@ -102,7 +102,7 @@ def parse_file(file: StoreFile) -> Parsed:
     """Parse one file. Raises StoreError if it cannot be read or is too large."""
     data = read_whole(file.path, MAX_SIZE)
     if not data:
-        return Parsed(file, reason="the file is empty")
+        return Parsed(file, reason=EMPTY)
     try:
         return Parsed(file, decode_config(data))
     except FormatError as error:

@@ -38,6 +38,7 @@ COPY_DELAY_MS = 3_600_000
 def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
     """Everything that names, lengths and presence tell."""
     store = context.store
+    yield from _check_repair(store)
     yield from _check_presence(store)
     yield from _check_log_places(store)
     yield from check_segments(context, known)
@@ -48,6 +49,12 @@ def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecke
     yield from _check_strays(store)
     yield from _check_live(store)
     yield from _check_times(store, known)
+
+
+def _check_repair(store: Store) -> Iterator[Finding]:
+    if store.repair is not None:
+        rule = RuleName.REPAIR_INTERRUPTED if store.repair.is_mixed else RuleName.REPAIR_UNFINISHED
+        yield Finding(rule, Where(), {"directory": store.repair.directory})
 
 
 def _check_presence(store: Store) -> Iterator[Finding]:

@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 from rocketfsck.documents import convert, parse_text, printable
 from rocketfsck.errors import UsageError
+from rocketfsck.outputs import write_text
 from rocketfsck.store.model import Store, StoreFile
-from rocketfsck.verify.documents import write_atomically
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.jsonform import to_json
 from rocketfsck.verify.tasks.task import TaskResult
@@ -101,7 +101,7 @@ class ResumeState:
         if self._path is None:
             return
         state = CheckState(3, self._identity, _digest_of(self._tasks), self._tasks)
-        write_atomically(self._path, _json_of(state))
+        write_text(self._path, _json_of(state))
         self._saved = time.monotonic()
 
 

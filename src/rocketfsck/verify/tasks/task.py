@@ -53,7 +53,7 @@ class Context:
     cores are free for threads that read ahead of a task; `scan_threads` are those that may scan one file.
     `total_limit` are the findings that one task may keep: the rest need not travel, nor wait for room.
     `shared` has what tasks of one process make once. `keeps`: a later check goes on from the results, which
-    say what it needs for that (`verify.since`).
+    say what it needs for that (`verify.since`). `only`: the rules whose findings are taken; None for all.
     """
 
     store: Store
@@ -65,11 +65,12 @@ class Context:
     scan_threads: int = 1
     total_limit: int = TOTAL_LIMIT
     keeps: bool = False
+    only: frozenset[str] | None = None
     shared: Shared = field(default_factory=Shared, compare=False, repr=False)
 
     def collector(self) -> Collector:
         """What a task puts its findings into."""
-        return Collector(self.detail_limit, self.total_limit)
+        return Collector(self.detail_limit, self.total_limit, self.only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +130,17 @@ class TaskResult:
 
 
 class Collector:
-    """Takes findings; keeps the first `limit` of each rule and file and `total` in all; counts every one."""
+    """Takes findings; keeps the first `limit` of each rule and file and `total` in all; counts every one.
 
-    def __init__(self, limit: int = DETAIL_LIMIT, total: int = TOTAL_LIMIT) -> None:
-        self._limit = limit
+    Those of other rules than `only`, if given, are neither kept nor counted.
+    """
+
+    def __init__(
+        self, limit: int = DETAIL_LIMIT, total: int = TOTAL_LIMIT, only: frozenset[str] | None = None
+    ) -> None:
+        self.limit = limit
         self._total = total
+        self._only = only
         self._kept: list[Finding] = []
         self._seen: dict[tuple[str, str], int] = {}
         self._further: dict[tuple[str, str], int] = {}
@@ -141,10 +148,12 @@ class Collector:
 
     def add(self, finding: Finding) -> None:
         """Keep or only count one finding. Aggregates of other collectors are added up, never kept twice."""
+        if self._only is not None and finding.rule not in self._only:
+            return
         key = (finding.rule, finding.where.file)
         self._counts[finding.rule] = self._counts.get(finding.rule, 0) + finding.count
         seen = self._seen.get(key, 0)
-        if is_aggregate(finding) or seen >= self._limit or len(self._kept) >= self._total:
+        if is_aggregate(finding) or seen >= self.limit or len(self._kept) >= self._total:
             self._further[key] = self._further.get(key, 0) + finding.count
             return
         self._seen[key] = seen + 1

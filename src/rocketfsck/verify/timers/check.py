@@ -2,7 +2,7 @@
 
     timer log --put anew--> slots  == wheel          TM001 to TM006
     unit --prevPos--> unit of the same slot          TM010, TM011
-    unit --offsetPy--> record of the timer topic     TM012, TM013
+    unit --offsetPy--> record of the timer topic     TM012, TM013, TM015
     timer topic --lastTimerQueueOffset--> unit       TM014
 
 What a wheel must hold is known from the log up to a position, its floor. The wheel of a broker that was
@@ -88,6 +88,7 @@ def capped_timers(
                         states[file] = whole.copy()
                 yield from _put(whole, log, block, precision)
                 yield from messages.take(block)
+        yield from messages.expired()
         if progress is not None and not store.settings.flag(ROCKSDB_SETTING, default=False):
             for item_or_gap in messages.not_scheduled(progress.queue_offset, newest):
                 if isinstance(item_or_gap, NotChecked):

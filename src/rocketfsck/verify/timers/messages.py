@@ -29,7 +29,6 @@ from rocketfsck.verify.emit import unit_place
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 
-EXPIRED = "the commit log begins at {bound}"
 BEHIND = "the commit log ends at {bound}"
 NO_RECORD = "no record of {size} bytes starts there"
 LOOKED_AT = 100_000
@@ -50,6 +49,8 @@ class Messages:
     scheduled: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     newest_timestamp: int = 0
     first_offset: int | None = None
+    expired_count: int = 0
+    _expired_where: Where = field(default_factory=Where)
     heads: StreamReader = field(init=False)
     records: LogReader = field(init=False)
 
@@ -77,7 +78,12 @@ class Messages:
             self.first_offset = int(offset[0])
         self.newest_timestamp = max(self.newest_timestamp, int(block.units["currWriteTime"].max()))
         self._schedule(head["queueOffset"][sound].astype(np.int64))
-        for row in np.flatnonzero(~sound & (pending | (offset >= self.heads.start))).tolist():
+        expired = pending & (offset < self.heads.start)
+        if self.expired_count == 0 and expired.any():
+            row = int(np.argmax(expired))
+            self._expired_where = unit_where(self.log, int(block.pos[row]), int(offset[row]))
+        self.expired_count += int(np.count_nonzero(expired))
+        for row in np.flatnonzero(~sound & (offset >= self.heads.start)).tolist():
             yield self._no_record(block, row)
         if self.content:
             yield from self._contents(block, sound & pending)
@@ -97,9 +103,7 @@ class Messages:
     def _no_record(self, block: TimerBlock, row: int) -> Finding:
         offset, size = int(block.physical_offset[row]), int(block.units["sizePy"][row])
         reason, bound = NO_RECORD, 0
-        if offset < self.heads.start:
-            reason, bound = EXPIRED, self.heads.start
-        elif offset >= self.heads.end:
+        if offset >= self.heads.end:
             reason, bound = BEHIND, self.heads.end
         found: Facts = {
             "unit_pos": int(block.pos[row]),
@@ -107,6 +111,12 @@ class Messages:
             "deliver_timestamp": int(block.deliver_timestamp[row]),
         }
         return Finding(RuleName.TIMER_UNIT_RECORD, unit_where(self.log, int(block.pos[row]), offset), found)
+
+    def expired(self) -> Iterator[Finding]:
+        """One finding where units still wait for messages that are no longer in the commit log."""
+        if self.expired_count:
+            facts: Facts = {"unit_count": self.expired_count, "log_start_offset": self.heads.start}
+            yield Finding(RuleName.TIMER_MESSAGE_EXPIRED, self._expired_where, facts)
 
     def _contents(self, block: TimerBlock, chosen: Flags) -> Iterator[Finding]:
         for row in np.flatnonzero(chosen).tolist():

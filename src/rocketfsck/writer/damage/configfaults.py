@@ -180,14 +180,21 @@ def _set_offset(
     job.rely(f"consumequeue/{topic}/{queue_id}/")
 
 
-@damage("K6", causes=(RuleName.CONSUMER_OFFSET_AHEAD, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS), needs=_OFFSETS)
+_BEYOND = (
+    RuleName.CONSUMER_OFFSET_AHEAD,
+    RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
+    RuleName.CONSUMER_OFFSET_LOOSE,
+)
+"""Rules of offsets beyond the end: which one depends on the queue and on what is known of the group."""
+
+
+@damage("K6", causes=_BEYOND, needs=_OFFSETS)
 def consumer_offset_ahead(job: Job) -> None:
     """A group's offset is beyond the end of its queue."""
     value, found = _offsets(job)
     name, queue_id = job.choose(found, "consumer offset of a queue in the store")
     offset = 1_000_000 + job.rng.randrange(1_000_000)
-    rules = RuleName.CONSUMER_OFFSET_AHEAD, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS
-    _set_offset(job, value, name, queue_id, offset, *rules)
+    _set_offset(job, value, name, queue_id, offset, *_BEYOND)
 
 
 @damage("K6", causes=(RuleName.CONSUMER_OFFSET_NEGATIVE,), needs=_OFFSETS)

@@ -129,6 +129,11 @@ def _why(job: Job, reasons: Sequence[str]) -> str:
     return "" if job.promises else "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
 
+def _is_torn(properties: bytes) -> bool:
+    """Whether zeros reach the end of the properties, or there are many: any other NUL may be a value's."""
+    return properties.endswith(b"\0") or bytes(8) in properties
+
+
 def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tuple[int, int]]) -> str:
     spans = record.spans()
     hit = {name for name, (start, end) in spans.items() if _overlaps(runs, start, end)}
@@ -155,7 +160,7 @@ def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tu
         if unit is not None:
             job.promise(RuleName.UNIT_GHOST, Place(unit.file.relative, unit.start, unit.end), touches=True)
             return ""
-    if "properties" in hit and 0 in job.editor.read(record.file.relative, *spans["properties"]):
+    if "properties" in hit and _is_torn(job.editor.read(record.file.relative, *spans["properties"])):
         job.promise(RuleName.RECORD_PROPERTIES_NUL, place, touches=True)
         return ""
     for name in ("bornHost", "storeHost"):

@@ -87,7 +87,7 @@ class Editor:
         """Make a new file of `data` and zeros up to `size`; its times are those of `like`."""
         place = self._place(file)
         fileops.make_directories(place.parent)
-        descriptor = fileops.create_file(place, 0o644)
+        descriptor = fileops.create_file(place)
         try:
             fileops.write_all(descriptor, data, 0)
             os.ftruncate(descriptor, len(data) if size is None else size)

@@ -463,7 +463,7 @@ def queue_offset_repeated(job: Job) -> None:
     before: dict[str, LogRecord] = {}
 
     def follows(log: LogScene, record: LogRecord) -> bool:
-        if not _is_plain(record) or record.queue_offset < 1 or job.unit_of(record) is None:
+        if not _is_plain(record) or record.queue_offset < 2 or job.unit_of(record) is None:
             return False
         same = (log.column("queue_index") == log.column("queue_index")[record.number]).nonzero()[0]
         earlier = [number for number in same.tolist() if number < record.number]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.outputs import write_text
 from rocketfsck.progress import phase
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
@@ -27,7 +28,7 @@ from rocketfsck.writer.damage.model import Act, Change, Damage, DamageError, Dam
 from rocketfsck.writer.damage.table import find_damage
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
-from rocketfsck.writer.disk.publish import building_directory, write_whole
+from rocketfsck.writer.disk.publish import building_directory
 
 TRUTH_SUFFIX = ".damage.json"
 
@@ -178,8 +179,7 @@ def _spoken_for(changes: Sequence[Change]) -> list[Taken]:
 
 def _write_truth(target: Path, report: DamageReport) -> None:
     path = truth_path(target)
-    with named_errors(path, "cannot be written"):
-        write_whole(path, (json.dumps(report.to_json(), indent=2) + "\n").encode("utf-8"))
+    write_text(path, json.dumps(report.to_json(), indent=2) + "\n")
 
 
 _MAX_DEPTH = 64
@@ -226,5 +226,5 @@ def copy_file(source: str, target: str) -> None:
     """Copy one regular file to a new name, with its holes and its time of modification."""
     place = place_at(target)
     with FileReader(source) as reader:
-        fileops.copy_content(reader, place, 0o644)
+        fileops.copy_content(reader, place)
         fileops.set_times(place, reader.mtime_ns, reader.mtime_ns)

@@ -42,8 +42,8 @@ def _between(job: Job) -> list[int]:
     ]
 
 
-def _promise_lost_units(job: Job, start: int, end: int) -> None:
-    """Every queue's units that point to `start:end` of the log are told as lost, with their exact range."""
+def _promise_lost_units(job: Job, start: int, end: int, rule: RuleName) -> None:
+    """A `rule` names every queue's units that point to `start:end` of the log, with their exact range."""
     for queue in job.store.queues:
         scene: QueueScene = job.queue(queue)
         offsets = scene.offsets()
@@ -51,16 +51,16 @@ def _promise_lost_units(job: Job, start: int, end: int) -> None:
         if not rows or not scene.whole or rows[-1] - rows[0] + 1 != len(rows):
             continue
         first = scene.unit(scene.start_index + rows[0])
-        job.promise(RuleName.UNIT_IN_MISSING_SEGMENT, unit_place(first, len(rows), first.offset))
+        job.promise(rule, unit_place(first, len(rows), first.offset))
         job.rely(first.file.relative, first.start)
 
 
-def _lose_inner(job: Job) -> tuple[MappedFile, MappedFile]:
+def _lose_inner(job: Job, rule: RuleName = RuleName.UNIT_IN_MISSING_SEGMENT) -> tuple[MappedFile, MappedFile]:
     """A commit log file between two others, which is about to be lost, and the one behind it."""
     number = job.choose(_between(job), "commit log file between two others")
     file, following = job.log_files[number], job.log_files[number + 1]
     start = file.start_offset or 0
-    _promise_lost_units(job, start, start + file.size)
+    _promise_lost_units(job, start, start + file.size, rule)
     job.rely("commitlog/")
     return file, following
 
@@ -81,7 +81,12 @@ def missing_segment(job: Job) -> None:
 
 @damage(
     "C6",
-    causes=(RuleName.FOREIGN_FILE, RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT),
+    causes=(
+        RuleName.FOREIGN_FILE,
+        RuleName.SEGMENT_GAP,
+        RuleName.LOG_FILE_MISNAMED,
+        RuleName.UNIT_IN_MISNAMED_FILE,
+    ),
     needs="three commit log files",
     may_also=SEGMENT_LOST,
 )
@@ -90,19 +95,22 @@ def segment_renamed(job: Job) -> None:
 
     An operator who wants to keep a file renames it like this.
     """
-    file, following = _lose_inner(job)
+    file, following = _lose_inner(job, RuleName.UNIT_IN_MISNAMED_FILE)
     name = f"{file.relative}.old"
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
     job.promise(RuleName.FOREIGN_FILE, Place(name, 0, file.size))
+    job.promise(RuleName.LOG_FILE_MISNAMED, Place(name, 0))
     job.promise(RuleName.SEGMENT_GAP, Place(following.relative))
 
 
 @damage(
     "C6",
-    causes=(RuleName.RECORD_PHYSICAL_OFFSET,),
+    causes=(RuleName.RECORD_PHYSICAL_OFFSET, RuleName.LOG_FILE_MISNAMED),
     needs="a commit log file",
-    may_also=ANY_LOG | SEGMENT_LOST | rules(RuleName.QUEUES_OF_ANOTHER_LOG, RuleName.SEGMENT_ALIGNMENT),
+    may_also=ANY_LOG
+    | SEGMENT_LOST
+    | rules(RuleName.QUEUES_OF_ANOTHER_LOG, RuleName.SEGMENT_ALIGNMENT, RuleName.UNIT_IN_MISNAMED_FILE),
 )
 def segment_misnumbered(job: Job) -> None:
     """The last commit log file has the number of a later file.
@@ -118,6 +126,7 @@ def segment_misnumbered(job: Job) -> None:
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
     job.promise(RuleName.RECORD_PHYSICAL_OFFSET, Place(name, first.pos, physical_offset=start + first.pos))
+    job.promise(RuleName.LOG_FILE_MISNAMED, Place(name, 0))
     job.rely("commitlog/")
 
 

@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 
+from rocketfsck.privacy import mode_to_make
 from rocketfsck.store.reading import FileReader, layers
 from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root, reached
 from rocketfsck.writer.disk.traits import Traits, give_traits, traits_of
@@ -42,7 +43,7 @@ def _before(name: str, place: Place) -> None:
 def open_file(place: Place, flags: int, mode: int = 0o644) -> int:
     """A descriptor of the file at a place: the one function that opens something for writing."""
     with reached(place) as (above, name):
-        return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode, dir_fd=above)
+        return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode_to_make(mode), dir_fd=above)
 
 
 def status_of(place: Place) -> os.stat_result:
@@ -91,7 +92,7 @@ def make_directory(place: Place, mode: int = 0o777) -> None:
     """Make one new directory."""
     _before("mkdir", place)
     with reached(place) as (above, name):
-        os.mkdir(name, mode, dir_fd=above)
+        os.mkdir(name, mode_to_make(mode), dir_fd=above)
 
 
 def remove_directory(place: Place) -> None:
@@ -370,6 +371,21 @@ def _reflink(source: str, descriptor: int) -> bool:
     finally:
         os.close(origin)
     return True
+
+
+def has_reflinks(folder: Place) -> bool:
+    """Whether copies in a directory share blocks until one of them is written to. Raises OSError."""
+    one, other = folder / ".reflink.1", folder / ".reflink.2"
+    write_new(one, b"\0")
+    try:
+        descriptor = create_file(other)
+        try:
+            return _reflink(str(one), descriptor)
+        finally:
+            os.close(descriptor)
+            unlink(other)
+    finally:
+        unlink(one)
 
 
 def sync(place: Place) -> None:

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from rocketfsck.outputs import open_through
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root
 
@@ -101,33 +102,43 @@ def clear_leftovers(target: Path) -> tuple[str, ...]:
 class SideFile:
     """A text file that belongs to a store being built: `publish` it before the store gets its name.
 
-    A file must not exist at its place. Killed in between, `clear_side_file` takes it back. Raises OSError.
+    A file must not exist at its place; a device, a pipe or a descriptor is written through. Killed in
+    between, `clear_side_file` takes the file back. Raises OSError.
     """
 
     def __init__(self, path: Path, encoding: str) -> None:
         self._path = path
-        part = f"{_stem(path)}{secrets.token_hex(8)}{_PART}"
-        self._shelf = open_root(_folder(path), only=frozenset({part, path.name}))
-        self._part = self._shelf / part
         self._published = False
+        self._part: Place | None = None
         try:
-            descriptor = fileops.create_file(self._part)
-            _lock(descriptor)
+            descriptor = open_through(path)
+            if descriptor is None:
+                descriptor = self._begin()
             self.stream: IO[str] = os.fdopen(descriptor, "w", encoding=encoding, newline="\n")
         except BaseException:  # a signal: whoever asked for the file never gets to know of it
-            if fileops.exists(self._part):
-                fileops.unlink(self._part)
+            self._clear()
             raise
+
+    def _begin(self) -> int:
+        """A new file under another name, open for writing."""
+        part = f"{_stem(self._path)}{secrets.token_hex(8)}{_PART}"
+        self._part = open_root(_folder(self._path), only=frozenset({part, self._path.name})) / part
+        descriptor = fileops.create_file(self._part)
+        _lock(descriptor)
+        return descriptor
 
     def complete(self, *, sync: bool) -> None:
         """Everything is written."""
         self.stream.flush()
-        if sync:
+        if sync and self._part is not None:
             os.fsync(self.stream.fileno())
 
     def publish(self) -> None:
         """Let the file have its name, too. Its first name says until the end whose it is."""
-        target = self._shelf / self._path.name
+        if self._part is None:
+            return
+        shelf = self._part.root
+        target = shelf / self._path.name
         try:
             fileops.link(self._part, target)
         except OSError as error:
@@ -137,7 +148,7 @@ class SideFile:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
             fileops.rename(self._part, target)
         self._published = True
-        fileops.sync(self._shelf.itself)
+        fileops.sync(shelf.itself)
 
     def close(self) -> None:
         """Nothing more is written."""
@@ -147,11 +158,17 @@ class SideFile:
     def end(self, *, keep: bool) -> None:
         """The store has its name (`keep`), or will never have it: then nothing is left of the file."""
         self.close()
+        if self._part is None:
+            return
+        shelf = self._part.root
         if self._published and not keep:
-            fileops.unlink(self._shelf / self._path.name)
-        if fileops.exists(self._part):
+            fileops.unlink(shelf / self._path.name)
+        self._clear()
+        shelf.close()
+
+    def _clear(self) -> None:
+        if self._part is not None and fileops.exists(self._part):
             fileops.unlink(self._part)
-        self._shelf.close()
 
 
 def clear_side_file(path: Path, store: Path) -> None:
@@ -166,19 +183,6 @@ def clear_side_file(path: Path, store: Path) -> None:
         if ours and not os.path.lexists(store):
             fileops.unlink(final)
         fileops.unlink(part)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Let a small file appear, or be replaced, in one step. Raises OSError."""
-    part = f"{_stem(path)}{secrets.token_hex(8)}{_PART}"
-    with open_root(_folder(path), only=frozenset({part, path.name})) as shelf:
-        try:
-            fileops.create(shelf / part, 0, 0o644)
-            fileops.write(shelf / part, 0, data)
-            fileops.rename(shelf / part, shelf / path.name)
-        finally:
-            if fileops.exists(shelf / part):
-                fileops.unlink(shelf / part)
 
 
 def _stem(path: Path) -> str:

@@ -37,10 +37,22 @@ SYSTEM_NAMES = frozenset(
         "CID_ONSAPI_OWNER",
         "CID_ONSAPI_PERMISSION",
         "CID_ONSAPI_PULL",
+        "CID_RMQ_SYS_TRANS",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_SELF_TEST_TOPIC",
+        "rmq_sys_wheel_timer",
+        "rmq_sys_INDEX",
     }
 )
-SYSTEM_PREFIXES = ("RMQ_SYS_", "rmq_sys_", "CID_RMQ_SYS_")
-KEPT_PREFIXES = ("%RETRY%", "%DLQ%", "%LMQ%")
+KEPT_PREFIXES = (
+    *("%RETRY%", "%DLQ%", "%LMQ%"),
+    *("rmq_sys_REVIVE_LOG_", "rmq_sys_SYNC_BROKER_MEMBER_", "CID_RMQ_SYS_", "RMQ_SYS_", "rmq_sys_"),
+)
+"""What RocketMQ puts before names that somebody else gave: topics and groups, clusters and brokers."""
 _ALNUM = string.ascii_letters + string.digits
 _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _RIGHT, _LEFT = 3, 4
@@ -66,12 +78,12 @@ class Pseudonyms:
     _tables: dict[tuple[tuple[int, str], ...], tuple[Sums, NDArray[np.int64]]] = field(default_factory=dict)
 
     def name(self, text: str) -> str:
-        """The pseudonym of a topic, group, tag or key; names that RocketMQ itself gives stay."""
+        """The pseudonym of a topic, group, tag or key; the names that RocketMQ itself gives stay."""
+        if text in SYSTEM_NAMES:
+            return text
         for prefix in KEPT_PREFIXES:
             if text.startswith(prefix) and len(text) > len(prefix):
                 return prefix + self.name(text[len(prefix) :])
-        if text in SYSTEM_NAMES or text.startswith(SYSTEM_PREFIXES):
-            return text
         if text not in self._known:
             self._known[text] = self._alike(text)
         return self._known[text]

@@ -7,6 +7,7 @@ new ones is also the difference of their checksums. A checksum that was wrong st
 from __future__ import annotations
 
 import hmac
+import re
 import zlib
 from collections.abc import Iterator
 
@@ -18,14 +19,17 @@ _KEPT_VALUES_TEXT = (
     "TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_DELAY_MS TIMER_ROLL_TIMES TIMER_ENQUEUE_MS "
     "TIMER_DEQUEUE_MS RECONSUME_TIME MAX_RECONSUME_TIMES CONSUME_START_TIME MIN_OFFSET "
     "MAX_OFFSET 1ST_POP_TIME TRANSACTION_CHECK_TIMES CHECK_IMMUNITY_TIME_IN_SECONDS "
-    "TRANSACTION_PREPARED_QUEUE_OFFSET MSG_REGION TRACE_ON __CRC32# DLQ_ORIGIN_QUEUE_ID"
+    "TRANSACTION_PREPARED_QUEUE_OFFSET TRACE_ON __CRC32# DLQ_ORIGIN_QUEUE_ID"
 )
 KEPT_VALUES = frozenset(_KEPT_VALUES_TEXT.split())
-"""System properties whose values are numbers and switches."""
+"""System properties whose values are numbers and switches; what is neither is masked."""
+REGION = ("MSG_REGION", "DefaultRegion")
+"""The region that RocketMQ itself names."""
+_PLAIN = re.compile(r"[0-9]{1,20}(?:[,; ][0-9]{1,20})*|-1|true|false|", re.ASCII | re.IGNORECASE)
 _NAMED_VALUES_TEXT = (
     "KEYS TAGS RETRY_TOPIC REAL_TOPIC PGROUP UNIQ_KEY CLUSTER __transactionId__ "
     "TIMER_DEL_UNIQKEY POP_CK INNER_MULTI_DISPATCH DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID "
-    "ORIGIN_MESSAGE_ID __SHARDINGKEY INSTANCE_ID ORIGIN_GROUP"
+    "ORIGIN_MESSAGE_ID __SHARDINGKEY INSTANCE_ID ORIGIN_GROUP MSG_REGION"
 )
 NAMED_VALUES = frozenset(_NAMED_VALUES_TEXT.split())
 """Properties whose values are names, or lists of them: they become pseudonyms."""
@@ -125,6 +129,11 @@ def moved_crc(stored: bytes, old: bytes, new: bytes) -> bytes:
     return (value ^ (zlib.crc32(old) ^ zlib.crc32(new)) & 0x7FFFFFFF).to_bytes(4, "big")
 
 
+def is_kept(name: str, value: str) -> bool:
+    """Whether a property says nothing of its user: a number or a switch of RocketMQ, or its own region."""
+    return (name, value) == REGION or (name in KEPT_VALUES and _PLAIN.fullmatch(value) is not None)
+
+
 def masked_properties(data: bytes, names: Pseudonyms) -> bytes:
     """Properties as they are written, with others of the same length as their values."""
     return b"\x02".join(_pairs(data, names))
@@ -136,8 +145,10 @@ def _pairs(data: bytes, names: Pseudonyms) -> Iterator[bytes]:
         known = name.decode("utf-8", "replace")
         if not equals:
             yield names.shape(pair)
-        elif known in KEPT_VALUES:
+        elif is_kept(known, value.decode("utf-8", "replace")):
             yield pair
+        elif known in KEPT_VALUES:
+            yield name + equals + names.shape(value)
         elif known in NAMED_VALUES:
             separator = b"," if known == "INNER_MULTI_DISPATCH" else b" "
             yield name + equals + separator.join(map(names.raw, value.split(separator)))

@@ -115,7 +115,7 @@ def test_findings_and_a_plan(restart_dir: Directory, tmp_path: Path) -> None:
         assert "1. flip-bit commitlog/00000000000000393216" in at.text
         await at.press("space")
         assert "[ ] flip-bit" in at.text
-        assert "What is not answered" in at.text
+        assert "What is left" in at.text
         await at.press("w")
         assert "The plan has no actions." in at.text
         await at.press("space", "w")

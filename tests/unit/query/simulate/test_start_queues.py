@@ -264,3 +264,12 @@ def test_a_batch_queue_has_its_bounds_from_its_units(tmp_path: Path) -> None:
     fresh.append(units(9, 70))
     fresh.correct_min(0)
     assert [file.start_offset for file in fresh.files] == [0]
+
+
+def test_a_cut_file_of_zeros_hides_nothing_of_the_files_before_it(tmp_path: Path) -> None:
+    """Its first unit is kept, and leads nowhere: what the file before it leads to is covered."""
+    model = queue(tmp_path / "q", run(10, 20, 30, 40, 50), [ZERO])
+    model.recover()
+    model.truncate(100)
+    assert model.max_offset == 6 and model.phantom_count == 1
+    assert model.covered_offset == model.covered_before == 50

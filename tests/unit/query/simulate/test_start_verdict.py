@@ -122,6 +122,44 @@ def test_more_of_anything_is_worse(name: str) -> None:
     assert worse(bad, FINE) == ()
 
 
+FEWER = "leaves consumers 11 messages fewer than before"
+TWICE = "reuses 17 queue offsets (0 before)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "given_up", "reasons"),
+    [
+        # a start that cut 325 messages reuses 17 queue offsets instead
+        ({"cut_count": 325, "reached_count": 100}, {"reached_count": 425, "reissued_count": 17}, 0, ()),
+        ({"reached_count": 100}, {"reached_count": 110, "reissued_count": 17}, 0, (TWICE,)),
+        ({"reached_count": 100}, {"reached_count": 117, "reissued_count": 17}, 0, (TWICE,)),
+        ({"reached_count": None}, {"reached_count": None, "reissued_count": 17}, 0, (TWICE,)),
+        # more messages, and keys that queries no longer find
+        ({"reached_count": 100}, {"reached_count": 101, "lost_key_count": 60}, 0, ()),
+        # what the actions give up explains what is missing, and is no gain
+        ({"reached_count": 100}, {"reached_count": 90}, 10, ()),
+        ({"reached_count": 100}, {"reached_count": 90, "reissued_count": 17}, 99, (TWICE,)),
+        (
+            {"reached_count": 100},
+            {"reached_count": 89},
+            10,
+            ("leaves consumers 11 messages fewer than before",),
+        ),
+        # as many messages, and half of them never delivered
+        (
+            {"reached_count": 100},
+            {"reached_count": 103, "timer_lost_count": 4},
+            0,
+            ("never delivers 4 timer messages (0 before)",),
+        ),
+    ],
+)
+def test_messages_are_weighed_as_a_whole(
+    before: dict[str, Any], after: dict[str, Any], given_up: int, reasons: tuple[str, ...]
+) -> None:
+    assert worse(replace(FINE, **before), replace(FINE, **after), given_up) == reasons
+
+
 def test_a_new_refusal_is_worse_and_an_old_one_is_not() -> None:
     refused = replace(FINE, loads=False, file="a", reason="3 length not matched")
     assert worse(FINE, refused) == ("does not start (a: 3 length not matched)",)

@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.errors import RocketfsckError, StoreError, UsageError
+from rocketfsck.errors import NoStoreError, RocketfsckError, StoreError, UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
-from rocketfsck.repair.area.journal import JOURNAL, find_areas, make_area
+from rocketfsck.repair.area.journal import find_areas, make_area
 from rocketfsck.repair.build.files import make_directory, write_part
 from rocketfsck.repair.plan.arguments import NewSize
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.store import open_store
+from rocketfsck.store.unfinished import JOURNAL
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, enter_root, open_root, place_at
 
@@ -270,7 +271,7 @@ def test_a_plan_for_a_directory_that_is_no_store(damaged: Path, victim: Path, in
     planned = replace(describe_store(open_store(damaged)), root=str(victim / "inner"))
     before = state(victim)
     plan = Plan(planned, "quick", "0", (Action("move-stray", "precious", ""),))
-    with pytest.raises(UsageError, match="is not a message store"):
+    with pytest.raises(NoStoreError, match="no RocketMQ store is here"):
         apply_plan(plan, in_place=in_place, check=False)
     after = state(victim)
     assert {name: found for name, found in after.items() if name.endswith("precious")} == {
@@ -295,7 +296,7 @@ def test_a_directory_that_is_no_store_is_refused_before_it_is_listed(damaged: Pa
         "0",
         (Action("move-stray", "precious", ""),),
     )
-    with pytest.raises(UsageError, match="is not a message store"):
+    with pytest.raises(NoStoreError, match="no RocketMQ store is here"):
         apply_plan(plan, in_place=True, check=False)
 
 

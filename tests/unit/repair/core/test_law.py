@@ -191,7 +191,10 @@ def test_what_consumers_notice_is_in_plan_report_and_ledger(store_dir: Directory
     notices = {item.kind: item.count for item in total_notices(plan.actions)}
     assert notices == {"fillers-delivered": lost, "file-made-up": 1} and lost > 100
     assert not next(action for action in plan.actions if action.name == "fence-gap").preen
-    report = apply_plan(plan)
+    assert how(plan)["missing_files"] == ("are lost", "assumed")
+    with pytest.raises(UsageError, match="--assume missing_files"):
+        apply_plan(plan)
+    report = apply_plan(plan, assume=["missing_files"])
     assert {item.kind: item.count for item in report.ledger.notices} == notices
     kept = json.loads((Path(report.kept) / "ledger.json").read_text())
     assert [item["kind"] for item in kept["notices"]] == ["fillers-delivered", "file-made-up"]
@@ -231,7 +234,9 @@ def test_what_needs_a_repair_is_left_out_with_it(store_dir: Directory, options: 
     plan = plan_of(open_store(root), **options)
     assert not {"zero-stale-tail", "cut-queue"} & {action.name for action in plan.actions}
     reasons = {item.rule: item.reason for item in plan.unanswered}
-    assert reasons["XR004"] == "cut-queue needs zero-stale-tail, which is left out"
+    left_out = {"preen": "cut-queue is not provably safe; plan without --preen to include it"}
+    needs = "cut-queue needs zero-stale-tail, which is left out"
+    assert reasons["XR004"] == left_out.get(next(iter(options)), needs)
     assert "cut-queue" not in reasons["CL021"]
 
 
@@ -343,7 +348,8 @@ def test_a_rebuilding_says_what_it_takes_for_granted(without_queues: Path) -> No
     store = StoreAlone(open_store(without_queues))
     queues = QueuesToBuild((("SCHEDULE_TOPIC_XXXX", 2), ("T", 0)))
     action = Action("", "consumequeue", "", queues)
-    found = {name: basis.read(store, action) for name, basis in BASES.items()}
+    named = all_repairs()["rebuild-queue"].writes_by
+    found = {name: BASES[name].read(store, action) for name in named}
     read = {name: item.how for name, item in found.items() if item is not None}
     assert read == {SIZE: "assumed", "delay_levels": "assumed"}
 

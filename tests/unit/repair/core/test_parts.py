@@ -16,10 +16,13 @@ from rocketfsck.documents import from_document, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.publish import bring, second_name, take_back
 from rocketfsck.repair.apply.undoing import undo
-from rocketfsck.repair.area.journal import JOURNAL, Journal, find_areas, make_area, read_file
+from rocketfsck.repair.area.cloning import Cloner
+from rocketfsck.repair.area.journal import Journal, find_areas, make_area, read_file
 from rocketfsck.repair.area.journal import write_file as write_json
+from rocketfsck.repair.area.links import pins_of
 from rocketfsck.repair.area.locking import StoreLock, only_repair
 from rocketfsck.repair.area.manifests import changed_files, list_files, some_of
+from rocketfsck.store.unfinished import JOURNAL
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import open_root
 from rocketfsck.writer.disk.traits import Traits, give_traits, lost_traits, traits_of
@@ -260,3 +263,41 @@ def test_long_names(tmp_path: Path) -> None:
     root.mkdir()
     area = make_area(str(root), None, "beside", "")
     assert [found.path for found in find_areas(str(root), None)] == [area.path]
+
+
+def test_links_are_followed_only_to_files_of_the_store(tmp_path: Path) -> None:
+    """A link to a disk of the store is followed; one into the machine is only a name."""
+    root, disk, machine = tmp_path / "root", tmp_path / "disk", tmp_path / "usr"
+    (root / "consumequeue").mkdir(parents=True)
+    for folder in (disk / "0", disk / "lib", machine / "lib" / "deep"):
+        folder.mkdir(parents=True)
+    for file in (disk / "0" / f"{0:020}", disk / "lib" / "other", machine / "lib" / "deep" / "other"):
+        file.touch()
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / f"{0:020}").touch()
+    links = {
+        "all": "/",
+        "usr": str(machine),
+        "commitlog2": str(logs),
+        "consumequeue/topic": str(disk),
+        "consumequeue/all": "/",
+        "consumequeue/usr": str(machine),
+        "checkpoint": str(disk / "lib" / "other"),
+    }
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    found = list_files(str(root))
+    assert set(found) == {*links, f"commitlog2/{0:020}", f"consumequeue/topic/0/{0:020}"}
+    pins = pins_of(str(root))
+    assert {"all", "usr", "consumequeue/all"} <= set(pins)
+    assert not {"commitlog2", "consumequeue/topic", "checkpoint"} & set(pins)
+    with open_root(str(tmp_path)) as base:
+        followed: list[str] = []
+        Cloner(followed, {}, False).directory(
+            str(root), base / "clone", "", (str(root.resolve()),), frozenset()
+        )
+    assert sorted(followed) == ["checkpoint", "commitlog2", "consumequeue/topic", "consumequeue/usr"]
+    clone = tmp_path / "clone"
+    assert (clone / "all").is_symlink() and (clone / "usr").is_symlink()
+    assert [path.name for path in (clone / "consumequeue" / "topic").iterdir()] == ["0"]

@@ -15,7 +15,13 @@ from rocketfsck.cli.show.start import bad_count, comparison_lines, verdict_lines
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.results import ApplyReport
-from rocketfsck.repair.apply.startjudge import StartComparison, compare_starts, predict_rebuilt, start_problem
+from rocketfsck.repair.apply.startjudge import (
+    Former,
+    StartComparison,
+    compare_starts,
+    predict_rebuilt,
+    start_problem,
+)
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.planning import make_plan
@@ -73,7 +79,7 @@ def test_a_report_tells_of_every_version(damaged: Path) -> None:
 def test_a_start_that_is_refused_before_and_after_is_said(tmp_path: Path) -> None:
     store = make(tmp_path, [message(number) for number in range(30)])
     (store.root / "commitlog/stray").write_bytes(b"12345")
-    (item,) = compare_starts(reopen(tmp_path), reopen(tmp_path), ())
+    (item,) = compare_starts(Former(reopen(tmp_path)), reopen(tmp_path), ())
     assert item.before is not None and not item.before.loads and not item.after.loads
     assert item.worse == () and start_problem([item]) == ""
     assert "does not start: commitlog/stray: 5 length not matched" in verdict_text(item.after)
@@ -86,7 +92,9 @@ def test_what_the_plan_gives_up_is_not_worse(tmp_path: Path) -> None:
     last = store.commitlog.files[-1].path
     last.write_bytes(bytes(last.stat().st_size))
     lost = Action("x", "", "", losses=(Loss("record", 80),))
-    judged = [compare_starts(reopen(before), reopen(tmp_path), actions)[0] for actions in ((), (lost,))]
+    judged = [
+        compare_starts(Former(reopen(before)), reopen(tmp_path), actions)[0] for actions in ((), (lost,))
+    ]
     assert any("messages fewer" in reason for reason in judged[0].worse)
     assert not any("messages fewer" in reason for reason in judged[1].worse)
     assert good.root == store.root
@@ -95,7 +103,7 @@ def test_what_the_plan_gives_up_is_not_worse(tmp_path: Path) -> None:
 def test_settings_decide(tmp_path: Path) -> None:
     store = make(tmp_path, [message(number) for number in range(3)])
     conf = Settings(None, {"enableDLegerCommitLog": "true"})
-    (item,) = compare_starts(store, store, (), conf=conf)
+    (item,) = compare_starts(Former(store, conf), store, ())
     assert item.before is not None
     assert not item.before.covered and not item.after.covered and item.worse == ()
     assert verdict_text(item.after).startswith("cannot be predicted: ")

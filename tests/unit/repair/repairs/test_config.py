@@ -68,8 +68,13 @@ def test_a_lost_topics_file_is_made_of_the_log(patient: Patients) -> None:
     sick.file(TOPICS).write_bytes(bytes(100))
     sick.file(f"{TOPICS}.bak").unlink(missing_ok=True)
     plan, after = sick.mend()
-    assert names(plan) == ["restore-config"] and plan.actions[0].arguments == ConfigOrigin("log")
-    assert not plan.actions[0].preen
+    (action,) = plan.actions
+    assert (action.name, action.preen) == ("restore-config", False)
+    assert isinstance(action.arguments, ConfigOrigin) and action.arguments.source == "log"
+    made = topic_configs(decode_config(sick.mended(TOPICS).read_bytes()))
+    assert {item.topic: item.queue_count for item in action.arguments.topics} == {
+        name: topic.write_queue_nums for name, topic in made.items()
+    }
     assert not bad(after)
     assert TOPICS in sick.aside()
 
@@ -141,3 +146,24 @@ def test_reading_what_is_no_config(patient: Patients) -> None:
     assert read_config(str(root / TOPICS), 10) is None
     assert read_config(str(root / "lock"), 10) is None
     assert json.dumps(read_config(str(root / TOPICS), 1 << 20))
+
+
+@pytest.mark.parametrize("with_copy", [True, False])
+def test_offsets_that_are_gone_come_from_the_copy_only(patient: Patients, with_copy: bool) -> None:
+    sick = patient("5.3.3-basic")
+    topics = decode_config(sick.file(TOPICS).read_bytes())
+    topics["topicConfigTable"]["%RETRY%cg"] = {
+        "topicName": "%RETRY%cg", "readQueueNums": 1, "writeQueueNums": 1
+    }  # fmt: skip
+    sick.file(TOPICS).write_bytes(encode_config(topics))
+    whole = sick.file(OFFSETS).read_bytes()
+    sick.file(OFFSETS).write_bytes(b"{}")
+    sick.file(f"{OFFSETS}.bak").write_bytes(whole if with_copy else b"{}")
+    assert "CF015" in bad(sick.check())
+    plan, after = sick.mend()
+    if with_copy:
+        assert names(plan) == ["restore-config"] and not plan.actions[0].preen
+        assert plan.actions[0].notices
+        assert not bad(after) and sick.mended(OFFSETS).read_bytes() == whole
+    else:
+        assert names(plan) == [] and bad(after) == {"CF015"}

@@ -43,6 +43,25 @@ def test_what_is_built_again_is_what_was_there(patient: Patients) -> None:
     assert {name: sick.mended(name).read_bytes() for name in before} == before
 
 
+def test_filter_bit_maps_that_are_dropped_are_counted(patient: Patients) -> None:
+    """They are in no other file: brokers read the messages in their place, so the repair is not safe."""
+    sick = patient("4.9.8-cqext")
+    queue = next(queue for queue in sick.open().queues if (queue.topic, queue.queue_id) == ("Ext0", 1))
+    sick.put(queue.files[0].relative, 40, bytes(100))
+    (action,) = sick.plan().actions
+    assert action.name == "rebuild-queue"
+    assert [item.count for item in action.notices if item.kind == "bit-maps-dropped"] == [79]
+    assert not action.preen
+
+
+def test_queues_without_bit_maps_drop_none(patient: Patients) -> None:
+    sick = patient("4.9.8-multiseg")
+    sick.put(sick.open().queues[0].files[0].relative, 40, bytes(100))
+    (action,) = sick.plan().actions
+    assert action.preen
+    assert "bit-maps-dropped" not in {item.kind for item in action.notices}
+
+
 def test_units_of_expired_messages_stay(patient: Patients) -> None:
     sick = patient("5.1.3-expired")
     store = sick.open()

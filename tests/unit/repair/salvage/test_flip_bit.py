@@ -10,7 +10,7 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.properties import CRC32, parse_properties
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.plan.arguments import FlippedByte
+from rocketfsck.repair.plan.arguments import FlippedBits
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.scene import ActScene, PlanScene, hash_bytes
@@ -57,8 +57,8 @@ def plan(scene: PlanScene) -> list[Action]:
     return list(ONE_BIT.plan(scene, scene.findings))
 
 
-def told(action: Action) -> FlippedByte:
-    assert isinstance(action.arguments, FlippedByte)
+def told(action: Action) -> FlippedBits:
+    assert isinstance(action.arguments, FlippedBits)
     return action.arguments
 
 
@@ -97,10 +97,10 @@ def test_a_flipped_bit_is_turned_back(name: str, where: str, store_copy: Directo
     flip(path, pos, mask)
     scene = scene_of(store)
     (action,) = plan(scene)
-    assert told(action).pos == pos
+    assert told(action).bits == (8 * pos + mask.bit_length() - 1,)
     assert not action.preen
     assert action.target == f"commitlog/{path.name}"
-    assert told(action).odds == f"1 in {round(2**31 / (8 * message.body_size + 32)):,}"
+    assert action.note.endswith(f": 1 in {round(2**31 / (8 * message.body_size + 32)):,}")
     (extent,) = action.preconditions
     assert (extent.start, extent.end) == (message.pos, message.pos + message.total_size)
     assert extent.sha256 == hash_bytes(str(path), message.pos, message.pos + message.total_size)
@@ -120,7 +120,8 @@ def test_neighbours_in_one_finding_get_an_action_each(store_copy: Directory) -> 
         flip(path, message.body_pos + 1, 0x10)
     scene = scene_of(store)
     actions = plan(scene)
-    assert [told(action).record_pos for action in actions] == [m.pos for m in found[first : first + 2]]
+    starts = [action.preconditions[0].start for action in actions]
+    assert starts == [m.pos for m in found[first : first + 2]]
     assert len({action.why for action in actions}) == 1
     for action in actions:
         act(store, action)
@@ -163,14 +164,14 @@ def test_other_findings_and_places_are_not_answered(store_copy: Directory) -> No
     assert list(ONE_BIT.plan(scene, given)) == []
 
 
-def test_nothing_is_written_over_other_bytes(store_copy: Directory) -> None:
+def test_a_bit_behind_the_end_is_refused(store_copy: Directory) -> None:
     store = store_copy("4.4.0-basic")
     path, found = messages(store)
     flip(path, found[3].body_pos, 0x01)
     (action,) = plan(scene_of(store))
     before = path.read_bytes()
-    wrong = replace(action, arguments=replace(told(action), before=told(action).before ^ 2))
-    with pytest.raises(StoreError, match="is no longer"):
+    wrong = replace(action, arguments=FlippedBits((*told(action).bits, 8 * len(before) + 1)))
+    with pytest.raises(StoreError, match="ends before"):
         act(store, wrong)
     assert path.read_bytes() == before
 
@@ -184,7 +185,7 @@ def test_a_body_larger_than_a_header_and_a_chunk(tmp_path: Path) -> None:
         stream.seek(message.body_pos + 2_000_000)
         stream.write(bytes([body[2_000_000] ^ 0x20]))
     (action,) = plan(scene_of(store))
-    assert told(action).pos == message.body_pos + 2_000_000
+    assert told(action).bits == (8 * (message.body_pos + 2_000_000) + 5,)
 
 
 def test_many_bits_of_one_file_are_one_plan(store_copy: Directory) -> None:

@@ -175,7 +175,7 @@ FAULTS: list[tuple[str, Change, dict[str, Any], Fault]] = [
     ("a path in the topic", _nothing, {"topic": b"../x"}, Fault.TOPIC_CHARSET),
     ("Latin-1", _nothing, {"topic": b"caf\xe9"}, Fault.TOPIC_CHARSET | Fault.TOPIC_UTF8),
     ("256 bytes", _nothing, {"topic": b"t" * 256, "magic_code": MAGIC_V2}, Fault.TOPIC_SIZE),
-    ("NUL", _nothing, {"properties": b"A\x01\0\x02"}, Fault.PROPERTY_NUL),
+    ("NUL", _nothing, {"properties": b"A\x01" + bytes(8) + b"\x02"}, Fault.PROPERTY_NUL),
     ("no value", _nothing, {"properties": b"TAGS\x01\x02"}, Fault.PROPERTY_SHAPE),
     ("no name", _nothing, {"properties": b"\x01v\x02"}, Fault.PROPERTY_SHAPE),
     ("two separators", _nothing, {"properties": b"A\x01b\x01c\x02"}, Fault.PROPERTY_SHAPE),

@@ -14,9 +14,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rocketfsck.cli.browse.model.files import Shelf
 from rocketfsck.cli.browse.model.findings import Findings
+from rocketfsck.cli.pages.reading import verdict_in
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.locations import NO_OPTIONS, option_words
@@ -40,7 +42,12 @@ class Progress:
 def load_findings(shelf: Shelf, path: Path) -> Findings:
     """The findings of a saved report. Raises UsageError if the file has none, StoreError if it cannot be
     read."""
-    return Findings(shelf, Report.from_json(read_document(path)))
+    return _findings(shelf, read_document(path))
+
+
+def _findings(shelf: Shelf, document: Any) -> Findings:
+    """The findings and the verdict that `check --format json` gave."""
+    return Findings(shelf, Report.from_json(document), verdict_in(document))
 
 
 def check_command(store: Store, level: Level, output: Path) -> list[str]:
@@ -84,7 +91,7 @@ def run_check(
             raise CancelledError("the check was stopped")
         if code & ~(EXIT_PROBLEMS | EXIT_OPERATIONAL) or not output.is_file():
             raise StoreError(f"the check ended with status {code}{f': {said}' if said else ''}")
-        return Findings(shelf, Report.from_json(read_document(output)))
+        return _findings(shelf, read_document(output))
 
 
 def _end_when(process: subprocess.Popen[bytes], stop: threading.Event, ended: threading.Event) -> None:

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 
 from rocketfsck.cli.browse.model.cells import MARKS
 from rocketfsck.cli.browse.model.files import Place, Shelf
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.verdict import headline_of
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
+from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
+
+NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,11 @@ class Placed:
 
 
 class Findings:
-    """The findings of a report by place. Immutable; made in a worker thread."""
+    """The findings of a report by place, and the verdict, where there is one. Immutable; made in a worker
+    thread."""
 
-    def __init__(self, shelf: Shelf, report: Report) -> None:
-        self.report = report
+    def __init__(self, shelf: Shelf, report: Report, verdict: Verdict | None = None) -> None:
+        self.report, self.verdict = report, verdict
         self.all = tuple(_placed(shelf, finding) for finding in report.findings)
         self._by_file: dict[str, list[Placed]] = {}
         for item in self.all:
@@ -76,6 +81,14 @@ class Findings:
                 most = max(most, item.end)
                 ends.append(most)
             self._furthest[name] = ends
+
+    @property
+    def about(self) -> str:
+        """What was found, in a line: the verdict, and how many findings there are of each severity."""
+        counts = self.report.severity_counts
+        said = [count_of(counts[severity], noun) for severity, noun in NOUNS.items() if counts[severity]]
+        found = f"Findings at level {self.report.level}: {', '.join(said) or 'none'}"
+        return found if self.verdict is None else f"{found}. {headline_of(self.verdict)}"
 
     def of_file(self, name: str) -> list[Placed]:
         """The findings of a file, by position."""
@@ -112,10 +125,10 @@ class Findings:
 
 
 def count_severities(items: Iterable[Placed]) -> dict[Severity, int]:
-    """How many there are of each severity, the worst first; no zeros."""
+    """How many findings there are of each severity, the worst first, each of those that one stands for."""
     found = dict.fromkeys(sorted(MARKS, reverse=True), 0)
     for item in items:
-        found[item.severity] += 1
+        found[item.severity] += item.finding.count
     return {severity: count for severity, count in found.items() if count}
 
 

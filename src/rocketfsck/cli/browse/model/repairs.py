@@ -62,7 +62,7 @@ class Choice:
         if self.is_single and self.why:
             return f"    {self.mark} {targets[0]}: {visible(self.why, keep_backslash=True)}"
         more = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
-        findings = len({name for action in self.actions for name in action.why})
+        findings = sum(action.finding_count for action in self.actions)
         safe = ", safe" if self.is_safe else ""
         what = f"{targets[0]}{more} ({count_of(findings, 'finding')}{safe})"
         if self.is_single:

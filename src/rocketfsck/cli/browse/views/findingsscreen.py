@@ -8,14 +8,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
-from rocketfsck.cli.browse.model.findings import Findings, count_severities
+from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.lines import Fetch, Lines
-from rocketfsck.cli.show.text import count_of
-from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.rules.catalog import RULES
-
-NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
 class FindingsScreen(StoreScreen):
@@ -40,10 +36,7 @@ class FindingsScreen(StoreScreen):
     def findings_changed(self) -> None:
         findings = self.session.findings
         assert findings is not None
-        totals = count_severities(findings.all)
-        said = ", ".join(count_of(count, NOUNS[severity]) for severity, count in totals.items())
-        level = findings.report.level
-        self.query_one("#title", Static).update(f"Findings at level {level}: {said or 'none'}")
+        self.query_one("#title", Static).update(findings.about)
         self.query_one(Lines).show(len(findings.all), self._lines(findings), ready=True)
         self._explain(0)
 

@@ -21,7 +21,7 @@ from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import PathScreen
 from rocketfsck.cli.browse.views.lines import Lines
 from rocketfsck.cli.show.text import visible
-from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.unlisted import full_scene
 
 TITLE = "Repairs that answer the findings: Space takes in or out, Enter lists actions"
 PLANNING = "Planning… Escape stops."
@@ -74,9 +74,9 @@ class RepairsScreen(StoreScreen):
         if planned is not None and planned.report is findings.report:
             self._take(planned)
             return
-        scene = PlanScene(self.session.store, findings.report, findings.report.findings)
+        store, report = self.session.store, findings.report
         self.say(PLANNING)
-        self.work("plan", lambda: plan_all(scene), self._take, failed=self._leave)
+        self.work("plan", lambda: plan_all(full_scene(store, report)), self._take, failed=self._leave)
 
     def _leave(self) -> None:
         """Without a plan there is nothing to choose from."""

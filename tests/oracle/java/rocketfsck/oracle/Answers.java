@@ -96,7 +96,7 @@ final class Answers {
         byte[] record = new byte[bytes.remaining()];
         bytes.duplicate().get(record);
         row.put("recordSha256", sha256(record));
-        MessageExt message = MessageDecoder.decode(bytes.slice(), true, false);
+        MessageExt message = decoded(bytes.slice());
         row.put("decoded", message != null);
         if (message == null) {
             return row;
@@ -118,6 +118,15 @@ final class Answers {
         row.put("preparedTransactionOffset", message.getPreparedTransactionOffset());
         row.put("properties", message.getProperties());
         return row;
+    }
+
+    /** Null for what the decoder does not take: bytes that are no message may ask it for more memory than there is. */
+    private static MessageExt decoded(ByteBuffer bytes) {
+        try {
+            return MessageDecoder.decode(bytes, true, false);
+        } catch (RuntimeException | OutOfMemoryError refused) {
+            return null;
+        }
     }
 
     private List<Object> byKey() throws Exception {

@@ -1,0 +1,151 @@
+"""Which files the repaired store may share with the kept one: those that no broker writes to.
+
+    commit log      full files in front of everywhere that a start may cut, without the last two
+    consume queues  full files in front of the first unit that a start may append, without the last three
+    RocksDB         its tables and blobs, which are written once
+
+All else is copied: index files (a broker writes the headers of all of them when it stops), checkpoint,
+abort, config, timers, databases, DLedger's files, and what this version does not know. Starts are predicted
+for every version that the store may be of, after an orderly stop and after a kill. Reference 3.3, 4.4, 6.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import UNIT_SIZE
+from rocketfsck.progress import phase
+from rocketfsck.query.start.model import QueueStart, Start
+from rocketfsck.query.start.verdict import predict_each, start_classes, versions_of
+from rocketfsck.repair.apply.publish import settle, settling_size
+from rocketfsck.repair.area.journal import Area
+from rocketfsck.store.model import ConsumeQueue, MappedFile, Settings, Store, StoreFile
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.tasks.facts import RegionTotal
+from rocketfsck.wording import count_of
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Place
+
+IMMUTABLE = (".sst", ".blob")
+"""How the names of files end that RocksDB writes once and then only deletes."""
+_LOG_ACTIVE_COUNT = 2
+"""The last files of a log that a broker goes on writing: the one with the end, and one made in advance."""
+_QUEUE_ACTIVE_COUNT = 3
+"""As many files at a queue's end are recovered by a start, which may end the queue in each of them."""
+_SOUND = frozenset({"records", "filler", "blank"})
+_SPARE_SIZE = 1 << 20
+SAID_SIZE = 64 << 20
+"""Copies of this size are said before a repair asks whether it may begin."""
+
+
+def part_from_kept(
+    area: Area, tree: Place, after: Store, report: Report | None = None, conf: Settings | None = None
+) -> None:
+    """Copy all files of a repaired store, the `tree` of an area, that a broker may write to.
+
+    `after` is the store there; others as `shared_files` takes them. Raises StoreError where there is no room,
+    or something cannot be read or written; OSError.
+    """
+    with phase("finding what a broker may write to"):
+        shared = shared_files(after, report, conf)
+        size = settling_size(tree, shared)
+    if not fileops.has_reflinks(area.root.itself):
+        demand_room(area, size)
+    with phase(f"copying what a broker may write to, {count_of(size, 'byte')}"):
+        settle(tree, shared)
+
+
+def copied_size(store: Store) -> int:
+    """About how many bytes a repair copies so that the kept store is whole: those of all files that a broker
+    may write to once the log is sound. Reflinks need none of them."""
+    shared = {file.relative for file in _log_files(store, 1 << 62)}
+    for queue in store.queues:
+        shared.update(file.relative for file in _queue_files(queue, 1 << 62))
+    return sum(
+        file.data_size
+        for file in store.all_files()
+        if file.relative not in shared and not file.relative.endswith(IMMUTABLE)
+    )
+
+
+def demand_room(area: Area, size: int) -> None:
+    """Raises StoreError if this many bytes do not fit next to the store, and where the area is."""
+    needed = size + _SPARE_SIZE
+    for place in (os.path.dirname(area.path), area.store):  # noqa: PTH120 - they may be two file systems
+        status = os.statvfs(place)
+        free = status.f_bavail * status.f_frsize
+        if free < needed:
+            raise StoreError(
+                f"the repair needs {count_of(needed, 'byte')}, and {free:,} are free", path=place
+            )
+
+
+def shared_files(store: Store, report: Report | None = None, conf: Settings | None = None) -> frozenset[str]:
+    """The files, by their names below the root, that no start of `store`, nor a broker's work after it,
+    writes to.
+
+    `report` is that of a check of the store, `conf` the settings of its broker. Where a start cannot be
+    predicted, or is refused, only what lies in front of the first place that is not sound is shared.
+    Raises StoreError where a file cannot be read.
+    """
+    starts = list(_starts(store, conf))
+    known = [start for start in starts if start is not None and start.loads]
+    cuts = [start.cut_offset for start in known if start.cut_offset is not None]
+    if len(known) < len(starts) or len(cuts) < len(known):
+        cuts.append(sound_end(store.commitlog.files, {} if report is None else report.regions))
+    names = {file.relative for file in _log_files(store, min(cuts, default=0))}
+    if len(known) == len(starts):
+        ends = [{(item.topic, item.queue_id): _append_pos(item) for item in start.queues} for start in known]
+        for queue in store.queues:
+            if queue.kind == "file":
+                key = (queue.topic, queue.queue_id)
+                end = min((found.get(key, 0) for found in ends), default=0)
+                names.update(file.relative for file in _queue_files(queue, end))
+    names.update(file.relative for file in store.all_files() if file.relative.endswith(IMMUTABLE))
+    return frozenset(names)
+
+
+def _starts(store: Store, conf: Settings | None) -> Iterator[Start | None]:
+    """Every start that may come, None for one that cannot be predicted."""
+    classes = start_classes(versions_of(store))
+    with_abort = replace(store, abort=store.abort or StoreFile(f"{store.root}/abort", "abort", 0, 0, 0))
+    for stopped in (replace(store, abort=None), with_abort):
+        for prediction in predict_each(stopped, classes, conf=conf, losses=False):
+            yield prediction.start
+
+
+def _append_pos(queue: QueueStart) -> int:
+    """The stream position of the first unit that a start appends to a queue."""
+    return (queue.max_offset - queue.added_count) * UNIT_SIZE
+
+
+def sound_end(files: Sequence[MappedFile], regions: Mapping[str, Sequence[RegionTotal]]) -> int:
+    """The physical offset up to which a check found nothing but sound records, to whole files; 0 for none."""
+    end = 0
+    for file in files:
+        kinds = {region.kind for region in regions.get(file.relative, ())}
+        if file.start_offset is None or not kinds or kinds - _SOUND or (end and file.start_offset != end):
+            break
+        end = file.start_offset + file.size
+    return end
+
+
+def _log_files(store: Store, end: int) -> Iterable[MappedFile]:
+    files = store.commitlog.files[:-_LOG_ACTIVE_COUNT]
+    return _full(files, store.commitlog.file_size, end)
+
+
+def _queue_files(queue: ConsumeQueue, end: int) -> Iterable[MappedFile]:
+    return _full(queue.files[:-_QUEUE_ACTIVE_COUNT], queue.mapped_files.file_size, end)
+
+
+def _full(files: Iterable[MappedFile], file_size: int, end: int) -> Iterable[MappedFile]:
+    """The files of the right length that end at a stream position or in front of it."""
+    return (
+        file
+        for file in files
+        if file.start_offset is not None and file.size == file_size and file.start_offset + file.size <= end
+    )

@@ -1,0 +1,296 @@
+"""What two replicas keep of consumer groups: committed offsets, offsets of delay levels, topics and groups.
+
+    apart    queue offsets between the two offsets of a group in a queue
+    again    messages that the store has from the offset in it on to the offset in the other one
+    skipped  messages that the store has from the offset in the other one on to the offset in it
+    behind   the store that has no offset ahead of the other's: an earlier state of one table
+
+A slave takes the offsets of its master over every ten seconds, also where its own are higher
+(SlaveSynchronize, apache/rocketmq #1094), so a slave that lags has no higher offset. A group that has no
+offset in a queue begins at the queue's beginning, or at its end, as its clients are set: the beginning counts
+here. Reference 1.6, 9.6; fault class K6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.configviews import OFFSET_VIEWS, topic_configs
+from rocketfsck.formats.javatext import INT64_MAX
+from rocketfsck.query.offsets import committed_positions, delivery_positions
+from rocketfsck.query.view import StoreView
+from rocketfsck.store.elsewhere import QUEUE_DATABASES, has_queues_elsewhere
+from rocketfsck.store.model import Store
+from rocketfsck.store.rocks.lifting import lifted
+from rocketfsck.verify.store.groups import SUBSCRIPTIONS, is_system_group, is_system_topic
+from rocketfsck.verify.store.offsets import NO_QUEUE, Bounds, Positions
+
+T = TypeVar("T")
+DIFFERENCE_LIMIT = 1000
+"""Rows and names that are said one by one."""
+UNKNOWN = Bounds(0, INT64_MAX)
+DELAYS = "delayOffset.json"
+TOPICS = "topics.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What consumers notice at most that go on with a store: messages again, messages that they never get."""
+
+    again_count: int = 0
+    skipped_count: int = 0
+
+    def __add__(self, other: Change) -> Change:
+        return Change(self.again_count + other.again_count, self.skipped_count + other.skipped_count)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDifference:
+    """A group's offsets in the queues of a topic that differ: in how many queues, how far apart they are,
+    and what the group notices that changes `to_b` from A, or `to_a` from B."""
+
+    group: str
+    topic: str
+    queue_count: int
+    apart_count: int
+    to_a: Change
+    to_b: Change
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsCompared:
+    """One table of offsets. `differences` has the worst `DIFFERENCE_LIMIT` of `difference_count` rows."""
+
+    difference_count: int = 0
+    group_count: int = 0
+    queue_count: int = 0
+    to_a: Change = Change()
+    to_b: Change = Change()
+    behind: str | None = None
+    differences: tuple[GroupDifference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OneSided:
+    """What only `side` lists: topics, and groups with settings of their own; the names up to the limit."""
+
+    side: str
+    topic_count: int
+    topics: tuple[str, ...]
+    group_count: int
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsCompared:
+    """`not_compared` says why something of a side is unknown, a clause each."""
+
+    committed: OffsetsCompared = OffsetsCompared()
+    delays: OffsetsCompared = OffsetsCompared()
+    one_sided: tuple[OneSided, ...] = ()
+    not_compared: tuple[str, ...] = ()
+
+
+NO_CONFIGS = ConfigsCompared()
+
+
+@dataclass(slots=True)
+class _Side:
+    """One store; None is what cannot be compared."""
+
+    name: str
+    store: Store
+    view: StoreView
+    reasons: list[str] = field(default_factory=list)
+
+    def read(self, names: Iterable[str], read: Callable[[StoreView], T]) -> T | None:
+        """A table; None, with the reason, where its files are there and say nothing."""
+        files = [file for file in self.view.store.configs if file.name.removesuffix(".bak") in names]
+        present = {file.name.removesuffix(".bak") for file in files if file.size}
+        unread = sorted(name for name in present if self.view.config(name) is None)
+        try:
+            if not unread:
+                return read(self.view)
+        except FormatError:
+            unread = sorted(present)
+        self.reasons.append(f"{self.name}: {', '.join(unread)} cannot be read")
+        return None
+
+    def lists(self, name: str) -> bool:
+        """Whether the store has a file, or its .bak, with something in it."""
+        return any(file.size for file in self.view.store.configs if file.name in (name, f"{name}.bak"))
+
+    def bounds(self, topic: str, queue_id: int) -> Bounds:
+        """Where a queue begins and ends; `NO_QUEUE` without one, `UNKNOWN` where that is open."""
+        queue = self.view.queue(topic, queue_id)
+        if queue is None:
+            return UNKNOWN if has_queues_elsewhere(self.store) else NO_QUEUE
+        try:
+            return Bounds(queue.min_offset, queue.max_offset)
+        except StoreError as error:
+            self.reasons.append(f"{self.name}: {topic}/{queue_id}: {error}")
+            return UNKNOWN
+        finally:
+            queue.close()
+
+    def begins(self, bounds: Bounds, offset: int | None) -> int:
+        """The queue offset that a broker of this store sends a group to (reference 7.3)."""
+        if offset is not None and bounds.low <= offset <= bounds.high:
+            return offset
+        is_behind = offset is None or offset < bounds.low
+        to_low = is_behind or (self.store.dialect.overflow_to_min and bounds.low == 0)
+        return bounds.low if to_low else bounds.high
+
+
+def compare_configs(a: Store, b: Store) -> ConfigsCompared:
+    """Compare what two stores keep of groups and topics, in files or in RocksDB.
+
+    What only one side could tell is not compared, with the reason; where neither has configs, nothing is
+    said. Raises StoreError where there is no room for what a database holds.
+    """
+    with ExitStack() as stack:
+        sides = []
+        for name, store in (("A", a), ("B", b)):
+            lifting = stack.enter_context(lifted(_without_queue_databases(store)))
+            sides.append(_Side(name, store, stack.enter_context(StoreView(lifting.store))))
+            sides[-1].reasons += [f"{name}: {error}" for error in lifting.failed.values()]
+        if not any(side.view.store.configs for side in sides):
+            return ConfigsCompared(not_compared=_reasons(sides))
+        for side in sides:
+            if not side.view.store.configs and not side.reasons:
+                side.reasons.append(f"{side.name} has no files in config/")
+        if _reasons(sides):
+            return ConfigsCompared(not_compared=_reasons(sides))
+        committed = _compare(sides, [side.read(OFFSET_VIEWS, _committed) for side in sides])
+        delays = _compare(sides, [side.read((DELAYS,), _delays) for side in sides])
+        return ConfigsCompared(committed, delays, tuple(_one_sided(sides)), _reasons(sides))
+
+
+def _without_queue_databases(store: Store) -> Store:
+    """Without the queues in RocksDB, which take longer to read than all configs."""
+    kept = tuple(other for other in store.others if other.relative not in QUEUE_DATABASES)
+    return replace(store, others=kept)
+
+
+def _reasons(sides: Iterable[_Side]) -> tuple[str, ...]:
+    return tuple(reason for side in sides for reason in side.reasons)[:DIFFERENCE_LIMIT]
+
+
+def _committed(view: StoreView) -> Positions:
+    positions = ((row[:3], row[3]) for row in committed_positions(view))
+    return {place: offset for place, offset in positions if not is_system_group(place[0])}
+
+
+def _delays(view: StoreView) -> Positions:
+    return {row[:3]: row[3] for row in delivery_positions(view)}
+
+
+def _compare(sides: list[_Side], tables: list[Positions | None]) -> OffsetsCompared:
+    mine, other = tables
+    if mine is None or other is None:
+        return OffsetsCompared()
+    places = [place for place in mine.keys() | other.keys() if mine.get(place) != other.get(place)]
+    places.sort(key=lambda place: (place[1], place[2], place[0]))
+    rows: dict[tuple[str, str], GroupDifference] = {}
+    ahead: set[str] = set()
+    present: set[str] = set()
+    queue, bounds = None, [NO_QUEUE, NO_QUEUE]
+    for place in places:
+        group, *named = place
+        if named != queue:
+            queue, bounds = named, [side.bounds(place[1], place[2]) for side in sides]
+        offsets = [mine.get(place), other.get(place)]
+        row = _difference(sides, place, offsets, bounds)
+        if row is None:
+            continue
+        known = rows.get((group, row.topic))
+        rows[group, row.topic] = row if known is None else _joined(known, row)
+        if offsets[0] is not None and offsets[1] is not None:
+            ahead.add("A" if offsets[0] > offsets[1] else "B")
+        else:
+            present.add("B" if offsets[0] is None else "A")
+    leading = ahead or present
+    worst = sorted(rows.values(), key=lambda row: (-_weight(row), row.group, row.topic))
+    return OffsetsCompared(
+        difference_count=len(worst),
+        group_count=len({row.group for row in worst}),
+        queue_count=sum(row.queue_count for row in worst),
+        to_a=sum((row.to_a for row in worst), Change()),
+        to_b=sum((row.to_b for row in worst), Change()),
+        behind={"A": "B", "B": "A"}[min(leading)] if len(leading) == 1 else None,
+        differences=tuple(worst[:DIFFERENCE_LIMIT]),
+    )
+
+
+def _difference(
+    sides: list[_Side], place: tuple[str, str, int], offsets: list[int | None], bounds: list[Bounds]
+) -> GroupDifference | None:
+    """One queue of a group; None where neither store has the queue, or an offset that one lacks is where
+    the group begins without it."""
+    if all(found == NO_QUEUE for found in bounds):
+        return None
+    reached = [found.low if offset is None else offset for offset, found in zip(offsets, bounds, strict=True)]
+    if reached[0] == reached[1]:
+        return None
+    changes = []
+    for number, side in enumerate(sides):
+        start, source = side.begins(bounds[number], offsets[number]), reached[1 - number]
+        between = bounds[number].count_between
+        changes.append(Change(between(start, source), between(source, start)))
+    return GroupDifference(place[0], place[1], 1, abs(reached[0] - reached[1]), changes[0], changes[1])
+
+
+def _joined(one: GroupDifference, other: GroupDifference) -> GroupDifference:
+    return replace(
+        one,
+        queue_count=one.queue_count + other.queue_count,
+        apart_count=one.apart_count + other.apart_count,
+        to_a=one.to_a + other.to_a,
+        to_b=one.to_b + other.to_b,
+    )
+
+
+def _weight(row: GroupDifference) -> int:
+    return max(change.again_count + change.skipped_count for change in (row.to_a, row.to_b))
+
+
+def _one_sided(sides: list[_Side]) -> Iterable[OneSided]:
+    """Topics and groups that only one side has. Without the file, a side says nothing of them."""
+    names: list[list[set[str]]] = []
+    for file, read, is_own in _LISTED:
+        found = [side.read((file,), read) if side.lists(file) else None for side in sides]
+        for side, other in zip(sides, reversed(sides), strict=True):
+            if not side.lists(file) and other.lists(file):
+                side.reasons.append(f"{side.name} has no {file}")
+        mine, others = found
+        if mine is None or others is None:
+            names.append([set(), set()])
+            continue
+        names.append([{name for name in more if not is_own(name)} for more in (mine - others, others - mine)])
+    for number, side in enumerate(sides):
+        topics, groups = (sorted(found[number]) for found in names)
+        if topics or groups:
+            limited = (tuple(listed[:DIFFERENCE_LIMIT]) for listed in (topics, groups))
+            yield OneSided(side.name, len(topics), next(limited), len(groups), next(limited))
+
+
+def _topics(view: StoreView) -> set[str]:
+    return set(topic_configs(view.config(TOPICS)))
+
+
+def _groups(view: StoreView) -> set[str]:
+    value: Any = view.config(SUBSCRIPTIONS)
+    listed = value.get("subscriptionGroupTable") if isinstance(value, Mapping) else None
+    if not isinstance(listed, Mapping):
+        raise FormatError("subscriptionGroupTable: not an object", offset=0)
+    return set(map(str, listed))
+
+
+_LISTED: tuple[tuple[str, Callable[[StoreView], set[str]], Callable[[str], bool]], ...] = (
+    (TOPICS, _topics, is_system_topic),
+    (SUBSCRIPTIONS, _groups, is_system_group),
+)

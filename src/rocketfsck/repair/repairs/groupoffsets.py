@@ -1,0 +1,161 @@
+"""Committed offsets of consumer groups: taken from the .bak, moved to the ends of queues, or set by the user.
+
+    beyond the end of a queue    that of the .bak where it lies in the queue, else the end of the queue
+    set by the user              what was asked for, but nothing beyond the end of a queue
+
+Where a queue ends is looked for when the act is done: other repairs of the plan may cut or rebuild it. The
+file that was there is set aside. Light queues are left alone. Fault catalogue K6; reference 1.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.config import encode_config
+from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.query.offsets import GroupOffsets, Standing, group_offsets
+from rocketfsck.repair.build.config import read_config
+from rocketfsck.repair.plan.arguments import OffsetChange, OffsetChanges
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, whole_file
+from rocketfsck.repair.repairs.committed import committed_behind
+from rocketfsck.repair.repairs.config import put_file
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import Store
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.store.configfiles import MAX_SIZE
+from rocketfsck.verify.store.groups import OFFSET_DATABASES, OFFSETS, kept_in_databases
+from rocketfsck.verify.store.offsets import positions_of
+from rocketfsck.wording import count_of
+
+NAME = "set-offsets"
+FILE = f"config/{OFFSETS}"
+ANSWERED = frozenset({RuleName.CONSUMER_OFFSET_AHEAD, RuleName.CONSUMER_OFFSETS_GONE})
+Place = tuple[str, str, int]
+"""A group, a topic, a queueId."""
+
+
+def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """The offsets of the file that are beyond the ends of queues, or that the user set."""
+    found = [finding for finding in one_by_one(findings) if finding.where.file == FILE]
+    found += [finding for finding in scene.findings if scene.wished and finding.rule in ANSWERED]
+    if found or scene.wished:
+        yield from _action(scene, found)
+
+
+def _action(scene: PlanScene, found: Sequence[Finding]) -> Iterator[Action]:
+    """One action for all offsets of the file, whoever asks for it."""
+    present = any(file.name == OFFSETS for file in scene.store.configs)
+    if kept_in_databases(scene.store, OFFSET_DATABASES) or not (present or scene.wished):
+        return
+    changes = scene.once(_changes)
+    groups = len({change.group for change in changes})
+    some = f"set {count_of(len(changes), 'offset')} of {count_of(groups, 'group')}; " if changes else ""
+    yield answer(
+        NAME,
+        FILE,
+        f"{some}no offset stays beyond the end of its queue",
+        {finding.fingerprint: finding for finding in found}.values(),
+        arguments=OffsetChanges(changes),
+        preconditions=whole_file(scene, FILE) if present else (),
+        notices=[notice("offsets-set", max(len(changes), 1))],
+    )
+
+
+def _changes(scene: PlanScene) -> tuple[OffsetChange, ...]:
+    """What the offsets become, as far as it is known when the plan is made."""
+    rows = {_place(row): row for row in group_offsets(scene.store) if not row.topic.startswith(LMQ_PREFIX)}
+    copy = positions_of(scene.store, f"{OFFSETS}.bak") or {}
+    wished: dict[Place, int] = {}
+    for finding in scene.findings:
+        if finding.rule == RuleName.CONSUMER_OFFSET_AHEAD and finding.where.file == FILE:
+            where = finding.where
+            place = (str(finding.found.get("group")), where.topic or "", where.queue_id or 0)
+            row = rows.get(place)
+            if row is not None:
+                before = copy.get(place, -1)
+                wished[place] = before if row.min_offset <= before <= row.max_offset else row.max_offset
+    wished |= {(item.group, item.topic, item.queue_id): item.offset for item in scene.wished}
+    return tuple(
+        OffsetChange(*place, rows[place].offset if place in rows else None, offset)
+        for place, offset in sorted(wished.items())
+        if place not in rows or rows[place].offset != offset
+    )
+
+
+def _place(row: GroupOffsets) -> Place:
+    return row.group, row.topic, row.queue_id
+
+
+def act_offsets(scene: ActScene, action: Action, arguments: OffsetChanges) -> None:
+    """Write the offsets, none of them beyond the end of its queue. The .bak is not touched."""
+    store = scene.reopen()
+    value = _value(store, action.target)
+    table = value.setdefault("offsetTable", {})
+    if not isinstance(table, dict):
+        raise StoreError("no longer has offsets", path=action.target)
+    for change in arguments.changes:
+        offsets = table.setdefault(f"{change.topic}@{change.group}", {})
+        _put(offsets, change.queue_id, change.offset)
+    scratch = scene.tree.exists(action.target)
+    text = encode_config(value)
+    if not scratch or read_config(scene.tree.place(action.target), MAX_SIZE) != value:
+        put_file(scene, action.target, text)
+    for row in group_offsets(scene.reopen()):
+        if row.standing is Standing.AHEAD and not row.topic.startswith(LMQ_PREFIX):
+            offsets = table.get(f"{row.topic}@{row.group}")
+            if isinstance(offsets, dict):
+                _put(offsets, row.queue_id, row.max_offset)
+    if encode_config(value) != text:
+        put_file(scene, action.target, encode_config(value))
+
+
+def _value(store: Store, name: str) -> dict[str, Any]:
+    """The content of the file as it is now; an empty one where there is none."""
+    for file in store.configs:
+        if file.relative == name and file.size:
+            value = read_config(str(file.path), MAX_SIZE)
+            if not isinstance(value, dict):
+                raise StoreError("no longer has offsets", path=name)
+            return value
+    return {}
+
+
+def _put(offsets: dict[Any, int], queue_id: int, offset: int) -> None:
+    """Set the offset of a queue under the key that the file has for it."""
+    key = next((key for key in offsets if str(key) == str(queue_id)), queue_id)
+    offsets[key] = offset
+
+
+def offsets_follow(
+    scene: PlanScene, ends: Mapping[tuple[str, int], int], *, always: bool = False
+) -> Iterator[Action]:
+    """The same action where queues will end, at `ends`, before offsets that groups have committed; `always`:
+    where they end is not known before they are built."""
+    if always or committed_behind(scene, ends):
+        yield from _action(scene, ())
+
+
+def is_beyond_records(finding: Finding) -> bool:
+    """Whether a finding says that a group has passed what its queue gets back: messages are lost."""
+    return finding.rule == RuleName.CONSUMER_OFFSET_OF_LOST_UNITS and number(
+        finding.found, "offset"
+    ) > number(finding.expected, "record_end_offset")
+
+
+ROWS: tuple[Row, ...] = (
+    Repair(
+        NAME,
+        725,
+        "set committed offsets of consumer groups",
+        plan_offsets,
+        act_offsets,
+        OffsetChanges,
+        answers=(RuleName.CONSUMER_OFFSETS_GONE,),
+        needs=("cut-queue", "rebuild-queue"),
+    ),
+)

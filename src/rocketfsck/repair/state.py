@@ -1,0 +1,146 @@
+"""What a store is, for whoever wants to start a broker on it: a table of states, the first that holds.
+
+report, account, predicted starts --> state                                      ADR 0024
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from rocketfsck.query.start.verdict import StartVerdict
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import Store
+from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.store.configfiles import EMPTY
+
+QUICK = "records were not read (level quick)"
+State = Literal[
+    "interrupted",
+    "running",
+    "unread",
+    "refused",
+    "harmful",
+    "unknown",
+    "lost",
+    "unclean",
+    "damaged",
+    "partial",
+    "healthy",
+]
+"""What a store is, for whoever wants to start a broker on it: the first of these that holds (ADR 0024).
+
+    interrupted   a repair of the store, or its undo, was interrupted: the store is between two states
+    running   a broker holds the store
+    unread    a part of the store could not be read
+    refused   a broker of some version does not start
+    harmful   a broker of some version starts, and takes something that is sound
+    unknown   the start cannot be predicted
+    lost      messages are lost already, and a start takes nothing more
+    unclean   all that was found is what a killed broker leaves, and a start puts it in order
+    damaged   something else was found, and a start takes nothing
+    partial   nothing above info was found in what was checked, which is not all that was asked for
+    healthy   nothing above info was found, and a start takes nothing
+"""
+MAY_START: Mapping[State, bool] = {
+    "interrupted": False,
+    "refused": False,
+    "harmful": False,
+    "lost": True,
+    "damaged": True,
+    "unclean": True,
+    "partial": True,
+    "healthy": True,
+}
+"""Whether a broker may be started, for the states that say it."""
+
+LEFT_BY_A_KILL = frozenset(
+    {
+        RuleName.ABORT_PRESENT,
+        RuleName.INDEX_FILE_DOOMED,
+        RuleName.RECOVERY_SCANS_ALL,
+        RuleName.LOG_TORN_TAIL,
+        RuleName.RECORD_WITHOUT_UNIT,
+        RuleName.QUEUE_MISSING,
+        RuleName.RECORD_UNINDEXED,
+        RuleName.INDEX_ENTRY_BEHIND_COUNT,
+        RuleName.CHECKPOINT_ZERO,
+        RuleName.DATABASE_LOG_CUT,
+    }
+)
+"""Rules whose breaches a killed broker leaves, and which its next start mends where it takes nothing."""
+
+
+def state_of(
+    store: Store, report: Report, starts: Sequence[StartVerdict], *, is_interrupted: bool = False
+) -> State:
+    """The first state that holds, in the order of `State`."""
+    known = [start for start in starts if start.covered]
+    account = report.account
+    killed = _is_only_unclean(store, report, known)
+    takes = any(start.takes(hidden=not _is_known_sound(report), keys=not killed) for start in known)
+    holds: Mapping[State, bool] = {
+        "interrupted": is_interrupted,
+        "running": bool(store.live.locked),
+        "unread": any(item.operational for item in report.not_checked),
+        "refused": any(not start.loads for start in known),
+        "harmful": takes or bool(lost_configs(report)),
+        "unknown": not known or len(known) < len(starts),
+        "lost": account is not None and account.lost_count > 0,
+        "unclean": not is_sound(report) and killed,
+        "damaged": not is_sound(report),
+        "partial": not report.coverage.complete or bool(depth_of(report)),
+        "healthy": True,
+    }
+    return next(state for state, does in holds.items() if does)
+
+
+def _is_only_unclean(store: Store, report: Report, starts: Iterable[StartVerdict]) -> bool:
+    """Whether every finding is what a killed broker leaves, and every start serves all that the log has."""
+    account = report.account
+    above_info = {
+        rule for rule, count in report.counts.items() if count and report.severity_of(rule) > Severity.INFO
+    }
+    if store.abort is None or not above_info <= LEFT_BY_A_KILL or report.withheld:
+        return False
+    if {*depth_of(report)} - {QUICK}:
+        return False
+    if account is None:
+        return report.level == "quick"
+    deleted = account.count("removed")
+    return all((start.unreached_count or 0) <= deleted for start in starts)
+
+
+def depth_of(report: Report) -> tuple[str, ...]:
+    """What was not looked at, each as a clause."""
+    said = {
+        QUICK: report.level == "quick",
+        "rules were left out": bool(report.unasked_rules),
+        "only a part was checked": not report.coverage.complete,
+        "findings of a baseline are left out": bool(report.suppressed),
+    }
+    return tuple(text for text, does in said.items() if does)
+
+
+def lost_configs(report: Report) -> tuple[str, ...]:
+    """Config files without a sound copy: the broker writes default settings in their place.
+
+    Of a file without a byte nothing is lost by that.
+    """
+    files = (
+        finding.where.file
+        for finding in report.findings
+        if finding.rule == RuleName.CONFIG_LOST and finding.found.get("reason") != EMPTY
+    )
+    return tuple(dict.fromkeys(files))
+
+
+def is_sound(report: Report) -> bool:
+    """Whether nothing above info was found in what was checked."""
+    return (report.worst or Severity.INFO) is Severity.INFO
+
+
+def _is_known_sound(report: Report) -> bool:
+    """Whether everything was looked at, and nothing is wrong: files that a broker passes over are no loss."""
+    return is_sound(report) and report.level == "full" and report.coverage.complete

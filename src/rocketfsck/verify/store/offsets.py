@@ -1,0 +1,207 @@
+"""Committed offsets against the queues, and against the copy of the file: what each group would notice.
+
+    offset < begin          the messages between expired before the group consumed them
+    begin <= offset <= end  sound
+    offset > end            brokers send the group to the end of the queue; before 4.9.4, to the beginning of
+                            a queue that begins at 0. What is written before that, the group skips
+
+A group commits what it pulled, and a broker gives out nothing beyond the end of a queue: an offset there is
+of a queue that was longer, or of no broker's work. In normal work only slaves, which copy the offsets of
+their master apart from its log, light queues and static topics, which number in other ways, have such
+offsets; and groups of which nothing shows that they consumed here, for which somebody set the offset.
+Reference 1.6, 9.6; fault class K6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.configviews import OFFSET_VIEWS, consumer_offsets, split_topic_group
+from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import Store
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.store.configfiles import Configs, parse_file
+from rocketfsck.verify.store.groups import (
+    OFFSETS,
+    consumer_groups,
+    is_system_group,
+    is_system_topic,
+    subscribed_groups,
+)
+from rocketfsck.verify.tasks.facts import Known, QueueFacts
+
+STATIC_TOPICS = "topicQueueMapping.json"
+SLAVE = "SLAVE"
+LEAST_GROUPS = 2
+"""Groups that must have gone back before a whole file is taken for an old one: one may have been reset."""
+Positions = Mapping[tuple[str, str, int], int]
+"""Offsets by group, topic and queueId."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Queue offsets of the first live unit of a queue and behind its last one."""
+
+    low: int
+    high: int
+
+    def count_between(self, start: int, end: int) -> int:
+        """Messages of the queue from one queue offset to another."""
+        return max(min(end, self.high) - max(start, self.low), 0)
+
+
+NO_QUEUE = Bounds(0, 0)
+
+
+def bounds_of(topic: str, queue_id: int, known: Known) -> Bounds | None:
+    """Where a queue begins and ends; `NO_QUEUE` for one that is not there.
+
+    None where the queue was not gone through, or may be somewhere else.
+    """
+    facts: QueueFacts | None = known.queues.get((topic, queue_id))
+    if facts is None:
+        return NO_QUEUE if known.complete and not known.queues_elsewhere else None
+    return Bounds(
+        facts.max_offset if facts.min_live_offset is None else facts.min_live_offset, facts.max_offset
+    )
+
+
+def check_consumer_offsets(
+    store: Store, configs: Configs, topics: Mapping[str, Any] | None, known: Known
+) -> Iterator[Finding]:
+    """Every committed offset against its queue, and the file against its .bak."""
+    present = {queue.topic for queue in store.queues}
+    loose = _loose_topics(store)
+    consumed = _groups_that_consumed(configs, topics, known)
+    for name in OFFSET_VIEWS:
+        view = configs.views.get(name, {})
+        for key, table in view.items():
+            parts = split_topic_group(key)
+            topic, group = parts if parts is not None else (key, "?")
+            where = Where(file=configs.files[name], topic=topic)
+            if topic.startswith(LMQ_PREFIX) and name == OFFSETS and store.dialect.multi_dispatch:
+                yield Finding(RuleName.LMQ_OFFSET_PLACE, where, {"group": group})
+            if topic not in present and not (topics is not None and topic in topics):
+                if topics is not None and not is_system_topic(topic) and any(table.values()):
+                    yield Finding(RuleName.CONSUMER_OFFSET_UNKNOWN_QUEUE, where, {"group": group})
+                table = {queue_id: offset for queue_id, offset in table.items() if offset < 0}
+            is_loose = loose is None or topic in loose or topic.startswith(LMQ_PREFIX)
+            is_loose = is_loose or group not in consumed
+            for queue_id, offset in table.items():
+                where = Where(configs.files[name], topic=topic, queue_id=queue_id, queue_offset=offset)
+                yield from _check_offset(store, where, group, known, is_loose)
+    yield from _check_age(store, configs, known)
+
+
+def _loose_topics(store: Store) -> set[str] | None:
+    """Topics whose committed offsets need not be in their queues; None for all topics."""
+    if (store.settings.get("brokerRole") or "").strip() == SLAVE:
+        return None
+    for file in store.configs:
+        if file.name == STATIC_TOPICS:
+            try:
+                value = parse_file(file).value
+            except StoreError:
+                return None
+            listed = value.get("topicQueueMappingInfoMap") if isinstance(value, Mapping) else None
+            return {str(name) for name in listed} if isinstance(listed, Mapping) else set()
+    return set()
+
+
+def _groups_that_consumed(configs: Configs, topics: Mapping[str, Any] | None, known: Known) -> Container[str]:
+    """The groups that this broker knows, by a retry topic, its settings, or an offset inside of a queue."""
+    listed = subscribed_groups(configs)
+    groups = {*listed, *consumer_groups(topics or (), listed)}
+    views = (configs.views.get(name, {}) for name in OFFSET_VIEWS)
+    for key, offsets in chain.from_iterable(view.items() for view in views):
+        topic, group = split_topic_group(key) or (key, "?")
+        for queue_id, offset in offsets.items():
+            queue = known.queues.get((topic, queue_id))
+            if queue is not None and 0 < offset <= queue.max_offset:
+                groups.add(group)
+    return groups
+
+
+def _check_offset(store: Store, where: Where, group: str, known: Known, is_loose: bool) -> Iterator[Finding]:
+    topic, queue_id, offset = where.topic or "", where.queue_id or 0, where.queue_offset or 0
+    found: Facts = {"group": group, "offset": offset}
+    if offset < 0:
+        yield Finding(RuleName.CONSUMER_OFFSET_NEGATIVE, where, found)
+        return
+    bounds = bounds_of(topic, queue_id, known)
+    if bounds is None:
+        return
+    if offset > bounds.high:
+        end: Facts = {"max_offset": bounds.high}
+        reached = max(bounds.high, known.queue_ends.get((topic, queue_id), 0))  # by records without a unit
+        noticed = noticed_beyond(store, Bounds(bounds.low, reached), offset) if offset > reached else {}
+        if known.lost_units(topic, queue_id) and not (noticed and is_loose):
+            end = {**end, "record_end_offset": reached}
+            yield Finding(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS, where, {**found, **noticed}, end)
+        elif is_loose or (topic, queue_id) not in known.queues or is_system_group(group):
+            yield Finding(RuleName.CONSUMER_OFFSET_LOOSE, where, found, end)
+        else:
+            yield Finding(RuleName.CONSUMER_OFFSET_AHEAD, where, {**found, **noticed}, end)
+    elif offset < bounds.low:
+        expired: Facts = {**found, "expired_count": bounds.low - offset}
+        yield Finding(RuleName.CONSUMER_OFFSET_BEHIND, where, expired, {"min_offset": bounds.low})
+
+
+def noticed_beyond(store: Store, bounds: Bounds, offset: int) -> Facts:
+    """What a group gets again, and what new messages it skips at most, by an offset beyond the end."""
+    again = store.dialect.overflow_to_min and bounds.low == 0
+    return {
+        "again_count": bounds.high - bounds.low if again else 0,
+        "skipped_count": 0 if again else offset - bounds.high,
+    }
+
+
+def _check_age(store: Store, configs: Configs, known: Known) -> Iterator[Finding]:
+    """A file that is older than its .bak: every group that differs is behind, or is not in it.
+
+    A broker writes both every five seconds, the .bak with what the file had. Between the two a group can be
+    reset or removed, but not several while no other one goes on.
+    """
+    main, backup = (positions_of(store, name) for name in (OFFSETS, f"{OFFSETS}.bak"))
+    if main is None or backup is None or configs.files.get(OFFSETS, "").endswith(".bak"):
+        return
+    if any(offset > backup.get(name, -1) for name, offset in main.items()):
+        return
+    again: dict[str, int] = {}
+    for (group, topic, queue_id), offset in backup.items():
+        bounds = bounds_of(topic, queue_id, known)
+        if bounds is not None and not is_system_group(group):
+            start = main.get((group, topic, queue_id), bounds.low)
+            count = bounds.count_between(start, offset)
+            if count:
+                again[group] = again.get(group, 0) + count
+    if len(again) < LEAST_GROUPS and main:
+        return
+    for group, count in sorted(again.items()):
+        found: Facts = {"group": group, "again_count": count}
+        yield Finding(RuleName.CONSUMER_OFFSETS_OLDER, Where(file=f"config/{OFFSETS}"), found)
+
+
+def positions_of(store: Store, name: str) -> Positions | None:
+    """What a file of committed offsets has, None if it is not there or not sound."""
+    for file in store.configs:
+        if file.name == name:
+            try:
+                parsed = parse_file(file)
+                view = consumer_offsets(parsed.value) if parsed.sound else None
+            except (FormatError, StoreError):
+                return None
+            return None if view is None else dict(_positions(view))
+    return None
+
+
+def _positions(view: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[tuple[str, str, int], int]]:
+    for key, offsets in view.items():
+        topic, group = split_topic_group(key) or (key, "?")
+        for queue_id, offset in offsets.items():
+            yield (group, topic, queue_id), offset

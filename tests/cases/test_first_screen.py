@@ -1,0 +1,123 @@
+"""The first screen of `check`: after an interruption, and of files that are torn or missing in the middle."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from rocketfsck.cli.commands import fix
+from rocketfsck.store import open_store
+from rocketfsck.verify import check_store
+from rocketfsck.writer.damage import damage_store
+from rocketfsck.writer.disk import fileops
+
+from tests.cases.test_repairs import tree
+from tests.conftest import Directory
+from tests.unit.cli.conftest import Cli, cli  # noqa: F401 - a fixture
+
+
+@pytest.fixture(autouse=True)
+def without_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here is about what a power cut leaves."""
+    monkeypatch.setattr(fileops, "sync", lambda _path: None)
+
+
+class Killed(BaseException):
+    """In place of a kill."""
+
+
+def interrupt(root: Path, patch: pytest.MonkeyPatch) -> None:
+    """Leave the store as a repair in place that was killed while it changed files."""
+    patch.setattr("rocketfsck.repair.apply.applying.write_file", Mock(side_effect=Killed))
+    patch.setattr("rocketfsck.repair.apply.applying._clean_up", lambda *_: "")
+    with pytest.raises(Killed):
+        fix.command.main(["--yes", "--in-place", str(root)], standalone_mode=False)
+
+
+def test_an_interrupted_repair_comes_first(
+    cli: Cli,  # noqa: F811
+    store_dir: Directory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = tmp_path / "store"
+    damage_store(store_dir("4.9.8-multiseg"), root, ["torn-tail"], 1, write_truth=False)
+    original = tree(root)
+    with monkeypatch.context() as patch:
+        interrupt(root, patch)
+    listed = tree(tmp_path)
+    ended = cli("check", root)
+    lines = ended.out.splitlines()
+    assert ended.code == 4
+    assert lines[0] == "Do not start a broker: a repair of this store was interrupted."
+    assert f"  Next    rocketfsck fix {root}" in lines
+    area = next(path for path in tmp_path.iterdir() if path.name.startswith("store.before-"))
+    assert area.name in ended.out.replace("\n", "").replace(" ", "")
+    assert "rocketfsck undo" in ended.out
+    assert json.loads(cli("check", root, "--format", "json").out)["verdict"]["state"] == "interrupted"
+    assert "a repair of this store is not finished" in cli("info", root).out
+    assert tree(tmp_path) == listed  # check writes nothing
+    assert cli("fix", "--yes", root).code == 1
+    assert cli("check", root).code == 0
+    assert cli("undo", root).code == 0
+    assert tree(root) == original
+    assert "was interrupted" not in cli("check", root).out
+
+
+def test_a_half_record_in_a_file_that_is_not_the_last_is_in_the_middle(
+    store_dir: Directory, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(store_dir("4.9.8-multiseg"), root)
+    logs = sorted(path for path in (root / "commitlog").iterdir() if path.name.isdigit())
+    tear(logs[1])
+    report = check_store(open_store(root))
+    assert "CL002" in report.counts
+    (middle,) = [item for item in report.diagnoses if "CL002" in item.rules]
+    assert middle.fault_class == "C2"
+    assert "C1" not in {item.fault_class for item in report.diagnoses}
+    last = tmp_path / "last"
+    damage_store(store_dir("4.9.8-multiseg"), last, ["torn-tail"], 1, write_truth=False)
+    assert "C1" in {item.fault_class for item in check_store(open_store(last)).diagnoses}
+
+
+def tear(log: Path) -> None:
+    """Zeros from the middle of the last record of a commit log file on."""
+    data = bytearray(log.read_bytes())
+    pos = last = 0
+    while (size := int.from_bytes(data[pos : pos + 4], "big")) > 0 and data[
+        pos + 4 : pos + 8
+    ] == b"\xda\xa3\x20\xa7":
+        last, pos = pos, pos + size
+    middle = (last + pos) // 2
+    data[middle:] = bytes(len(data) - middle)
+    log.write_bytes(data)
+
+
+def test_a_missing_file_is_not_made_up_unasked(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:  # noqa: F811
+    """A file of fillers takes the place of the one that is missing, which cannot be put back then."""
+    root = tmp_path / "store"
+    damage_store(store_dir("5.3.3-multiseg"), root, ["missing-segment"], 7, write_truth=False)
+    original = tree(root)
+    said = cli("check", root)
+    assert "  First   look for the missing commit log files first" in said.out
+    assert f"  Next    rocketfsck compare {root} REPLICA" in said.out
+    assert "assumes missing_files: confirm with --assume" in said.out
+    ended = cli("fix", "--yes", root)
+    assert "fence-gap assumes missing_files" in " ".join(ended.out.split())
+    assert sorted(path.name for path in (root / "commitlog").iterdir()) == sorted(
+        name.rpartition("/")[2] for name in original if name.startswith("commitlog/")
+    )
+    if ended.code & 1:
+        cli("undo", root)
+    assert cli("fix", "--yes", "--assume", "missing_files", root).code == 1
+    assert (
+        json.loads(cli("check", root, "--format", "json").out)["verdict"]["messages"]["now"]["replaced_count"]
+        == 272
+    )
+    assert cli("undo", root).code == 0
+    assert tree(root) == original

@@ -1,0 +1,183 @@
+"""Topics that a broker deleted: their records stay in the log, and nothing is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.cli.show.simulate import headline
+from rocketfsck.query.start.simulate import simulate_starts
+from rocketfsck.query.start.verdict import predict_starts, start_classes, versions_of
+from rocketfsck.repair.plan.basis import queues_of
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.verdict import judge_store
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store import open_store
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.run import check_store
+
+from tests.conftest import Directory
+
+
+def topics_of(root: Path, **queues: int) -> None:
+    """topics.json with these topics, of so many queues."""
+    table = {
+        name: {"topicName": name, "readQueueNums": count, "writeQueueNums": count, "perm": 6}
+        for name, count in queues.items()
+    }
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
+
+
+def worst(report: Report) -> set[str]:
+    return {rule for rule, count in report.counts.items() if count and report.severity_of(rule) > 0}
+
+
+@pytest.mark.parametrize("store", ["5.5.0-deleted", "4.9.7-deleted", "5.5.0-deleted-rocksdb"])
+def test_real_stores_with_deleted_topics_are_healthy(real_dir: Directory, store: str) -> None:
+    opened = open_store(real_dir(store))
+    report = check_store(opened)
+    assert worst(report) == set()
+    assert report.account is not None and report.account.count("removed") == 36
+    verdict = judge_store(opened, report)
+    assert verdict.state == "healthy"
+    assert not make_plan(opened, report).actions
+    for start in predict_starts(opened, start_classes(versions_of(opened))):
+        assert start.harmless and start.reissued_count == 0
+
+
+@pytest.mark.parametrize("store", ["5.5.0-deleted", "4.9.7-deleted", "5.5.0-deleted-rocksdb"])
+def test_a_predicted_start_counts_no_deleted_message_as_out_of_reach(
+    real_copy: Directory, store: str
+) -> None:
+    root = real_copy(store)
+    opened = open_store(root)
+    (start,) = simulate_starts(opened, [str(opened.dialect.version)])
+    assert start.losses.by_queue_count == start.losses.deleted_count == 36
+    assert headline(start).endswith("starts on this store and loses nothing")
+    if store == "5.5.0-deleted":  # what is missing besides is said
+        shutil.rmtree(root / "consumequeue" / "TryOrder" / "0")
+        opened = open_store(root)
+        (start,) = simulate_starts(opened, [str(opened.dialect.version)])
+        assert start.losses.deleted_count == 36 and "no unit" in headline(start)
+    for path in (root / "config").glob("topics*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    opened = open_store(root)
+    (start,) = simulate_starts(opened, [str(opened.dialect.version)])
+    assert start.losses.deleted_count == 0 and "no unit" in headline(start)
+
+
+def test_without_topics_nothing_tells_that_a_queue_was_deleted(real_dir: Directory, tmp_path: Path) -> None:
+    for number, text in enumerate((None, "", "{", '{"topicConfigTable":{"Other":{"topicName":"Other"}}}')):
+        root = Path(shutil.copytree(real_dir("5.5.0-deleted"), tmp_path / str(number)))
+        for path in (root / "config").glob("topics.json*"):
+            path.unlink()
+        if text is not None:
+            (root / "config" / "topics.json").write_text(text)
+        report = check_store(open_store(root))
+        assert report.counts.get(RuleName.QUEUE_MISSING, 0) > 0
+
+
+def test_one_lost_queue_of_a_topic_is_not_deleted(store_dir: Directory, tmp_path: Path) -> None:
+    """Its topic is listed with that many queues: nobody deleted it."""
+    root = Path(shutil.copytree(store_dir("5.3.3-basic"), tmp_path / "store"))
+    topics = sorted({path.parent for path in (root / "consumequeue").glob("*/*")})
+    topics_of(root, **{path.name: 64 for path in topics})
+    shutil.rmtree(sorted(topics[0].iterdir())[0])
+    report = check_store(open_store(root))
+    assert report.counts.get(RuleName.QUEUE_MISSING) == 1
+
+
+def test_a_topic_made_again_with_queues_that_have_no_message_yet(real_dir: Directory, tmp_path: Path) -> None:
+    """What its former life had in such a queue was deleted with the rest."""
+    root = Path(shutil.copytree(real_dir("5.5.0-deleted"), tmp_path / "store"))
+    table = json.loads((root / "config" / "topics.json").read_text())
+    table["topicConfigTable"]["TryBack"].update(readQueueNums=3, writeQueueNums=3)
+    (root / "config" / "topics.json").write_text(json.dumps(table))
+    opened = open_store(root)
+    report = check_store(opened)
+    assert worst(report) == set()
+    assert not make_plan(opened, report).actions
+    for start in predict_starts(opened, start_classes(versions_of(opened))):
+        assert start.reissued_count == 0
+
+
+def test_where_all_queues_begin_again_they_were_lost(real_dir: Directory, tmp_path: Path) -> None:
+    """A broker that stopped in order and lost all queues begins all of them with 0: nothing was removed then.
+
+    No repair lets one record of a place take the unit of the other."""
+    root = Path(shutil.copytree(real_dir("5.5.0-deleted"), tmp_path / "store"))
+    for topic in (root / "consumequeue").iterdir():
+        if topic.name != "TryBack":
+            shutil.rmtree(topic)
+    opened = open_store(root)
+    report = check_store(opened)
+    deleted = {
+        (finding.where.topic, finding.where.queue_id)
+        for finding in report.findings
+        if finding.rule == RuleName.QUEUE_DELETED
+    }
+    assert not deleted & {("TryBack", 0), ("TryBack", 1)}
+    assert report.counts.get(RuleName.RECORD_WITHOUT_UNIT, 0) > 0
+    built = [action for action in make_plan(opened, report).actions if action.name == "rebuild-queue"]
+    for queues in (queues_of(action) for action in built):
+        assert queues is not None and not {("TryBack", 0), ("TryBack", 1)} & {*queues}
+
+
+def test_the_copy_of_topics_json_decides_where_the_file_is_missing(
+    real_dir: Directory, tmp_path: Path
+) -> None:
+    """A broker loads the .bak then."""
+    root = Path(shutil.copytree(real_dir("5.5.0-deleted"), tmp_path / "store"))
+    topics = root / "config" / "topics.json"
+    topics.rename(topics.with_name("topics.json.bak"))
+    opened = open_store(root)
+    report = check_store(opened)
+    assert report.account is not None and report.account.count("removed") == 36
+    assert report.account.unreachable_count == 0
+    (start,) = predict_starts(opened, start_classes([opened.dialect.version]))
+    assert start.reissued_count == 0
+
+
+def test_a_topic_made_again_is_known_where_its_new_records_are_lost(
+    real_dir: Directory, tmp_path: Path
+) -> None:
+    """The first unit leads behind all records of the queue that are left: those are of its earlier life."""
+    root = Path(shutil.copytree(real_dir("5.5.0-deleted"), tmp_path / "store"))
+    first = min(
+        int.from_bytes((root / "consumequeue" / "TryBack" / number / f"{0:020}").read_bytes()[:8], "big")
+        for number in ("0", "1")
+    )
+    with (root / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek(first)
+        log.write(bytes(98304 - first))
+    opened = open_store(root)
+    report = check_store(opened)
+    assert report.account is not None
+    assert (report.account.count("removed"), report.account.unreachable_count) == (36, 0)
+    assert report.account.lost_count == 13 + 15  # of TryBack, of TryGrow behind it
+    (start,) = predict_starts(opened, start_classes([opened.dialect.version]))
+    assert start.reissued_count == 0
+
+
+def test_a_cut_takes_no_messages_of_deleted_topics(real_dir: Directory, tmp_path: Path) -> None:
+    """They are behind the cut, too, and nobody misses them."""
+    root = Path(shutil.copytree(real_dir("5.5.0-deleted"), tmp_path / "store"))
+    units = [
+        struct.unpack_from(">qi", data, pos)
+        for path in (root / "consumequeue").glob("*/*/*")
+        for data in [path.read_bytes()]
+        for pos in range(0, len(data), 20)
+    ]
+    led_to = sorted({offset for offset, size in units if size})
+    bad = led_to[2]
+    with (root / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek(bad + 4)
+        log.write(b"none")
+    opened = open_store(root)
+    (start,) = predict_starts(opened, start_classes([opened.dialect.version]))
+    assert start.cut_count == len(led_to) - 3
