@@ -57,6 +57,11 @@ class Truth:
         )
 
     @property
+    def gone_count(self) -> int:
+        """Messages that are gone, each once, in however many queues it was."""
+        return len({message[1] for message in self.gone})
+
+    @property
     def hidden(self) -> frozenset[Message]:
         """Messages whose records are there and that no consumer could get before the start."""
         return frozenset(message for message in self.sound - self.before if message[1][2] in self.present)
@@ -120,7 +125,7 @@ def _hidden(account: MessageAccount) -> Range:
 
 
 ACCOUNTED: Mapping[str, tuple[Callable[[MessageAccount], Range], Callable[[Truth], int]]] = {
-    "gone": (_gone, lambda truth: len(truth.gone)),
+    "gone": (_gone, lambda truth: truth.gone_count),
     "out of reach": (_hidden, lambda truth: len(truth.hidden)),
 }
 """The same of the account of the messages, as they are before a start."""
