@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NOT
 from rocketfsck.query.start.load import OpenFile
@@ -20,6 +21,7 @@ from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.sorting import among
 from rocketfsck.store.reading import FileReader
 
 RANGE_LIMIT = 256
@@ -265,16 +267,19 @@ def count_cut(
     options: ScanOptions,
     compiled: bool,
     begin_of: Callable[[tuple[str, int]], int],
+    listed: Callable[[], Longs],
 ) -> tuple[Ranges, int]:
     """The records at and behind the cut, and how many further ones there are remains of an earlier log.
 
     `begin_of` gives the physical offset that a queue begins at: records in front of it are of a topic that
-    was deleted, and nobody misses them.
+    was deleted, and nobody misses them, unless light queues list them: `listed` gives the physical offsets
+    that these list, in order.
 
     `kept_timestamp` is the storeTimestamp of the last record that the recovery read. What is older than the
     last record in front of the cut and stands behind it was cut off before.
     """
     lost, stale_count = Ranges(), 0
+    light: Longs | None = None
     table, begins = QueueTable(), np.full(1, -1, np.int64)  # the last one is for records without a queue
     for file in files:
         if file.end_offset <= cut_offset:
@@ -292,7 +297,11 @@ def count_cut(
                 before = np.flatnonzero(right & (offset < cut_offset))
                 if len(before):
                     kept_timestamp = int(found["store_timestamp"][before[-1]])
-                behind = right & (offset >= cut_offset) & (offset >= begins[found["queue_index"]])
+                behind = right & (offset >= cut_offset)
+                deleted = behind & (offset < begins[found["queue_index"]])
+                if deleted.any():
+                    light = listed() if light is None else light
+                    behind &= ~deleted | among(offset, light)
                 fresh = behind
                 if kept_timestamp is not None:
                     fresh = behind & (found["store_timestamp"] >= kept_timestamp)

@@ -28,6 +28,7 @@ from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.query.start.state import StartState
 from rocketfsck.query.start.units import find_unreadable
 from rocketfsck.query.start.unread import unread_notes, unread_parts
+from rocketfsck.reader.lightunits import light_offsets
 
 Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
 """What is cut off, by where and of which files."""
@@ -240,7 +241,7 @@ def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
         tuple(file.path for file in state.all_files),
     )
     if key not in cuts:
-        is_deleted = deleted_queues(state.store)
+        is_deleted, cut_offset = deleted_queues(state.store), state.cut_offset
         cuts[key] = count_cut(
             state.all_files,
             state.cut_offset,
@@ -250,5 +251,6 @@ def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
             lambda name: (
                 MAX_OFFSET if name not in state.queues and is_deleted(*name) else state.queues.began_at(name)
             ),
+            lambda: light_offsets(state.store, cut_offset),
         )
     return cuts[key]

@@ -149,9 +149,10 @@ class Gatherer:
         starts, ends = self._merged[topic, queue_id] = _merged(records)
         self._lose_runs((topic, queue_id), zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True), NEITHER)
 
-    def without_log(self, topic: str, queue_id: int, start: int, end: int) -> None:
-        """Take the units of a queue where the log has no files."""
-        self._lose_runs((topic, queue_id), [(start, end)], KINDS[RuleName.UNIT_IN_MISSING_SEGMENT])
+    def without_log(self, topic: str, queue_id: int, start: int, end: int, copy_count: int = 0) -> None:
+        """Take the units of a queue where the log has no files; other queues have counted `copy_count`."""
+        kind = KINDS[RuleName.UNIT_IN_MISSING_SEGMENT]
+        self._lose_runs((topic, queue_id), [(start, end)], kind, copy_count=copy_count)
 
     def indexed(self, offset_count: int, first: int, last: int) -> None:
         """Take the physical offsets beyond the log's end that index entries name, from `first` to `last`.
@@ -174,7 +175,6 @@ class Gatherer:
         explained = any(kind.fate == "lost" or kind.why == "misnamed file" for kind in self._counts)
         if self._is_checkpoint_ahead and not explained:
             self._lose(LostRun("", 0, 0, 0, 1, "checkpoint", "perhaps"))
-        self._leave_out_copies()
         self._counts[SERVED] -= sum(self._counts[kind] for kind in DAMAGED.values())
         tallies = [FateCount(*self._known(kind), count) for kind, count in self._counts.items() if count > 0]
         tallies.sort(key=lambda tally: (FATES.index(tally.fate), -tally.message_count, tally.why))
@@ -214,24 +214,6 @@ class Gatherer:
             return kind
         return kind._replace(sure="at least")
 
-    def _leave_out_copies(self) -> None:
-        """A record that light queues list, too, is one message: what its own queue says of it is enough."""
-        own = [run for run in self._lost if not run.topic.startswith(LMQ_PREFIX)]
-        spans: dict[Why, tuple[Longs, Longs]] = {}
-        for why in {run.why for run in own}:
-            places = [place for run in own if run.why == why and (place := _places(run)) is not None]
-            spans[why] = _merged(places)
-        kept = []
-        for run in self._lost:
-            place = _places(run)
-            known = spans.get(run.why)
-            is_light = run.topic.startswith(LMQ_PREFIX)
-            if is_light and place is not None and known is not None and not subtract_spans(*place, *known):
-                self._counts[Kind("lost", run.why, run.sure)] -= run.message_count
-            else:
-                kept.append(run)
-        self._lost = kept
-
     def _see(self, finding: Finding, kind: Kind) -> None:
         where, last = finding.where, finding.found.get("last_queue_offset")
         name = (where.topic or "", where.queue_id or 0)
@@ -241,7 +223,11 @@ class Gatherer:
             if span is not None:
                 first, end = (finding.found.get(f"{which}_physical_offset") for which in ("first", "last"))
                 # a message of the log whose place the unit takes is out of reach, not lost
-                self._lose_runs(name, subtract_spans(*span, *self._missed_in(name)), kind, first, end)
+                lost, copies = (
+                    subtract_spans(*span, *self._missed_in(name)),
+                    finding.found.get("copy_count", 0),
+                )
+                self._lose_runs(name, lost, kind, first, end, copies if isinstance(copies, int) else 0)
             return
         if kind.fate == "replaced" and name[0].startswith(LMQ_PREFIX):
             return  # the record's own queue has the message, too
@@ -281,11 +267,20 @@ class Gatherer:
             self._committed[name] = (known, max(end, self._committed.get(name, (0, 0))[1]))
 
     def _lose_runs(
-        self, name: Name, spans: Iterable[Span], kind: Kind, first: Scalar = None, last: Scalar = None
+        self,
+        name: Name,
+        spans: Iterable[Span],
+        kind: Kind,
+        first: Scalar = None,
+        last: Scalar = None,
+        copy_count: int = 0,
     ) -> None:
+        """Take queue offsets whose messages are lost; other queues have counted `copy_count` of them."""
         place = (first if isinstance(first, int) else None, last if isinstance(last, int) else None)
         for low, high in spans:
-            self._lose(LostRun(*name, low, high, high - low, kind.why, kind.sure, *place))
+            copies = min(copy_count, high - low)
+            copy_count -= copies
+            self._lose(LostRun(*name, low, high, high - low - copies, kind.why, kind.sure, *place))
             self._lost_ends[name] = max(self._lost_ends.get(name, 0), high)
 
     def _lose(self, run: LostRun) -> None:
@@ -296,12 +291,6 @@ class Gatherer:
             self._lost.append(run)
         else:
             self._unlisted_count += run.message_count
-
-
-def _places(run: LostRun) -> Span | None:
-    """The physical offsets at which the messages of a range began, half-open; None where nothing says it."""
-    first, last = run.first_physical_offset, run.last_physical_offset
-    return None if first is None or last is None else (first, last + 1)
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Longs, Longs]:

@@ -16,16 +16,18 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.reader.lightunits import is_light_queue, unit_offsets
 from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.units import UnitReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import merge_spans, subtract_spans
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.emit import capped, queue_place, unit_place
 from rocketfsck.verify.finding import Facts, Finding
 from rocketfsck.verify.log.map import Ground, LogMap
+from rocketfsck.verify.queues.countedonce import CountedOnce, own_first
 from rocketfsck.verify.queues.deleted import DeletedQueues
 from rocketfsck.verify.queues.looseunits import LooseUnits
 from rocketfsck.verify.queues.skippedlists import judge_shifted
@@ -208,14 +210,15 @@ def _loose_units(
         if log is not None:
             matched.add(log.summary.units)
             gatherer.served(_matched_count(context, log.summary.units))
+    queues = own_first((number, context.store.queues[number]) for number in extents)
+    once = CountedOnce()
     if not context.store.commitlog.files:
-        for number, extent in sorted(extents.items()):
-            if not has_log_elsewhere(context.store):
-                queue = context.store.queues[number]
-                gatherer.without_log(queue.topic, queue.queue_id, extent.start, extent.end)
+        if not has_log_elsewhere(context.store):
+            _count_without_log(queues, extents, gatherer, once)
         return
     with LogReader(context.store.commitlog) as log_reader:
-        for number, extent in sorted(extents.items()):
+        for number, queue in queues:
+            extent = extents[number]
             first = extent.start if log_map.is_misnamed_in_front else extent.live_start
             if not extent.stale and matched.has(number, first, extent.end):
                 continue
@@ -223,15 +226,42 @@ def _loose_units(
             left = subtract_spans(first, extent.end, starts, ends)
             left += [span for span in extent.stale if span[0] >= extent.end]
             if left:
-                loose = LooseUnits(context.store.queues[number], log_map, log_reader)
+                loose = LooseUnits(queue, log_map, log_reader, once)
                 yield from loose.judge(left)
-                gatherer.holes(loose.queue.topic, loose.queue.queue_id, left, loose.units)
+                if not is_light_queue(queue):  # a number that a light queue lacks is no message of its own
+                    gatherer.holes(queue.topic, queue.queue_id, left, loose.units)
+
+
+def _count_without_log(
+    queues: Sequence[tuple[int, ConsumeQueue]],
+    extents: Mapping[int, Any],
+    gatherer: Gatherer,
+    once: CountedOnce,
+) -> None:
+    """All units of a store whose log is gone."""
+    has_light = any(is_light_queue(queue) for _, queue in queues)
+    for number, queue in queues:
+        start, end = extents[number].start, extents[number].end
+        copy_count = _copy_count(queue, start, end, once) if has_light else 0
+        gatherer.without_log(queue.topic, queue.queue_id, start, end, copy_count)
+
+
+def _copy_count(queue: ConsumeQueue, start: int, end: int, once: CountedOnce) -> int:
+    """How many messages of a queue that has lost all were counted before it."""
+    count = 0
+    with UnitReader(queue) as reader:
+        for offsets in unit_offsets(reader, start, end):
+            if is_light_queue(queue):
+                count += int(np.count_nonzero(~once.fresh(offsets)))
+            else:
+                once.own(offsets)
+    return count
 
 
 def _matched_count(context: Context, units: UnitRanges) -> int:
     """The units that met their records, of all queues but the light ones: those list records of others."""
     rows = units.matched
-    light = [queue.topic.startswith(LMQ_PREFIX) for queue in context.store.queues]
+    light = [is_light_queue(queue) for queue in context.store.queues]
     own = ~np.array(light, np.bool_)[units.numbers[rows[:, 0]].astype(np.int64)] if light else slice(None)
     return int(np.sum((rows[:, 2] - rows[:, 1])[own]))
 

@@ -12,16 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.reader.lightunits import is_light_queue
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.sorting import among
 from rocketfsck.scan.spans import group_bounds, true_spans
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import unit_place
 from rocketfsck.verify.finding import Finding, Scalar
 from rocketfsck.verify.log.map import Ground, LogMap
+from rocketfsck.verify.queues.countedonce import CountedOnce
 
 LOOK_LIMIT = 2000
 """Units without a record whose place in the log is read, per queue; further ones are judged like the last."""
@@ -35,11 +38,14 @@ RULE_OF_GROUND = {
     Ground.FENCE: RuleName.UNIT_OF_FILLER,
     Ground.MISNAMED: RuleName.UNIT_IN_MISNAMED_FILE,
 }
+_LOST = np.sort(np.array([Ground.BEYOND, Ground.LIVE, Ground.DAMAGE, Ground.MISSING], np.int64))
+"""Grounds of units whose messages the log does not have."""
 
 
 @dataclass(slots=True)
 class _Group:
-    """Neighbouring units with one cause: indexes `start:end`, lowest and highest offset, sum of sizes."""
+    """Neighbouring units with one cause: indexes `start:end`, lowest and highest offset, sum of sizes; the
+    messages of `copies` of them are lost to queues before this one, too."""
 
     ground: int
     reason: str
@@ -48,13 +54,17 @@ class _Group:
     low: int
     high: int
     byte_count: int
+    copies: int
 
 
 class LooseUnits:
     """Units of one queue that met no record; `units` are the ranges of them that are not zeros."""
 
-    def __init__(self, queue: ConsumeQueue, log_map: LogMap, log_reader: LogReader) -> None:
+    def __init__(
+        self, queue: ConsumeQueue, log_map: LogMap, log_reader: LogReader, once: CountedOnce
+    ) -> None:
         self.queue = queue
+        self.once = once
         self.log_map = log_map
         self.log_reader = log_reader
         self.looks = 0
@@ -77,6 +87,7 @@ class LooseUnits:
         grounds = np.where(kinds == Kind.UNIT, self.log_map.grounds(offsets), -1)
         for low, high in zip(*true_spans(kinds != Kind.ZERO), strict=True):
             self.units.append((index + int(low), index + int(high)))
+        copied = self._copied(offsets, among(grounds, _LOST))
         bounds = group_bounds(grounds).tolist()
         for low, high in itertools.pairwise(bounds):
             ground = int(grounds[low])
@@ -84,7 +95,13 @@ class LooseUnits:
                 continue
             if ground != Ground.LIVE:
                 self._add(
-                    ground, "", index + low, index + high, offsets[low:high], int(sizes[low:high].sum())
+                    ground,
+                    "",
+                    index + low,
+                    index + high,
+                    offsets[low:high],
+                    int(sizes[low:high].sum()),
+                    int(copied[low:high].sum()),
                 )
                 continue
             for row in range(low, high):
@@ -96,7 +113,17 @@ class LooseUnits:
                     index + row + 1,
                     offsets[row : row + 1],
                     int(sizes[row]),
+                    int(copied[row]),
                 )
+
+    def _copied(self, offsets: Longs, lost: Flags) -> Flags:
+        """Which units are of lost messages that a queue before this one has lost, too."""
+        copied = np.zeros(len(offsets), np.bool_)
+        if is_light_queue(self.queue):
+            copied[lost] = ~self.once.fresh(offsets[lost])
+        else:
+            self.once.own(offsets[lost])
+        return copied
 
     def _look(self, index: int, offset: int, size: int) -> str:
         """Why a unit that points between live records is wrong."""
@@ -115,15 +142,18 @@ class LooseUnits:
             return "the record there has another queueOffset"
         return "the record there is not dispatched"
 
-    def _add(self, ground: int, reason: str, start: int, end: int, offsets: Longs, size: int) -> None:
+    def _add(
+        self, ground: int, reason: str, start: int, end: int, offsets: Longs, size: int, copies: int
+    ) -> None:
         low, high = int(offsets.min()), int(offsets.max())
         if self.groups:
             before = self.groups[-1]
             if (before.ground, before.reason, before.end) == (ground, reason, start):
                 before.end, before.byte_count = end, before.byte_count + size
+                before.copies += copies
                 before.low, before.high = min(before.low, low), max(before.high, high)
                 return
-        self.groups.append(_Group(ground, reason, start, end, low, high, size))
+        self.groups.append(_Group(ground, reason, start, end, low, high, size, copies))
 
     def _findings(self) -> Iterator[Finding]:
         for group in self.groups:
@@ -139,5 +169,7 @@ class LooseUnits:
                 facts["reason"] = group.reason
             elif group.ground == Ground.MISSING:
                 facts["byte_count"] = group.byte_count
+            if group.copies:
+                facts["copy_count"] = group.copies
             where = unit_place(self.queue, group.start, group.end - group.start, group.low)
             yield Finding(RULE_OF_GROUND[Ground(group.ground)], where, facts)
