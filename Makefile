@@ -31,14 +31,16 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# What installs and what packages are built with (pyspark comes as source); locked like the rest.
+# What installs and what packages are built with (pyspark comes as source), in builders.txt; all else is in
+# constraints.txt. Both have the hash of every file: nothing else is installed, wherever it comes from.
 BUILDERS := pip hatchling editables setuptools wheel
-LOCKED   := --quiet --constraint constraints.txt
+LOCKED   := --quiet --require-hashes --no-deps --no-build-isolation
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml builders.txt constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(LOCKED) --upgrade pip
-	$(BIN)/python -m pip install $(LOCKED) --build-constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install $(LOCKED) --requirement builders.txt
+	$(BIN)/python -m pip install $(LOCKED) --requirement constraints.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 install: $(STAMP) ## build .venv with rocketfsck and everything its tests need
@@ -141,10 +143,12 @@ $(LOCKER)/.installed:
 	@touch $@
 
 # The oldest Python decides which versions there are; what differs on later ones has a marker.
+COMPILE = printf '%s\n' $(BUILDERS) | $(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.11 \
+  --generate-hashes --no-emit-index-url --annotation-style line --custom-compile-command 'make upgrade'
+
 lock: $(LOCKER)/.installed ## add to constraints.txt what pyproject.toml newly asks for; the rest keeps its version
-	printf '%s\n' $(BUILDERS) | $(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
-	  --no-emit-index-url --annotation-style line --custom-compile-command 'make upgrade' $(UPGRADE) \
-	  --output-file constraints.txt pyproject.toml - >/dev/null
+	$(COMPILE) $(UPGRADE) --all-extras --output-file constraints.txt pyproject.toml - >/dev/null
+	$(COMPILE) $(UPGRADE) --constraint constraints.txt --output-file builders.txt - >/dev/null
 
 upgrade: UPGRADE := --upgrade
 upgrade: lock ## renew every version in constraints.txt, which `make install` installs

@@ -14,11 +14,20 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent.parent
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-LOCKED = [
-    Requirement(line.partition("#")[0])
-    for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    if line.partition("#")[0].strip()
-]
+LOCK_FILES = ("constraints.txt", "builders.txt")
+HASHED = re.compile(
+    r"^(\S.*?) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)(?:    # via .*\n)?", re.MULTILINE
+)
+
+
+def _requirements(name: str) -> list[Requirement]:
+    """What a lock file names, each with the hashes of its files."""
+    text = (ROOT / name).read_text("utf-8")
+    assert re.fullmatch(r"(#.*\n)*", HASHED.sub("", text)), "something has no hash"
+    return [Requirement(found[1]) for found in HASHED.finditer(text)]
+
+
+LOCKED = _requirements("constraints.txt")
 PYTHONS = [line.split()[-1] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
 """The versions of Python that are supported."""
 
@@ -43,12 +52,17 @@ def _locked(python: str) -> dict[str, Requirement]:
     }
 
 
-def test_the_lock_file_gives_one_version_and_no_place() -> None:
-    """A hash or an address would bind an installation to one registry."""
-    assert len(LOCKED) > 100
-    assert [one for one in LOCKED if one.url or [part.operator for part in one.specifier] != ["=="]] == []
-    text = (ROOT / "constraints.txt").read_text("utf-8")
-    assert re.findall(r"https?:|--\w+|file:", text) == []
+@pytest.mark.parametrize("name", LOCK_FILES)
+def test_a_lock_file_gives_one_version_with_its_hashes_and_no_place(name: str) -> None:
+    """An address would bind an installation to one registry."""
+    found = _requirements(name)
+    assert len(found) > (100 if name == "constraints.txt" else 4)
+    assert [one for one in found if one.url or [part.operator for part in one.specifier] != ["=="]] == []
+    assert re.findall(r"https?:|--(?!hash=)[\w-]+|file:", (ROOT / name).read_text("utf-8")) == []
+
+
+def test_the_lock_files_agree() -> None:
+    assert {str(one) for one in _requirements("builders.txt")} <= {str(one) for one in LOCKED}
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -70,13 +84,16 @@ def test_the_lock_file_has_what_the_project_asks_for(python: str) -> None:
 def test_the_virtualenv_is_built_from_the_lock_file() -> None:
     (built,) = re.findall(r"^\$\(STAMP\):.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
     assert re.findall(r"pip install (.*)", str(built)) == [
-        "$(LOCKED) --upgrade pip",
-        "$(LOCKED) --build-constraint constraints.txt --editable '.[dev]'",
+        "$(LOCKED) --requirement builders.txt",
+        "$(LOCKED) --requirement constraints.txt",
+        "--quiet --no-deps --no-build-isolation --editable .",
     ]
-    assert re.findall(r"^LOCKED +:= (.*)", MAKEFILE, re.MULTILINE) == ["--quiet --constraint constraints.txt"]
+    (locked,) = re.findall(r"^LOCKED +:= (.*)", MAKEFILE, re.MULTILINE)
+    assert locked == "--quiet --require-hashes --no-deps --no-build-isolation"
     builders = re.findall(r"^BUILDERS := (.*)", MAKEFILE, re.MULTILINE)[0].split()
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
-    assert {Requirement(text).name for text in needed} <= {*builders} <= _locked(PYTHONS[0]).keys()
+    assert {Requirement(text).name for text in needed} <= {*builders}
+    assert {*builders} <= {one.name for one in _requirements("builders.txt")}
 
 
 def test_the_hooks_are_the_checks_of_ci() -> None:

@@ -151,7 +151,9 @@ def test_a_fault_that_is_left_under_its_other_name_is_not_answered(
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_no_plan_is_refused(store: str, damage: str, any_dir: Directory, tmp_path: Path) -> None:
     for preen in (True, False):
-        root, paths = harmed(damage, any_dir(store), tmp_path / str(preen))
+        target = tmp_path / str(preen)
+        target.mkdir()
+        root, paths = harmed(damage, any_dir(store), target)
         opened, report, plan = planned(root, preen, paths)
         held = held_plan(plan, opened, report)
         if held.actions:
