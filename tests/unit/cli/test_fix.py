@@ -7,7 +7,10 @@ import io
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,27 @@ def torn(store_dir: Directory, tmp_path: Path) -> Path:
 
 def contents(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "Cancelled."), (signal.SIGTERM, "Terminated.")])
+def test_a_signal_ends_a_repair_and_leaves_the_store_as_it_was(
+    cli: Cli, torn: Path, number: signal.Signals, said: str
+) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("whoever started the tests wants the signal ignored (nohup)")
+    before, beside = contents(torn), {path.name for path in torn.parent.iterdir()}
+    program = [sys.executable, "-c", "from rocketfsck.cli import main; main()", "fix", "--yes", str(torn)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while {path.name for path in torn.parent.iterdir()} == beside:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 32 and err.rstrip().endswith(said)
+    assert contents(torn) == before
+    assert {path.name for path in torn.parent.iterdir()} == beside
+    assert cli("fix", "--yes", torn).code == 1
 
 
 def test_yes_repairs_and_undo_takes_it_back(cli: Cli, torn: Path) -> None:
