@@ -192,16 +192,19 @@ def make_area(
     above = _above(root, work_dir)
     name = f"{area_prefix(root)}{stamp}-{secrets.token_hex(3)}"
     shelf = open_root(above, only=frozenset({name}))
-    fileops.make_directory(shelf / name, 0o700)  # what is kept may be for fewer eyes than its own mode says
     journal = Journal(
         SCHEMA_VERSION, "building", mode, root, plan_digest, now, tuple(outside), dict(logs or {})
     )
     try:
+        fileops.make_directory(shelf / name, 0o700)  # what is kept may be for fewer eyes than its mode says
         area = Area(Path(above, name), journal, root, tuple(outside), enter_root(shelf / name), shelf)
         fileops.sync(shelf.itself)  # a journal that could vanish with its directory would be none
         return area.moved("building")
-    except OSError:
-        fileops.remove_tree(shelf / name)
+    except FileExistsError:
+        raise
+    except BaseException:  # an error, or the user's wish to stop
+        if fileops.exists(shelf / name):
+            fileops.remove_tree(shelf / name)
         raise
 
 
