@@ -35,7 +35,7 @@ pytestmark = pytest.mark.oracle
 
 VERSIONS = ("4.9.8", "5.3.3", "5.5.0")
 MIXED = Scenario(
-    "mixed", mix="everything,body=log:1:1200,keys=0:3,words=200,topics=4,queues=2,rate=10", count=300
+    "mixed", mix="everything,body=log:1:1200,keys=0:3,words=200,topics=4,queues=2,rate=10", count=640
 )
 
 
