@@ -221,7 +221,8 @@ def segment_twice(job: Job) -> None:
     "C8",
     causes=(RuleName.COMMITLOG_MISSING,),
     needs="a commit log and consume queues",
-    may_also=QUEUE_LOST | rules(RuleName.GHOST_QUEUE, RuleName.CHECKPOINT_AHEAD),
+    may_also=QUEUE_LOST
+    | rules(RuleName.GHOST_QUEUE, RuleName.CHECKPOINT_AHEAD, RuleName.LOGICS_OFFSET_AHEAD),
     alone=True,
 )
 def commitlog_gone(job: Job) -> None:
