@@ -28,6 +28,7 @@ SPAN_SIZE = 1 << 20
 
 SEARCH_COUNT = 512
 """Units that a search reads at once, when no more are left to search."""
+_BEHIND = (1 << 63) - 1
 
 Units = NDArray[Any]
 
@@ -167,15 +168,49 @@ class UnitReader(StreamReader):
 
         Trusts that offsets rise; units of zeros count as behind the end. The caller looks at what it gets.
         """
-        low, high = self.first_index, self.end_index if end is None else min(end, self.end_index)
-        start, units = low, np.zeros(0, self.dtype)
+        return OffsetSearch(self, end).find(offset)
+
+
+class OffsetSearch:
+    """`UnitReader.find_offset` for many offsets: what was read for one of them serves the next.
+
+    Keeps an offset for each unit that was looked at by itself, at most one in `SEARCH_COUNT` / 2 of a queue,
+    and the last `SEARCH_COUNT` that were read together.
+    """
+
+    __slots__ = ("_block", "_looks", "_reader", "_span", "_start")
+
+    def __init__(self, reader: UnitReader, end: int | None = None) -> None:
+        self._reader = reader
+        self._span = (reader.first_index, reader.end_index if end is None else min(end, reader.end_index))
+        self._looks: dict[int, int] = {}
+        self._start, self._block = 0, [0] * 0
+
+    def find(self, offset: int) -> int:
+        """As `UnitReader.find_offset`. Raises StoreError."""
+        low, high = self._span
         while low < high:
             middle = (low + high) // 2
-            if high - low <= SEARCH_COUNT and not len(units):
-                start, units = low, self.units(low, high - low)
-            unit = units[middle - start] if len(units) else self.units(middle, 1)[0]
-            if int(unit["size"]) > 0 and int(unit["offset"]) < offset:
+            if high - low <= SEARCH_COUNT and not self._has(low, high):
+                self._start, self._block = low, self._offsets(low, high - low)
+            if self._offset(middle) < offset:
                 low = middle + 1
             else:
                 high = middle
         return low
+
+    def _has(self, low: int, high: int) -> bool:
+        return self._start <= low and high <= self._start + len(self._block)
+
+    def _offset(self, index: int) -> int:
+        if self._has(index, index + 1):
+            return self._block[index - self._start]
+        if index not in self._looks:
+            self._looks[index] = self._offsets(index, 1)[0]
+        return self._looks[index]
+
+    def _offsets(self, index: int, count: int) -> list[int]:
+        """The commitlog offsets of units; zeros count as behind the end."""
+        units = self._reader.units(index, count)
+        offsets: list[int] = np.where(units["size"] > 0, units["offset"], _BEHIND).tolist()
+        return offsets

@@ -16,7 +16,7 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.query.start.simulate import simulate_starts
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import OffsetSearch, UnitReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, check_store
@@ -179,6 +179,12 @@ def test_a_search_for_an_offset_reads_the_last_places_at_once(
         assert [reader.find_offset(offset) for offset in offsets] == list(range(20))
         assert reader.find_offset(offsets[3] + 1) == 4
         assert reads <= 21 * 11  # one by one it would be 18 or 19 each time
+        end = reader.find_offset(1 << 62)
+        reads, search = 0, OffsetSearch(reader)
+        assert [search.find(offset) for offset in (*offsets, 1 << 62, *offsets[:5])] == [
+            *range(20), end, *range(5)
+        ]  # fmt: skip
+        assert reads <= 3 * 11  # what was read for one serves the next
 
 
 def test_units_of_queues_that_met_all_their_records_are_not_put_together(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -43,22 +43,40 @@ def _joined(same: Sequence[Action]) -> Action:
 
 def absorbed(actions: Sequence[Action], table: Mapping[str, Row]) -> list[Action]:
     """The actions without those that others leave nothing to do for; these answer their findings, too."""
-    left = list(actions)
-    for action in actions:
-        by = next(
-            (
-                other
-                for other in left
-                if other.name in table[action.name].moot_after
-                and f"{action.target}/".startswith(f"{other.target}/")
-            ),
-            None,
+    left = dict(enumerate(actions))
+    places: dict[tuple[str, str], list[int]] = {}
+    for number, action in left.items():
+        places.setdefault((action.name, action.target), []).append(number)
+    taken: dict[int, list[Action]] = {}
+    for number, action in enumerate(actions):
+        found = (
+            other
+            for name in table[action.name].moot_after
+            for target in _and_above(action.target)
+            for other in places.get((name, target), ())
+            if other != number and other in left
         )
+        by = min(found, default=None)
         if by is not None:
-            left.remove(action)
-            rules, why = {*by.rules, *action.rules}, {*by.why, *action.why}
-            left[left.index(by)] = replace(by, rules=tuple(sorted(rules)), why=tuple(sorted(why)))
-    return left
+            taken.setdefault(by, []).extend([left.pop(number), *taken.pop(number, ())])
+    return [_answering(action, taken.get(number, ())) for number, action in left.items()]
+
+
+def _and_above(target: str) -> Iterator[str]:
+    """A name below the root and those of the directories that it is in."""
+    yield target
+    while "/" in target:
+        target = target.rpartition("/")[0]
+        yield target
+
+
+def _answering(by: Action, others: Sequence[Action]) -> Action:
+    """The action with what the others answer."""
+    if not others:
+        return by
+    rules = {rule for action in (by, *others) for rule in action.rules}
+    why = {name for action in (by, *others) for name in action.why}
+    return replace(by, rules=tuple(sorted(rules)), why=tuple(sorted(why)))
 
 
 def ordered(actions: Iterable[Action], table: Mapping[str, Row]) -> tuple[Action, ...]:

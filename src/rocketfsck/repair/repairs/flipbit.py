@@ -1,7 +1,7 @@
 """The repair `flip-bit`: turn the one bit back that explains why a body does not have its CRC.
 
-    a few findings on a file       an action for every record
-    more than a report lists       one action for all records of the file, found by a scan of it
+    a few records of a file        an action for every record
+    more, or more than listed      one action for all records of the file, found by a scan of it
 
 Offered, with the odds that it is wrong, and never part of a preen: who knows that the disk lost more than a
 bit should lose the record instead. Reference 2.6; fault catalogue, C4.
@@ -44,6 +44,8 @@ from rocketfsck.wording import count_of
 NAME = "flip-bit"
 RULE = RuleName.RECORD_BODY_CRC
 
+SINGLE_LIMIT = 1000
+"""Records of a file that may have an action each: as many as somebody could look at."""
 _INT = struct.Struct(">i")
 _CHUNK_SIZE = 1 << 20
 _WINDOW_SIZE = 1 << 16
@@ -63,8 +65,8 @@ class BodyPlace:
 def plan_flips(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """An action for every record of a CL004 finding, if one bit explains each of them; else none for it.
 
-    Where a report only counts some of a file's findings, one action for all records of the file of which one
-    bit explains each.
+    Where a report only counts some of a file's findings, or has more than `SINGLE_LIMIT`, one action for all
+    records of the file of which one bit explains each.
     """
     if is_misnamed(scene):
         return
@@ -72,7 +74,8 @@ def plan_flips(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
         try:
             with FileReader(scene.path_of(name)) as reader:
                 file = log_file(scene.store, name)
-                if file is not None and any(map(is_aggregate, found)):
+                count = sum(finding.count for finding in found)
+                if file is not None and (count > SINGLE_LIMIT or any(map(is_aggregate, found))):
                     actions = list(_of_whole_file(scene, reader, file, found))
                 else:
                     actions = [action for finding in found for action in _actions(scene, reader, finding)]

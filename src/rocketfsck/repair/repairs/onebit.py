@@ -85,13 +85,13 @@ def _distances(syndrome: int, bit_count: int) -> list[int]:
     # more baby steps than giant ones, and few different counts of them: the table is kept
     width = 1 << (bit_count.bit_length() + 1) // 2 + 2
     steps = _baby_steps(width)
-    giant = _power(ORDER - width)  # x**-width
-    value = _multiply(syndrome, _power(ORDER - 32))
+    giant = _products(_power(ORDER - width))  # x**-width
+    value = _looked_up(_products(_power(ORDER - 32)), syndrome)
     for start in range(0, min(bit_count, ORDER), width):
         step = steps.get(value)
         if step is not None:
             return list(range(start + step, bit_count, ORDER))
-        value = _multiply(value, giant)
+        value = _looked_up(giant, value)
     return []
 
 
@@ -127,3 +127,18 @@ def _multiply(left: int, right: int) -> int:
         left = left >> 1 ^ (POLYNOMIAL if left & 1 else 0)
         right = right << 1 & 0xFFFFFFFF
     return product
+
+
+Products = tuple[tuple[int, ...], ...]
+"""For each byte of a polynomial, by its value: what it adds to a product with a fixed one."""
+
+
+@cache
+def _products(factor: int) -> Products:
+    """The products of one polynomial with all others, byte by byte. Factors are few: see `_distances`."""
+    return tuple(tuple(_multiply(byte << shift, factor) for byte in range(256)) for shift in (0, 8, 16, 24))
+
+
+def _looked_up(products: Products, value: int) -> int:
+    low, second, third, high = products
+    return low[value & 255] ^ second[value >> 8 & 255] ^ third[value >> 16 & 255] ^ high[value >> 24]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,29 @@ _LOST = np.sort(np.array([Ground.BEYOND, Ground.LIVE, Ground.DAMAGE, Ground.MISS
 """Grounds of units whose messages the log does not have."""
 
 
+def _blocks(pieces: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Index ranges in order, those near each other together: at most `BLOCK_COUNT` units are read at once."""
+    block: list[tuple[int, int]] = []
+    for start, end in pieces:
+        for low in range(start, end, BLOCK_COUNT):
+            high = min(low + BLOCK_COUNT, end)
+            if block and not block[-1][1] <= low <= high <= block[0][0] + BLOCK_COUNT:
+                yield block
+                block = []
+            block.append((low, high))
+    if block:
+        yield block
+
+
+def _inside(spans: Sequence[tuple[int, int]], first: int, count: int) -> Flags:
+    """Which of the indexes from `first` on are in the spans, which are apart."""
+    steps = np.zeros(count + 1, np.int8)
+    columns = np.array(spans, np.int64) - first
+    steps[columns[:, 0]] += 1
+    steps[columns[:, 1]] -= 1
+    return np.cumsum(steps[:-1]) > 0
+
+
 @dataclass(slots=True)
 class _Group:
     """Neighbouring units with one cause: indexes `start:end`, lowest and highest offset, sum of sizes; the
@@ -74,14 +97,17 @@ class LooseUnits:
     def judge(self, spans: list[tuple[int, int]]) -> Iterator[Finding]:
         """Look at the units of these index ranges."""
         with UnitReader(self.queue) as reader:
-            for span in spans:
-                for start, end in reader.with_data(*span):
-                    for first in range(start, end, BLOCK_COUNT):
-                        self._block(first, reader.units(first, min(BLOCK_COUNT, end - first)))
+            pieces = (piece for span in spans for piece in reader.with_data(*span))
+            for block in _blocks(pieces):
+                first, end = block[0][0], block[-1][1]
+                self._block(first, reader.units(first, end - first), block)
         yield from self._findings()
 
-    def _block(self, index: int, units: Units) -> None:
+    def _block(self, index: int, units: Units, spans: Sequence[tuple[int, int]]) -> None:
+        """Look at the units of the index ranges `spans` among those that begin at `index`."""
         kinds = kinds_of(units)
+        if len(spans) > 1:
+            kinds[~_inside(spans, index, len(units))] = Kind.ZERO
         offsets = units["offset"].astype(np.int64)
         sizes = units["size"].astype(np.int64)
         grounds = np.where(kinds == Kind.UNIT, self.log_map.grounds(offsets), -1)

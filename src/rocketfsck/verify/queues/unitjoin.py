@@ -20,7 +20,7 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.lightqueues import is_light
-from rocketfsck.reader.units import UnitReader, Units
+from rocketfsck.reader.units import OffsetSearch, UnitReader, Units
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS, Dispatches
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
@@ -155,10 +155,10 @@ class UnitJoin:
         `MAX_SEARCHES` searches the rest counts as having no unit: a queue in complete disorder must not
         cost more than one that is lost.
         """
-        look, searches = FIRST_LOOK, 0
+        look, searches, search = FIRST_LOOK, 0, OffsetSearch(reader)
         while len(rows.index) and searches < MAX_SEARCHES:
             searches += 1
-            at = reader.find_offset(int(rows.offset[0]))
+            at = search.find(int(rows.offset[0]))
             length = _length_at(reader, rows.part(slice(0, look)), at)
             if length == look < len(rows.index):
                 look *= 8

@@ -14,6 +14,7 @@ from rocketfsck.repair.plan.arguments import FlippedBits
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.scene import ActScene, PlanScene, hash_bytes
+from rocketfsck.repair.repairs import flipbit
 from rocketfsck.repair.repairs.flipbit import ONE_BIT
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, read_messages
@@ -125,6 +126,25 @@ def test_neighbours_in_one_finding_get_an_action_each(store_copy: Directory) -> 
     assert len({action.why for action in actions}) == 1
     for action in actions:
         act(store, action)
+    assert path.read_bytes() == whole
+
+
+def test_many_records_of_a_file_are_one_action(
+    store_copy: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few findings stand for them: neighbours are one."""
+    monkeypatch.setattr(flipbit, "SINGLE_LIMIT", 2)
+    store = store_copy("4.4.0-basic")
+    path, found = messages(store)
+    whole = path.read_bytes()
+    wrong = [message for message in found if message.body_size > 4][:3]
+    for message in wrong:
+        flip(path, message.body_pos + 1, 0x10)
+    scene = scene_of(store)
+    [action] = plan(scene)
+    assert action.gains == {"record": 3} and not action.partly
+    assert {*action.why} == {finding.fingerprint for finding in scene.findings if finding.rule == "CL004"}
+    act(store, action)
     assert path.read_bytes() == whole
 
 
