@@ -5,24 +5,52 @@ ConfigManager.load. Reference 1.6.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import TypeVar
+
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import decode_config
+from rocketfsck.formats.configviews import TopicConfig, topic_configs
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
 
 BACKUP = ".bak"
+TOPICS_LIMIT = 256 << 20
+
+Value = TypeVar("Value")
 
 
 def loaded_config(store: Store, name: str, limit: int) -> object | None:
     """The value that a broker goes by, of a file of at most `limit` bytes; None where neither helps."""
+    value: object = _loaded(store, name, limit, decode_config)
+    return value
+
+
+def loaded_topics(store: Store) -> Mapping[str, TopicConfig] | None:
+    """What topics.json says; None without one of at most `TOPICS_LIMIT` bytes, or for another form."""
+    return _loaded(store, "topics.json", TOPICS_LIMIT, _topics)
+
+
+@lru_cache(maxsize=1)
+def _topics(data: bytes) -> Mapping[str, TopicConfig] | None:
+    """Many ask for the same file, each start of a prediction several times: it is decoded once."""
+    value = decode_config(data)
+    with suppress(FormatError):
+        return topic_configs(value)
+    return None
+
+
+def _loaded(store: Store, name: str, limit: int, decode: Callable[[bytes], Value]) -> Value | None:
+    """`decode` raises FormatError for bytes that a broker does not load."""
     files = {file.name: file for file in store.configs}
     for candidate in (name, f"{name}{BACKUP}"):
         file = files.get(candidate)
         if file is None or not file.size:
             continue
         try:
-            value: object = decode_config(read_whole(file.path, limit))
+            return decode(read_whole(file.path, limit))
         except (FormatError, StoreError):
             continue
-        return value
     return None

@@ -5,19 +5,17 @@ Reference 5.1, 6.1, appendix B.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from rocketfsck.formats.configviews import TopicConfig, topic_configs
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, is_newer
 from rocketfsck.formats.filename import filename_to_offset, is_queue_name
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
 from rocketfsck.query.start.disk import entries_of
-from rocketfsck.reader.configs import loaded_config
+from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
 from rocketfsck.store.reading import FileReader
@@ -29,7 +27,6 @@ QUEUES_REASON = "the consume queues are in RocksDB"
 NEWER_REASON = "{version} is newer than {newest}, the newest version that is known"
 
 NOTED_TOPICS = 5
-_MAX_CONFIG_SIZE = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +203,7 @@ def read_start_checkpoint(store: Store) -> Checkpoint:
 
 def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
     """The kind of queue of every topic in topics.json that says one, and whether there is such a file."""
-    found = _topics(store)
+    found = loaded_topics(store)
     if found is None:
         return {}, False
     batch = (name for name, topic in found.items() if topic.attributes.get("queue.type") == "BatchCQ")
@@ -217,7 +214,7 @@ def deleted_queues(store: Store) -> Callable[[str, int], bool]:
     """Whether a queue that the store has not was deleted on purpose, by what topics.json says: nothing where
     the file is missing, or names none of the topics that have queues, nor of topics that no broker can serve.
     Reference 8."""
-    found = _topics(store) or {}
+    found = loaded_topics(store) or {}
     tells = not found.keys().isdisjoint(queue.topic for queue in store.queues)
     counts = {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in found.items()}
     with_queues = {queue.topic for queue in store.queues}
@@ -231,17 +228,9 @@ def deleted_queues(store: Store) -> Callable[[str, int], bool]:
 
 def compacted_topics(store: Store) -> frozenset[str]:
     """The topics that topics.json has compacted."""
-    found = _topics(store) or {}
+    found = loaded_topics(store) or {}
     wanted = (name for name, topic in found.items() if topic.attributes.get("cleanup.policy") == "COMPACTION")
     return frozenset(wanted)
-
-
-def _topics(store: Store) -> Mapping[str, TopicConfig] | None:
-    """What topics.json says; None without such a file, or for one that is not loaded."""
-    value = loaded_config(store, "topics.json", _MAX_CONFIG_SIZE)
-    with suppress(FormatError):
-        return None if value is None else topic_configs(value)
-    return None
 
 
 TIERED_NOTE = (

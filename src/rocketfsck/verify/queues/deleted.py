@@ -15,17 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
-from rocketfsck.errors import FormatError
-from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.reader.configs import loaded_config
+from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
 
-CONFIG_LIMIT = 256 << 20
-"""Bytes of topics.json that are read."""
 Name = tuple[str, int]
 Missed = Mapping[Name, Iterable[list[int]]]
 """Rows of records without a unit by queue: first and last queueOffset, first and last physical offset, …"""
@@ -117,11 +113,7 @@ class DeletedQueues:
 
         It must name a topic that has queues, or one that has records where there are no queues at all.
         """
-        value = loaded_config(self._store, "topics.json", CONFIG_LIMIT)
-        try:
-            topics = {} if value is None else topic_configs(value)
-        except FormatError:
-            return None
+        topics = loaded_topics(self._store) or {}
         known = self._by_topic or {topic for topic, _ in self._last}
         if topics.keys().isdisjoint(known):
             return None

@@ -6,6 +6,7 @@ import ast
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +22,7 @@ from rocketfsck.query.start.verdict import (
     versions_of,
     worse,
 )
+from rocketfsck.reader import configs
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings
 
@@ -180,3 +182,21 @@ def test_dialects_of_a_class_have_the_same_traits() -> None:
     for group in CLASSES:
         assert len({tuple(getattr(dialect_of(item), name) for name in START_TRAITS) for item in group}) == 1
     assert sum(map(len, CLASSES)) == len(ALL_VERSIONS)
+
+
+def test_topics_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many versions are asked for, and however often each start asks."""
+    store = make(tmp_path, [message(number) for number in range(20)])
+    path = Path(store.root) / "config" / "topics.json"
+    path.write_text(
+        '{"topicConfigTable":{"Order":{"topicName":"Order","readQueueNums":1,"writeQueueNums":1}}}'
+    )
+    decoded = Mock(wraps=configs.decode_config)
+    monkeypatch.setattr(configs, "decode_config", decoded)
+    assert len(predict_starts(reopen(tmp_path), CLASSES)) > 5
+    assert [call.args for call in decoded.call_args_list] == [(path.read_bytes(),)]
+    path.write_text(
+        '{"topicConfigTable":{"Order":{"topicName":"Order","readQueueNums":2,"writeQueueNums":2}}}'
+    )
+    topics = configs.loaded_topics(reopen(tmp_path))
+    assert topics is not None and topics["Order"].read_queue_nums == 2
