@@ -7,7 +7,7 @@ Reference 2.8, 2.15, 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ from rocketfsck.formats.properties import (
     property_crc,
     property_crc_trailer,
 )
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import OffsetSearch, UnitReader, Units
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, filler_records, min_filler_size
 from rocketfsck.repair.plan.model import Loss
@@ -34,6 +34,8 @@ from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
 
 COPY_SIZE = 1 << 20
+TOGETHER = 1 << 18
+"""Units of a queue that are read together, where several ranges are asked for."""
 KNOWN_FILLERS = 4096
 LARGEST_FRAME = (4 << 20) + (128 << 10)
 """Bytes of the longest record that a unit is believed to lead to: the default limits (reference 2.9)."""
@@ -124,19 +126,49 @@ def frames_in(store: Store, start: int, end: int) -> list[QueueFrames]:
 
     Raises StoreError.
     """
-    found = []
+    return frames_in_each(store, [(start, end)])[0]
+
+
+def frames_in_each(store: Store, spans: Sequence[tuple[int, int]]) -> list[list[QueueFrames]]:
+    """`frames_in` of each of several ranges: every queue is opened once."""
+    found: list[list[QueueFrames]] = [[] for _ in spans]
+    if not spans:
+        return found
+    starts, ends = np.array(spans, np.int64).T
     for queue in store.queues:
         if not queue.files:
             continue
         with UnitReader(queue) as reader:
-            low, high = reader.find_offset(start), reader.find_offset(end)
-            if low < high:
-                units = reader.units(low, high - low)
+            search = OffsetSearch(reader)
+            first, behind = search.find(int(starts.min())), search.find(int(ends.max()))
+            for index, span, units in _units_in(reader, search, first, behind, starts, ends):
+                low, high = spans[span]
                 offset, size = units["offset"].astype(np.int64), units["size"].astype(np.int64)
-                rows = np.flatnonzero((offset >= start) & (offset < end) & (size > 0))
+                rows = np.flatnonzero((offset >= low) & (offset < high) & (size > 0))
                 if len(rows):
-                    found.append(QueueFrames(queue, rows + low, offset[rows], size[rows]))
+                    found[span].append(QueueFrames(queue, rows + index, offset[rows], size[rows]))
     return found
+
+
+def _units_in(
+    reader: UnitReader, search: OffsetSearch, first: int, behind: int, starts: Longs, ends: Longs
+) -> Iterator[tuple[int, int, Units]]:
+    """The units `first:behind` that may point into each range: index of the first, number of the range,
+    units. Few are read together, of many only those that a search finds."""
+    if behind - first > TOGETHER:
+        bounds = [(search.find(low), search.find(high)) for low, high in zip(starts, ends, strict=True)]
+        for span, (low, high) in enumerate(bounds):
+            if low < high:
+                yield low, span, reader.units(low, high - low)
+        return
+    if first >= behind:
+        return
+    units = reader.units(first, behind - first)
+    offsets = np.where(units["size"] > 0, units["offset"], np.iinfo(np.int64).max).astype(np.int64)
+    lows, highs = np.searchsorted(offsets, starts), np.searchsorted(offsets, ends)
+    for span in np.flatnonzero(lows < highs).tolist():
+        low, high = int(lows[span]), int(highs[span])
+        yield first + low, span, units[low:high]
 
 
 def losses_of(frames: Iterable[QueueFrames], kept_in: str = "") -> list[Loss]:
@@ -188,15 +220,22 @@ def is_fenceable(size: int) -> bool:
 
 
 def write_fence(
-    tree: WorkTree, store: Store, file: MappedFile, start: int, end: int, *, version: str, timestamp: int
+    tree: WorkTree,
+    frames: Iterable[QueueFrames],
+    file: MappedFile,
+    start: int,
+    end: int,
+    *,
+    version: str,
+    timestamp: int,
 ) -> None:
     """Fill the physical offsets `start:end` of a commit log file with filler records.
 
-    `store` is the tree's store in its present state. Raises StoreError, and UsageError for a range that is
-    too small.
+    `frames` are those of the tree's store in its present state. Raises StoreError, and UsageError for a range
+    that is too small.
     """
     base = file.start_offset or 0
-    parts = fence_parts(frames_in(store, start, end), start, end, min_filler_size())
+    parts = fence_parts(frames, start, end, min_filler_size())
     tree.zero(file.relative, start - base, end - base)
     pending, pending_pos = bytearray(), start - base
     fillers = Fillers(version, timestamp)

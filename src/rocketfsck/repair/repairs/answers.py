@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from rocketfsck.errors import StoreError
@@ -119,6 +121,12 @@ def merge_ranges(ranges: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
+
+
+def is_within(spans: Sequence[Span], start: int, end: int) -> bool:
+    """Whether one of these ranges, which are in order and apart, has all of `start:end`."""
+    place = bisect_right(spans, start, key=itemgetter(0)) - 1
+    return place >= 0 and end <= spans[place][1]
 
 
 def whole_file(scene: PlanScene, file: str) -> tuple[Extent, ...]:

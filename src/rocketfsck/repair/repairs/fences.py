@@ -6,6 +6,7 @@ overwritten is set aside first. Fault catalogue C1 to C3; reference 2.8.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from rocketfsck.errors import StoreError
@@ -15,6 +16,7 @@ from rocketfsck.repair.log.edit import (
     QueueFrames,
     blank_pos_of,
     frames_in,
+    frames_in_each,
     is_fenceable,
     keep_bytes,
     losses_of,
@@ -30,6 +32,7 @@ from rocketfsck.repair.repairs.answers import (
     answer,
     goes_on_after,
     in_the_way,
+    is_within,
     log_file,
     merge_ranges,
     notice,
@@ -71,9 +74,7 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     store, base = scene.store, file.start_offset or 0
     asked = _fence_ranges(scene, file)
     spans = [span for span in merge_ranges(span for _, span in asked) if is_fenceable(span[1] - span[0])]
-    why = [
-        finding for finding, (start, end) in asked if any(low <= start and end <= high for low, high in spans)
-    ]
+    why = [finding for finding, (start, end) in asked if is_within(spans, start, end)]
     if any(finding.rule == RuleName.BLANK_TOO_EARLY for finding in why):
         hidden = min(finding.where.start or 0 for finding in why if finding.rule == RuleName.BLANK_TOO_EARLY)
         lost = base + hidden - BLANK_HEADER_SIZE, base + file.size
@@ -84,7 +85,8 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     if not spans:
         yield from end_file(scene, file)
         return
-    frames = [frame for low, high in spans for frame in frames_in(store, base + low, base + high)]
+    places = [(base + low, base + high) for low, high in spans]
+    frames = [frame for found in frames_in_each(store, places) for frame in found]
     yield answer(
         "salvage-log",
         file.relative,
@@ -132,10 +134,10 @@ def _lost_units(scene: PlanScene, spans: Sequence[Span]) -> list[Finding]:
         finding
         for finding in one_by_one(scene.findings)
         if finding.rule in (RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.UNIT_IN_MISSING_SEGMENT)
-        and any(
-            low <= number(finding.found, "first_physical_offset", -1)
-            and number(finding.found, "last_physical_offset", high) < high
-            for low, high in spans
+        and is_within(
+            spans,
+            number(finding.found, "first_physical_offset", -1),
+            number(finding.found, "last_physical_offset", sys.maxsize) + 1,
         )
     ]
 
@@ -307,13 +309,15 @@ def act_fence(scene: ActScene, action: Action, arguments: Fences) -> None:
     store = scene.reopen()
     file = acted_log_file(store, action)
     base = file.start_offset or 0
-    for fence in arguments.fences:
-        start, end = fence.start_offset, fence.end_offset
+    spans = [(fence.start_offset, fence.end_offset) for fence in arguments.fences]
+    for start, end in spans:
         if not base <= start < end <= base + file.size:
             raise StoreError(f"does not hold the offsets {start} to {end}", path=action.target)
+    for fence, frames in zip(arguments.fences, frames_in_each(store, spans), strict=True):
+        start, end = fence.start_offset, fence.end_offset
         keep_bytes(scene.tree, file.relative, (start - base, end - base))
         version, timestamp = arguments.version, fence.store_timestamp
-        write_fence(scene.tree, store, file, start, end, version=version, timestamp=timestamp)
+        write_fence(scene.tree, frames, file, start, end, version=version, timestamp=timestamp)
 
 
 def act_fence_gap(scene: ActScene, action: Action, arguments: FencedFile) -> None:
@@ -325,7 +329,8 @@ def act_fence_gap(scene: ActScene, action: Action, arguments: FencedFile) -> Non
     store = scene.reopen()
     file = acted_log_file(store, action)
     if end > start:
-        write_fence(scene.tree, store, file, start, end, version=arguments.version, timestamp=timestamp)
+        frames, version = frames_in(store, start, end), arguments.version
+        write_fence(scene.tree, frames, file, start, end, version=version, timestamp=timestamp)
     write_blank(scene.tree, file.relative, end - start)
     scene.tree.set_mtime(file.relative, timestamp * 1_000_000)
 

@@ -10,12 +10,14 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.log import edit
 from rocketfsck.repair.log.edit import (
     Fillers,
     QueueFrames,
     fence_parts,
     first_record,
     frames_in,
+    frames_in_each,
     is_fenceable,
     keep_bytes,
     last_record_before,
@@ -88,7 +90,8 @@ def test_a_fence_leaves_the_zeros_of_large_bodies_as_holes(patient: Patients) ->
     assert end is not None
     start, stop = end.end_offset, 60_000
     file = sick.open().commitlog.files[0]
-    write_fence(scene.tree, sick.reopen(), file, start, stop, version="5.3.3", timestamp=end.store_timestamp)
+    frames = frames_in(sick.reopen(), start, stop)
+    write_fence(scene.tree, frames, file, start, stop, version="5.3.3", timestamp=end.store_timestamp)
     made = read_log_end(sick.reopen())
     assert made is not None and made.end_offset == stop
     with LogReader(sick.reopen().commitlog) as log:
@@ -111,6 +114,25 @@ def test_units_of_a_range(patient: Patients) -> None:
         (queue.topic, queue.queue_id) for queue in store.queues
     }
     assert all(int((item.offset + item.size).max()) <= SEGMENT for item in found)
+
+
+@pytest.mark.parametrize("together", [0, 1 << 18])
+def test_units_of_several_ranges_are_those_of_each(
+    patient: Patients, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(edit, "TOGETHER", together)
+    store = patient("4.4.0-multiseg").open()
+    spans = [(SEGMENT - 900, SEGMENT), (100, 700), (700, 701), (0, 3 * SEGMENT)]
+    found = frames_in_each(store, spans)
+    assert len(found) == 4 and found[1] and found[3]
+    for (start, end), frames in zip(spans, found, strict=True):
+        alone = frames_in(store, start, end)
+        assert [item.queue for item in frames] == [item.queue for item in alone]
+        for item, other in zip(frames, alone, strict=True):
+            assert item.index.tolist() == other.index.tolist()
+            assert item.offset.tolist() == other.offset.tolist()
+            assert start <= int(item.offset.min()) <= int(item.offset.max()) < end
+    assert frames_in_each(store, []) == []
 
 
 def test_a_record_torn_in_the_middle_of_the_log_is_fenced(patient: Patients) -> None:
