@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 import rocketfsck.query
+from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.dialect import ALL_VERSIONS, Dialect, dialect_of, parse_version
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.query.start.verdict import (
@@ -191,7 +192,7 @@ def test_topics_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_text(
         '{"topicConfigTable":{"Order":{"topicName":"Order","readQueueNums":1,"writeQueueNums":1}}}'
     )
-    decoded = Mock(wraps=configs.decode_config)
+    decoded = Mock(wraps=decode_config)
     monkeypatch.setattr(configs, "decode_config", decoded)
     assert len(predict_starts(reopen(tmp_path), CLASSES)) > 5
     assert [call.args for call in decoded.call_args_list] == [(path.read_bytes(),)]
