@@ -12,6 +12,7 @@
                     minutes; 11 GB in the folder); has a page of its own
     since           instead of all others, what the second night of `check --since` reads of 10 GiB (makes two
                     stores of that size in the folder, and deletes them); has a page of its own
+    findings        instead of all others, what a finding costs (some minutes); has a page of its own
     driver          instead of all others, the memory of a driver over 10 and 500 stores on a cluster (some 40
                     minutes); has a page of its own
     --folder DIR    where the files that are read are made and kept (some 4 GB; default: a folder of the
@@ -34,7 +35,7 @@ import platform
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +45,7 @@ from benchmarks import (
     commands,
     data,
     drivermemory,
+    findings,
     fleetpage,
     jobs,
     pages,
@@ -71,7 +73,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure rocketfsck's bulk paths."
     )
-    names = ["spark", "queues", "queues-spark", "spark-slope", "pages", "since", "driver", "fleet"]
+    names = [
+        "spark",
+        "queues",
+        "queues-spark",
+        "spark-slope",
+        "pages",
+        "since",
+        "driver",
+        "findings",
+        "fleet",
+    ]
     parser.add_argument("part", nargs="?", choices=names)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rocketfsck-benchmarks")
     parser.add_argument("--rounds", type=int, default=7)
@@ -84,17 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     given.folder.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     rows: list[Row] = []
-    parts: dict[str | None, Callable[[Path, int, bool], dict[str, Callable[[], Iterable[Row]]]]] = {
-        None: groups,
-        "spark": spark_groups,
-        "queues": queue_groups,
-        "queues-spark": partial(queue_groups, spark=True),
-        "spark-slope": slope_groups,
-        "pages": page_groups,
-        "since": since_groups,
-        "driver": driver_groups,
-    }
-    chosen = parts[given.part]
+    chosen = PARTS[given.part]
     for name, group in chosen(given.folder, given.rounds, given.small).items():
         if given.only in name:
             for row in group():
@@ -109,6 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
             "pages": pages.ABOUT,
             "since": since.ABOUT,
             "driver": drivermemory.ABOUT,
+            "findings": findings.ABOUT,
         }
         about = abouts.get(given.part, queues.ABOUT)
         page = name if given.part is None else f"{name}-{given.part}"
@@ -191,6 +194,28 @@ def driver_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[
     del rounds  # once: the memory of a process is no matter of chance
     counts = (2, 10) if small else drivermemory.COUNTS
     return {"driver": lambda: drivermemory.driver_rows(folder, counts, with_goals=not small)}
+
+
+def finding_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What `python -m benchmarks findings` measures. A small run has no goals."""
+    del rounds  # processor time of some seconds
+    count = 2000 if small else 400_000
+    return {"findings": lambda: findings.finding_rows(folder, count, with_goals=not small)}
+
+
+Groups = Callable[[Path, int, bool], dict[str, Callable[[], Iterable[Row]]]]
+PARTS: Mapping[str | None, Groups] = {
+    None: groups,
+    "spark": spark_groups,
+    "queues": queue_groups,
+    "queues-spark": partial(queue_groups, spark=True),
+    "spark-slope": slope_groups,
+    "pages": page_groups,
+    "since": since_groups,
+    "driver": driver_groups,
+    "findings": finding_groups,
+}
+"""What is measured, by the part that is asked for."""
 
 
 def _line(row: Row) -> str:

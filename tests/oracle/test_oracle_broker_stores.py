@@ -51,6 +51,8 @@ GHOSTS = "4.9.8-ghosttail"
 
 DELIVERS = {"4.9.8-delay"}
 """Delayed messages of these come due while the store runs: a kill could hit their delivery."""
+DELIVERY_MS = 3000
+"""A broker begins to deliver a second after its start, and stops in the middle if it is stopped before."""
 
 APPENDED = (
     *(
@@ -116,6 +118,7 @@ def outcome(
                     kill=case.kill,
                     batch_topics=batch_topics_of(document),
                     settings=settings_of(document),
+                    linger_ms=DELIVERY_MS if case.name in DELIVERS else 0,
                 )
             )
         answers = run_jobs(version, jobs)

@@ -221,16 +221,22 @@ def stores(
 def _configs(draw: st.DrawFn, planned: PlannedStore) -> dict[str, Any]:
     """Offsets of groups that have consumed nothing yet, as any group may, whatever its queue holds.
 
-    A group that has a retry topic has an offset: without any, a check says that offsets are gone.
+    A group that has a retry topic has an offset: without any, a check says that offsets are gone. What was
+    due by the end is delivered, as by a broker that ran until then.
     """
     consumed: dict[str, dict[int, int]] = {}
     for message in planned.messages:
         if message.topic.startswith("%RETRY%") or draw(st.booleans()):
             consumed.setdefault(f"{message.topic}@{draw(_GROUPS)}", {})[message.queue_id] = 0
-    levels = sorted({message.delay_level for message in planned.messages if message.delay_level})
+    delivered: dict[int, int] = {}
+    last = max((message.store_timestamp or 0 for message in planned.messages), default=0)
+    for message in planned.messages:
+        if level := message.delay_level:
+            due = (message.store_timestamp or 0) + planned.options.delay_levels.get(level, 0)
+            delivered[level] = delivered.get(level, 0) + (due <= last)
     return {
         "consumerOffset.json": {"offsetTable": consumed},
-        "delayOffset.json": {"offsetTable": dict.fromkeys(levels, 0)},
+        "delayOffset.json": {"offsetTable": delivered},
     }
 
 

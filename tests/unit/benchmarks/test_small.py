@@ -42,3 +42,12 @@ def test_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6
     assert lines[-1].startswith("the page, 0.015625 GiB with 1,000 findings")
+
+
+@pytest.mark.nightly
+def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmarks.main(["findings", "--small", "--folder", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 12
+    assert lines[0].startswith("check, 2,000 wrong bodies")
+    assert not list(tmp_path.glob("findings-*"))

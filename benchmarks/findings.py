@@ -1,0 +1,157 @@
+"""What a finding costs: whole commands on stores with many of them, against the same store without any.
+
+Processor time of a process of its own, all threads together, less that of the healthy store.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from rocketfsck.formats.dtypes import UNIT_DTYPE
+from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE, SLOT_SIZE
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
+from rocketfsck.store import open_store
+from rocketfsck.store.model import Geometry
+from rocketfsck.writer import WriteOptions
+from rocketfsck.writer.manifest import ManifestLevel
+from rocketfsck.writer.synth import parse_mix, synthesize
+
+from benchmarks.measure import Row
+
+ABOUT = """\
+Written by `python -m benchmarks findings`; not edited. Processor time of whole commands, in microseconds for
+each finding: that of a store with so many findings less that of the same store without any. The ratio is the
+share of what is allowed, 50 microseconds; of `fix` all of its time counts. Peak memory is that of the process.
+
+- *wrong bodies*: one bit of every record's body is another one;
+- *units that lead elsewhere*: a bit of the offset of every second unit;
+- *entries of other keys*: a bit of the hash of every second entry;
+- *lost frames*: the first eight bytes of one record in 300, in a store of 8,000 queues.
+"""
+ALLOWED_MICROSECONDS = 50.0
+_BODY_POS = 88
+"""Where a body begins in a record with IPv4 hosts (reference 2.1)."""
+_RECORD_STEP = 300
+_RUN = "import sys; from rocketfsck.cli.app import run; sys.exit(run(sys.argv[1:]))"
+
+Harm = Callable[[Path], int]
+
+
+def finding_rows(folder: Path, message_count: int, *, with_goals: bool) -> Iterator[Row]:
+    """A row for each kind of damage and each command; the stores are made and deleted again."""
+    few, many = folder / "findings-few-queues", folder / "findings-many-queues"
+    damaged = folder / "findings-damaged"
+    for path in (few, many, damaged):
+        shutil.rmtree(path, ignore_errors=True)
+    try:
+        _write(few, message_count, "topics=4,queues=4,keys=1")
+        _write(many, message_count, "topics=1000,queues=8")
+        for root, what, harm in (
+            (few, "wrong bodies", _wrong_bodies),
+            (few, "units that lead elsewhere", _wrong_units),
+            (few, "entries of other keys", _wrong_entries),
+            (many, "lost frames", _lost_frames),
+        ):
+            shutil.copytree(root, damaged)
+            count = harm(damaged)
+            for command in (("check", "--quiet"), ("plan",), ("fix", "--yes")):
+                healthy, _ = _measured(*command, str(root)) if command != ("fix", "--yes") else (0.0, 0)
+                seconds, peak = _measured(*command, str(damaged))
+                each = max(seconds - healthy, 0.0) * 1e6 / count
+                goal = 1.0 if with_goals and count >= message_count // 4 else None
+                rate = f"{each:.1f} us each, {peak >> 20} MiB"
+                name = f"{command[0]}, {count:,} {what}"
+                yardstick = f"{ALLOWED_MICROSECONDS:g} us a finding"
+                yield Row(name, seconds * 1e3, yardstick, each / ALLOWED_MICROSECONDS, goal, rate=rate)
+            for path in folder.glob("findings-damaged*"):
+                shutil.rmtree(path)
+    finally:
+        for path in (few, many, *folder.glob("findings-damaged*")):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _write(root: Path, message_count: int, mix: str) -> None:
+    geometry = Geometry(commitlog_file_size=64 << 20, entry_count=max(message_count * 2, 1000))
+    options = WriteOptions(sync=False, geometry=geometry)
+    wanted = parse_mix(f"plain,body=10,rate=1000,{mix}")
+    synthesize(root, wanted, options, message_count=message_count, manifest=ManifestLevel.NONE)
+
+
+def _measured(*arguments: str) -> tuple[float, int]:
+    """Processor seconds of a command in a process of its own, and its peak memory in bytes."""
+    line = [sys.executable, "-c", _RUN, *arguments]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode & ~0b101:  # repaired, or something is left
+        raise RuntimeError(f"{' '.join(arguments)}: exit status {process.returncode}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss << 10
+
+
+def _starts(data: bytearray) -> Iterator[int]:
+    """Where the records of a commit log file begin."""
+    pos = 0
+    while pos + BLANK_HEADER_SIZE <= len(data):
+        size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
+        if size <= 0 or int.from_bytes(data[pos + 4 : pos + 8], "big", signed=True) == MAGIC_BLANK:
+            return
+        yield pos
+        pos += size
+
+
+def _in_log(root: Path, change: Callable[[bytearray, list[int]], int]) -> int:
+    count = 0
+    for path in sorted((root / "commitlog").iterdir()):
+        data = bytearray(path.read_bytes())
+        count += change(data, list(_starts(data)))
+        path.write_bytes(data)
+    return count
+
+
+def _wrong_bodies(root: Path) -> int:
+    def change(data: bytearray, starts: list[int]) -> int:
+        for start in starts:
+            data[start + _BODY_POS] ^= 1
+        return len(starts)
+
+    return _in_log(root, change)
+
+
+def _lost_frames(root: Path) -> int:
+    def change(data: bytearray, starts: list[int]) -> int:
+        for start in starts[_RECORD_STEP // 2 :: _RECORD_STEP]:
+            data[start : start + 8] = b"\xff" * 8
+        return len(starts[_RECORD_STEP // 2 :: _RECORD_STEP])
+
+    return _in_log(root, change)
+
+
+def _wrong_units(root: Path) -> int:
+    count = 0
+    for path in (path for path in (root / "consumequeue").rglob("*") if path.is_file()):
+        units = np.fromfile(path, UNIT_DTYPE)
+        rows = np.flatnonzero(units["size"] > 0)[::2]
+        units["offset"][rows] ^= 1
+        units.tofile(path)
+        count += len(rows)
+    return count
+
+
+def _wrong_entries(root: Path) -> int:
+    slot_count = open_store(root).geometry.slot_count
+    count = 0
+    for path in (root / "index").iterdir():
+        data = np.fromfile(path, np.uint8)
+        entries = data[INDEX_HEADER_SIZE + SLOT_SIZE * slot_count :].reshape(-1, ENTRY_SIZE)
+        rows = np.flatnonzero(entries.any(axis=1))[::2]
+        entries[rows, 3] ^= 1
+        data.tofile(path)
+        count += len(rows)
+    return count
