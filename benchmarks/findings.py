@@ -28,7 +28,7 @@ from benchmarks.measure import Row
 ABOUT = """\
 Written by `python -m benchmarks findings`; not edited. Processor time of whole commands, in microseconds for
 each finding: that of a store with so many findings less that of the same store without any. The ratio is the
-share of what is allowed, 50 microseconds; of `fix` all of its time counts. Peak memory is that of the process.
+share of what is allowed, 50 microseconds; of `fix` all of its time counts. Peak memory is the process's.
 
 - *wrong bodies*: one bit of every record's body is another one;
 - *units that lead elsewhere*: a bit of the offset of every second unit;
