@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, dialect_for
-from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.query.start.databases import MESSAGES, has_light_rows, kind_of_queues
 from rocketfsck.query.start.model import Unread
 from rocketfsck.query.start.state import StartState
 from rocketfsck.query.start.timers import start_timers
+from rocketfsck.reader.lightunits import is_light_queue
 from rocketfsck.store.model import OtherKind
 from rocketfsck.store.newer import has_tag_entries
 from rocketfsck.store.rocks.families import DEFAULT
@@ -116,7 +116,7 @@ def _batch_queues(state: StartState) -> int:
 
 
 def _light_queues(state: StartState) -> int:
-    return sum(queue.topic.startswith(LMQ_PREFIX) and bool(queue.files) for queue in state.store.queues)
+    return sum(is_light_queue(queue) and bool(queue.files) for queue in state.store.queues)
 
 
 def _tag_entries(state: StartState) -> int | None:

@@ -21,10 +21,12 @@ from rocketfsck.store.model import ConsumeQueue
 class CountedOnce:
     """The physical offsets of lost messages. Own queues come first, light ones afterwards.
 
-    Beyond `OFFSET_LIMIT` every unit of a light queue counts as a copy: most are.
+    Beyond `OFFSET_LIMIT` every unit of a light queue counts as a copy: most are. Without light queues
+    nothing `is_needed`, and nothing is kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_needed: bool = True) -> None:
+        self.is_needed = is_needed
         self._own: list[Longs] = []
         self._count = 0
         self._sorted: Longs | None = None
@@ -35,8 +37,17 @@ class CountedOnce:
         """Whether offsets were left out, so that nothing can be told any more."""
         return self._count > OFFSET_LIMIT
 
+    def copies(self, queue: ConsumeQueue, offsets: Longs) -> Flags:
+        """Which of a queue's units of lost messages, by their offsets, a queue before it has counted."""
+        if is_light_queue(queue):
+            return ~self.fresh(offsets)
+        self.own(offsets)
+        return np.zeros(len(offsets), np.bool_)
+
     def own(self, offsets: Longs) -> None:
         """Take the offsets of messages that their own queue lost."""
+        if not self.is_needed:
+            return
         self._count += len(offsets)
         if self.is_full:
             self._own.clear()

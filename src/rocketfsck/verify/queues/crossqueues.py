@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.lightunits import is_light_queue, unit_offsets
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
@@ -206,12 +206,13 @@ def _loose_units(
 ) -> Iterator[Finding]:
     """Units that met no record, queue by queue."""
     matched = _Matched(len(context.store.queues))
+    light = np.array([is_light_queue(queue) for queue in context.store.queues], np.bool_)
     for log in logs:
         if log is not None:
             matched.add(log.summary.units)
-            gatherer.served(_matched_count(context, log.summary.units))
+            gatherer.served(_matched_count(log.summary.units, light))
     queues = own_first((number, context.store.queues[number]) for number in extents)
-    once = CountedOnce()
+    once = CountedOnce(is_needed=bool(light.any()))
     if not context.store.commitlog.files:
         if not has_log_elsewhere(context.store):
             _count_without_log(queues, extents, gatherer, once)
@@ -239,30 +240,23 @@ def _count_without_log(
     once: CountedOnce,
 ) -> None:
     """All units of a store whose log is gone."""
-    has_light = any(is_light_queue(queue) for _, queue in queues)
     for number, queue in queues:
         start, end = extents[number].start, extents[number].end
-        copy_count = _copy_count(queue, start, end, once) if has_light else 0
+        copy_count = _copy_count(queue, start, end, once) if once.is_needed else 0
         gatherer.without_log(queue.topic, queue.queue_id, start, end, copy_count)
 
 
 def _copy_count(queue: ConsumeQueue, start: int, end: int, once: CountedOnce) -> int:
     """How many messages of a queue that has lost all were counted before it."""
-    count = 0
     with UnitReader(queue) as reader:
-        for offsets in unit_offsets(reader, start, end):
-            if is_light_queue(queue):
-                count += int(np.count_nonzero(~once.fresh(offsets)))
-            else:
-                once.own(offsets)
-    return count
+        copies = (once.copies(queue, offsets) for offsets in unit_offsets(reader, start, end))
+        return sum(int(np.count_nonzero(flags)) for flags in copies)
 
 
-def _matched_count(context: Context, units: UnitRanges) -> int:
+def _matched_count(units: UnitRanges, light: Flags) -> int:
     """The units that met their records, of all queues but the light ones: those list records of others."""
     rows = units.matched
-    light = [is_light_queue(queue) for queue in context.store.queues]
-    own = ~np.array(light, np.bool_)[units.numbers[rows[:, 0]].astype(np.int64)] if light else slice(None)
+    own = ~light[units.numbers[rows[:, 0]].astype(np.int64)]
     return int(np.sum((rows[:, 2] - rows[:, 1])[own]))
 
 

@@ -35,6 +35,10 @@ class DeletedQueues:
         self._store = store
         self._lacks = lacks
         self._last = {name: max(row[3] for row in rows) for name, rows in missed.items()}
+        self._last_of_topic: dict[str, int] = {}
+        for (topic, _), offset in self._last.items():
+            self._last_of_topic[topic] = max(offset, self._last_of_topic.get(topic, -1))
+        self._again: dict[str, bool] = {}
 
     def has(self, name: Name) -> bool:
         """Whether the records without a unit of a queue are those of a deleted one."""
@@ -58,7 +62,7 @@ class DeletedQueues:
         Where none does, all queues were lost, and a broker that stopped in order began all of them again.
         """
         if topic not in self._again:
-            last = max((offset for (name, _), offset in self._last.items() if name == topic), default=-1)
+            last = self._last_of_topic.get(topic, -1)
             begins = {queue.queue_id: self._first_offset(queue) for queue in self._by_topic.get(topic, ())}
             known = [offset for offset in begins.values() if offset is not None]
             repeats = any(
@@ -97,10 +101,6 @@ class DeletedQueues:
         return unit.physical_offset if fits else -1
 
     @cached_property
-    def _again(self) -> dict[str, bool]:
-        return {}
-
-    @cached_property
     def _by_topic(self) -> dict[str, list[ConsumeQueue]]:
         found: dict[str, list[ConsumeQueue]] = {}
         for queue in self._store.queues:
@@ -114,7 +114,7 @@ class DeletedQueues:
         It must name a topic that has queues, or one that has records where there are no queues at all.
         """
         topics = loaded_topics(self._store) or {}
-        known = self._by_topic or {topic for topic, _ in self._last}
+        known = self._by_topic or self._last_of_topic
         if topics.keys().isdisjoint(known):
             return None
         return {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in topics.items()}

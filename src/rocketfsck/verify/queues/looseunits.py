@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.reader.lightunits import is_light_queue
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.reader.units import UnitReader, Units
@@ -113,7 +112,8 @@ class LooseUnits:
         grounds = np.where(kinds == Kind.UNIT, self.log_map.grounds(offsets), -1)
         for low, high in zip(*true_spans(kinds != Kind.ZERO), strict=True):
             self.units.append((index + int(low), index + int(high)))
-        copied = self._copied(offsets, among(grounds, _LOST))
+        lost, copied = among(grounds, _LOST), np.zeros(len(units), np.bool_)
+        copied[lost] = self.once.copies(self.queue, offsets[lost])
         bounds = group_bounds(grounds).tolist()
         for low, high in itertools.pairwise(bounds):
             ground = int(grounds[low])
@@ -141,15 +141,6 @@ class LooseUnits:
                     int(sizes[row]),
                     int(copied[row]),
                 )
-
-    def _copied(self, offsets: Longs, lost: Flags) -> Flags:
-        """Which units are of lost messages that a queue before this one has lost, too."""
-        copied = np.zeros(len(offsets), np.bool_)
-        if is_light_queue(self.queue):
-            copied[lost] = ~self.once.fresh(offsets[lost])
-        else:
-            self.once.own(offsets[lost])
-        return copied
 
     def _look(self, index: int, offset: int, size: int) -> str:
         """Why a unit that points between live records is wrong."""
