@@ -67,7 +67,7 @@ def open_through(path: str | os.PathLike[str]) -> int | None:
         status = os.stat(place)  # noqa: PTH116
     except FileNotFoundError:
         return None
-    if stat.S_ISREG(status.st_mode) and _DESCRIPTORS.fullmatch(os.path.dirname(place)) is None:  # noqa: PTH120
+    if stat.S_ISREG(status.st_mode) and not _is_kept_open(place):
         return None
     return os.open(place, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
 
@@ -76,11 +76,15 @@ def is_special(path: str | os.PathLike[str]) -> bool:
     """Whether a name leads to something that is written through: no regular file, directory or nothing."""
     try:
         place, own = place_of(path)
-        kept = _DESCRIPTORS.fullmatch(os.path.dirname(place)) is not None  # noqa: PTH120
         mode = os.stat(place).st_mode  # noqa: PTH116
-        return own is not None or kept or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+        return own is not None or _is_kept_open(place) or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
     except OSError:
         return False
+
+
+def _is_kept_open(place: str) -> bool:
+    """Whether a place is a descriptor of a process."""
+    return _DESCRIPTORS.fullmatch(os.path.dirname(place)) is not None  # noqa: PTH120
 
 
 @contextmanager
@@ -124,12 +128,7 @@ def _whole(path: str | os.PathLike[str], binary: bool) -> Iterator[IO[Any]]:
     made = False
     try:
         with _named(path):
-            descriptor = os.open(
-                part,
-                os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-                privacy.mode_to_make(0o666),
-                dir_fd=shelf,
-            )
+            descriptor = os.open(part, _NEW, privacy.mode_to_make(0o666), dir_fd=shelf)
             made = True
             _restrict(descriptor, name, shelf)
         with _named(path, of_others=False), stream_of(descriptor, binary) as stream:

@@ -1,4 +1,4 @@
-"""Where intermediate files go: what they hold is somebody's data, so not where everybody's go.
+"""Where intermediate files go, and what room there is: what they hold is somebody's data, so not where all go.
 
 TMPDIR, if it is set                        whoever set it chose
 `scratch` in the user's cache               else, where it can be written (`rocketfsck.caches`)
@@ -26,3 +26,9 @@ def scratch_parent() -> str | None:
     except OSError:
         return None
     return str(scratch) if os.access(scratch, os.W_OK | os.X_OK) else None
+
+
+def free_size(path: str | os.PathLike[str]) -> int:
+    """Bytes that may still be written to the file system of a path. Raises OSError."""
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize

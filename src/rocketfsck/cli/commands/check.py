@@ -172,15 +172,15 @@ def command(
         )
     path = wanted.only
     stores = [path, *told.commitlog_paths]
-    for written in (write_baseline, options.resume, options.since, page_path, lost_path):
-        if written is not None:
-            refuse_inside(written, stores)
+    places = (write_baseline, options.resume, options.since, page_path, lost_path)
+    written = [place for place in places if place is not None]
+    for place in written:
+        refuse_inside(place, stores)
     with measured(passes, "open"):
         store = told.open("check", path, delay_levels=delay_levels)
     stores += store.commitlog.directories  # a broker.conf may name some outside
-    for written in (write_baseline, options.resume, options.since, page_path, lost_path):
-        if written is not None:
-            refuse_inside(written, stores)
+    for place in written:
+        refuse_inside(place, stores)
     chosen = chosen_engine(engine, master, options.jobs, [path, *told.commitlog_paths])
     facts: list[Fact] = []
     report = check_store(store, options, engine=chosen, passes=passes, seen=facts.extend)

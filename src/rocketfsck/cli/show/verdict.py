@@ -11,7 +11,7 @@ Do not start a broker: its start would make the damage worse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from rocketfsck.cli.show.palette import Palette
@@ -58,12 +58,8 @@ def headline_of(verdict: Verdict) -> str:
     """The first line: one sentence or two that follow from the account and the predicted starts."""
     text = _HEADLINES[verdict.state](verdict)
     if verdict.depth and verdict.state not in ("running", "unread", "partial"):
-        text = f"{text} Not everything was looked at: {_and(verdict.depth)}."
+        text = f"{text} Not everything was looked at: {'; '.join(verdict.depth)}."
     return text
-
-
-def _and(clauses: Sequence[str]) -> str:
-    return "; ".join(clauses)
 
 
 def _harmful(verdict: Verdict) -> str:
@@ -129,7 +125,7 @@ _HEADLINES: Mapping[State, Callable[[Verdict], str]] = {
     "unclean": _unclean,
     "damaged": _damaged,
     "partial": lambda verdict: (
-        f"Nothing is wrong in what was looked at, which is not all: {_and(verdict.depth)}."
+        f"Nothing is wrong in what was looked at, which is not all: {'; '.join(verdict.depth)}."
     ),
     "healthy": lambda _: "Healthy: a broker may be started.",
 }

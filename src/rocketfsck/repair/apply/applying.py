@@ -239,10 +239,8 @@ def _what_holds(work: Work, before: Store, check: bool) -> Work | None:
     """The work with the actions that hold, where those of the plan do not hold together; None without any."""
     if work.repairs != all_repairs():
         return None
-    given = {} if work.settings is None else work.settings.values
-    conf = replace(before.settings, values={**before.settings.values, **given})
     with phase("looking for what holds of the plan"):
-        plan = held_plan(work.plan, before, conf=conf, check=check)
+        plan = held_plan(work.plan, before, conf=work.conf(before), check=check)
     return None if plan.actions in ((), work.plan.actions) else replace(work, plan=plan, whole=work.plan)
 
 

@@ -68,6 +68,11 @@ class Work:
     answer: str = "plan"
     whole: Plan | None = None
 
+    def conf(self, store: Store) -> Settings:
+        """The settings of the broker: the store's, and those that were given."""
+        given = {} if self.settings is None else self.settings.values
+        return replace(store.settings, values={**store.settings.values, **given})
+
     @property
     def mode(self) -> Mode:
         return "in-place" if self.in_place else "beside"
@@ -181,7 +186,7 @@ def build(
     if report.problem:
         return report, area
     if not work.in_place:
-        part_from_kept(area, tree.at("store"), scene.reopen(), found, _conf(work, before))
+        part_from_kept(area, tree.at("store"), scene.reopen(), found, work.conf(before))
     with phase("writing to disk"):
         return _make_ready(work, area, tree, replace(report, published=True), then)
 
@@ -264,15 +269,9 @@ def _judged_by_start(
     """The report with what brokers do with the store as it was and with the result. It reads the log once
     more than a start does, but where the plan was made from a quick check."""
     wanted = losses and work.plan.level != "quick"
-    starts = compare_starts(Former(before, _conf(work, after), wanted), after, work.plan.actions)
+    starts = compare_starts(Former(before, work.conf(after), wanted), after, work.plan.actions)
     problem = start_problem(starts)
     return replace(report, starts=starts, problem=problem, kept="" if problem else report.kept)
-
-
-def _conf(work: Work, store: Store) -> Settings:
-    """The settings of the broker: the store's, and those that were given."""
-    given = {} if work.settings is None else work.settings.values
-    return replace(store.settings, values={**store.settings.values, **given})
 
 
 def _newly_unread(found: Report, check_before: Callable[[], Report], tree: WorkTree, root: str) -> str:

@@ -177,9 +177,8 @@ def _search(actions: Sequence[Action], problem: Problem, may_try: Callable[[], b
         keys = {action_key(action) for action in chosen}
         rest = [action for action in actions if action_key(action) in keys]
         gone = [action for action in actions if action_key(action) not in keys]
-        for action, _ in dependents(rest, gone, table):
-            rest.remove(action)
-        return rest
+        needing = {action_key(action) for action, _ in dependents(rest, gone, table)}
+        return [action for action in rest if action_key(action) not in needing]
 
     def holds(chosen: Sequence[Action]) -> bool:
         return may_try() and not problem(chosen)

@@ -23,6 +23,7 @@ from rocketfsck.query.start.verdict import predict_each, start_classes, versions
 from rocketfsck.repair.apply.publish import settle, settling_size
 from rocketfsck.repair.area.journal import Area
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Settings, Store, StoreFile
+from rocketfsck.store.scratch import free_size
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import RegionTotal
 from rocketfsck.wording import count_of
@@ -75,8 +76,7 @@ def demand_room(area: Area, size: int) -> None:
     """Raises StoreError if this many bytes do not fit next to the store, and where the area is."""
     needed = size + _SPARE_SIZE
     for place in (os.path.dirname(area.path), area.store):  # noqa: PTH120 - they may be two file systems
-        status = os.statvfs(place)
-        free = status.f_bavail * status.f_frsize
+        free = free_size(place)
         if free < needed:
             raise StoreError(
                 f"the repair needs {count_of(needed, 'byte')}, and {free:,} are free", path=place

@@ -28,6 +28,7 @@ from rocketfsck.repair.plan.document import read_plan
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import os_error_text
+from rocketfsck.store.scratch import free_size
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
@@ -72,8 +73,7 @@ def _room_wanted(error: OSError, root: str, work_dir: Path | None) -> str:
         saved = [change.saved for change in area.journal.changes if change.saved is not None]
         needed += sum(os.lstat(area.at(name)).st_size for name in saved)
     with suppress(OSError):
-        status = os.statvfs(root)
-        free = status.f_bavail * status.f_frsize
+        free = free_size(root)
         return (
             f"undo needs at most {count_of(needed, 'byte')} there, and {free:,} are free: "
             f"free {count_of(max(needed - free, _SPARE_SIZE), 'byte')}, and "

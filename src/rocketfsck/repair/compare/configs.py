@@ -26,6 +26,8 @@ from rocketfsck.query.view import StoreView
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, has_queues_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.rocks.lifting import lifted
+from rocketfsck.verify.store.config import TOPICS
+from rocketfsck.verify.store.delays import DELAYS
 from rocketfsck.verify.store.groups import SUBSCRIPTIONS, is_system_group, is_system_topic
 from rocketfsck.verify.store.offsets import NO_QUEUE, Bounds, Positions
 
@@ -33,8 +35,6 @@ T = TypeVar("T")
 DIFFERENCE_LIMIT = 1000
 """Rows and names that are said one by one."""
 UNKNOWN = Bounds(0, INT64_MAX)
-DELAYS = "delayOffset.json"
-TOPICS = "topics.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,8 +178,10 @@ def make_plan(
     keys = {action_key(action) for action in kept}
     gone = [action for action in left if action_key(action) not in keys]
     names = {action.name for action in gone}
-    for action, needed in dependents(kept, gone, table):
-        kept.remove(action)
+    needing = dependents(kept, gone, table)
+    keys -= {action_key(action) for action, _ in needing}
+    kept = [action for action in kept if action_key(action) in keys]
+    for action, needed in needing:
         reason = NOT_ALONE.replace("{repair}", action.name).replace("{needed}", needed)
         reasons |= dict.fromkeys({*asked_by[action_key(action)]} - names, reason)
         said |= dict.fromkeys(action.why, reason)

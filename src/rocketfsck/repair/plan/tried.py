@@ -22,6 +22,7 @@ from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import Closing, os_error_text
+from rocketfsck.store.scratch import free_size
 from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place
@@ -99,8 +100,7 @@ def _check_room(store: Store, directory: Path, actions: Iterable[Action]) -> Non
     logs = (file for file in store.commitlog.files if file.relative in targets)
     needed = sum(file.allocated_size for file in logs if file.size <= COPIED_SIZE)
     needed += sum(action.write_byte_count for action in actions) + _SPARE_SIZE
-    status = os.statvfs(directory)
-    free = status.f_bavail * status.f_frsize
+    free = free_size(directory)
     if free < needed:
         raise StoreError(
             f"the trial of the plan needs {count_of(needed, 'byte')}, and {free:,} are free; name another "

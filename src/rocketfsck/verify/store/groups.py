@@ -11,7 +11,7 @@ broadcast group) never does. Fault class K6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rocketfsck.errors import StoreError
@@ -67,10 +67,8 @@ def check_offsets_gone(
         if queue.files and not queue.topic.startswith(_NOT_CONSUMED)
     ]
     if groups and queues:
-        shown = ", ".join(groups[:NAMES_SHOWN]) + (", ..." if len(groups) > NAMES_SHOWN else "")
         found: Facts = {
-            "group_count": len(groups),
-            "groups": shown,
+            **_listed(groups),
             "queue_count": len(queues),
             "again_count": sum(
                 queue.max_offset - queue.min_live_offset
@@ -100,10 +98,14 @@ def check_subscriptions_gone(
     groups = consumer_groups(topics or (), dict.fromkeys(committed))
     groups |= {group for group in committed if group and not is_system_group(group)}
     if groups:
-        listed = sorted(groups)
-        shown = ", ".join(listed[:NAMES_SHOWN]) + (", ..." if len(listed) > NAMES_SHOWN else "")
-        found: Facts = {"group_count": len(listed), "groups": shown}
-        yield Finding(RuleName.SUBSCRIPTIONS_GONE, Where(file=f"config/{SUBSCRIPTIONS}"), found)
+        where = Where(file=f"config/{SUBSCRIPTIONS}")
+        yield Finding(RuleName.SUBSCRIPTIONS_GONE, where, _listed(sorted(groups)))
+
+
+def _listed(groups: Sequence[str]) -> Facts:
+    """How many groups there are, and the names of the first."""
+    shown = ", ".join(groups[:NAMES_SHOWN]) + (", ..." if len(groups) > NAMES_SHOWN else "")
+    return {"group_count": len(groups), "groups": shown}
 
 
 def kept_in_databases(store: Store, databases: Iterable[str]) -> bool:
