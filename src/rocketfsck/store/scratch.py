@@ -1,4 +1,4 @@
-"""Where intermediate files go, and what room there is: what they hold is somebody's data, so not where all go.
+"""Where intermediate files go, and how much room is there: what they hold is somebody's data, not for all.
 
 TMPDIR, if it is set                        whoever set it chose
 `scratch` in the user's cache               else, where it can be written (`rocketfsck.caches`)
