@@ -13,16 +13,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import index_filename_time, java_parse_long
 from rocketfsck.formats.javatext import parse_int32
-from rocketfsck.store.listing import Entry, EntryKind, Lister
+from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory
 from rocketfsck.store.model import (
     IndexFile,
     MappedFile,
+    MappedFileQueue,
     Other,
     OtherKind,
     Store,
@@ -95,6 +96,37 @@ def list_commitlog(lister: Lister, directories: Sequence[Path]) -> list[MappedFi
         if is_directory(directory):
             files += lister.mapped_files(directory, "commitlog")
     return files
+
+
+def with_short_names(log: MappedFileQueue, lister: Lister) -> MappedFileQueue:
+    """The log with the files behind its last one whose names state the offset that follows, without the zeros
+    in front: a broker loads them like any other. They are no strays then."""
+    odd = {str(stray.path): stray for stray in lister.strays if _is_short_name(stray, log)}
+    entries = [entry for place in log.locations if odd for entry in list_directory(place)]
+    files = list(log.files)
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        end = (
+            files[-1].start_offset + files[-1].size if files and files[-1].start_offset is not None else None
+        )
+        if entry.path not in odd or java_parse_long(entry.name) != end or entry.name < files[-1].name:
+            continue
+        stray = odd[entry.path]
+        lister.strays.remove(stray)
+        files.append(
+            MappedFile(
+                entry.path, stray.relative, entry.size, entry.mtime_ns, entry.allocated_size, start_offset=end
+            )
+        )
+    return log if len(files) == len(log.files) else replace(log, files=tuple(files))
+
+
+def _is_short_name(stray: Stray, log: MappedFileQueue) -> bool:
+    return (
+        stray.reason is StrayReason.NAME
+        and stray.size == log.file_size
+        and str(stray.path.parent) in log.locations
+        and java_parse_long(stray.path.name) is not None
+    )
 
 
 def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[Other, ...]]:

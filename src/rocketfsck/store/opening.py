@@ -22,6 +22,7 @@ from rocketfsck.store.areas import (
     list_configs,
     list_indexes,
     list_queues,
+    with_short_names,
 )
 from rocketfsck.store.brokerlock import read_live_state
 from rocketfsck.store.dialect.clue import Found
@@ -145,6 +146,7 @@ def _open_store(base: Path, told: Told) -> Store:
     ext_queues = _ext_queues(parts, geometry)
     queues = _queues(parts, geometry, ext_queues)
     commitlog = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
+    commitlog = with_short_names(commitlog, lister)
     commitlog, joined = with_dledger(commitlog, parts.others, settings)
     levels, levels_source = _delay_levels(settings, told.delay_levels)
     found = Found(

@@ -17,6 +17,7 @@ from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
+from rocketfsck.verify.queues.deleted import DeletedQueues
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
 
@@ -126,6 +127,62 @@ def test_where_all_queues_begin_again_they_were_lost(real_dir: Directory, tmp_pa
     built = [action for action in make_plan(opened, report).actions if action.name == "rebuild-queue"]
     for queues in (queues_of(action) for action in built):
         assert queues is not None and not {("TryBack", 0), ("TryBack", 1)} & {*queues}
+
+
+@pytest.mark.parametrize(
+    ("lost", "removed_count", "unreachable_count"),
+    [("consumequeue/TryBack", 36, 13), ("consumequeue", 26, 93)],
+    ids=["the topic's queues", "all queues"],
+)
+def test_the_log_tells_of_an_earlier_life_where_the_queues_are_lost(
+    real_dir: Directory, tmp_path: Path, lost: str, removed_count: int, unreachable_count: int
+) -> None:
+    """Its queue offsets begin again while those of other topics go on: what came before was removed. Without
+    a queue, and without another topic that goes on there, nothing tells."""
+    root = Path(shutil.copytree(real_dir("5.5.0-deleted"), tmp_path / "store"))
+    shutil.rmtree(root / lost)
+    account = check_store(open_store(root)).account
+    assert account is not None and account.lost_count == 0
+    assert (account.count("removed"), account.unreachable_count) == (removed_count, unreachable_count)
+
+
+LIFE, AGAIN = [0, 9, 0, 500, 10, 0], [0, 4, 1000, 1500, 5, 0]
+ON = [10, 14, 1000, 1500, 5, 0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "former"),
+    [
+        ({("Again", 0): [LIFE, AGAIN], ("Other", 0): [LIFE, ON]}, [LIFE]),
+        ({("Again", 0): [LIFE, AGAIN], ("Other", 0): [[0, 14, 0, 1500, 15, 0]]}, [LIFE]),
+        ({("Again", 0): [LIFE, AGAIN], ("Other", 0): [LIFE, AGAIN]}, []),
+        ({("Again", 0): [LIFE, AGAIN], ("Other", 0): [LIFE]}, []),
+        ({("Again", 0): [LIFE, AGAIN], ("Again", 1): [LIFE, ON], ("Other", 0): [LIFE, ON]}, []),
+        ({("Again", 0): [LIFE, AGAIN], ("Again", 1): [LIFE], ("Other", 0): [LIFE, ON]}, [LIFE]),
+        ({("Again", 0): [LIFE, ON], ("Other", 0): [LIFE, ON]}, []),
+    ],
+    ids=["made again", "in one run", "all lost", "other ends", "one goes on", "one has no more", "goes on"],
+)
+def test_lives_of_a_topic_without_queues(
+    tmp_path: Path, rows: dict[tuple[str, int], list[list[int]]], former: list[list[int]]
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
+    queues = DeletedQueues(open_store(tmp_path), rows, lambda _: False)
+    assert queues.former(("Again", 0)) == former
+    assert queues.former(("Other", 0)) == []
+
+
+def test_light_queues_are_in_no_table_of_topics(real_dir: Directory, tmp_path: Path) -> None:
+    """Without any of them left nothing says that one was deleted; with others left, it was."""
+    root = Path(shutil.copytree(real_dir("5.3.3-killed-lmq"), tmp_path / "store"))
+    light = sorted(path for path in (root / "consumequeue").iterdir() if path.name.startswith("%LMQ%"))
+    shutil.rmtree(light[0])
+    assert RuleName.QUEUE_MISSING not in check_store(open_store(root)).counts
+    for path in light[1:]:
+        shutil.rmtree(path)
+    missing = [f for f in check_store(open_store(root)).findings if f.rule == RuleName.QUEUE_MISSING]
+    assert {f.where.topic for f in missing} == {path.name for path in light}
 
 
 def test_the_copy_of_topics_json_decides_where_the_file_is_missing(

@@ -269,7 +269,7 @@ def count_cut(
     begin_of: Callable[[tuple[str, int]], int],
     listed: Callable[[], Longs],
 ) -> tuple[Ranges, int]:
-    """The records at and behind the cut, and how many further ones there are remains of an earlier log.
+    """The records that end behind the cut, and how many further ones there are remains of an earlier log.
 
     `begin_of` gives the physical offset that a queue begins at: records in front of it are of a topic that
     was deleted, and nobody misses them, unless light queues list them: `listed` gives the physical offsets
@@ -294,10 +294,11 @@ def count_cut(
                 begins = np.concatenate([begins[:-1], np.array(known, np.int64), begins[-1:]])
                 offset = found["pos"] + file.start_offset
                 right = (found["faults"] & Fault.PHYSICAL_OFFSET) == 0
-                before = np.flatnonzero(right & (offset < cut_offset))
+                cut = offset + found["total_size"] > cut_offset  # one that goes over it is not read either
+                before = np.flatnonzero(right & ~cut)
                 if len(before):
                     kept_timestamp = int(found["store_timestamp"][before[-1]])
-                behind = right & (offset >= cut_offset)
+                behind = right & cut
                 deleted = behind & (offset < begins[found["queue_index"]])
                 if deleted.any():
                     light = listed() if light is None else light

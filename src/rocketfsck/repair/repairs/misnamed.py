@@ -210,10 +210,11 @@ def _rename_of(scene: PlanScene, name: str) -> Rename | None:
         start = _stated_start(scene, name, size)
     except StoreError:
         return None
-    own = log_file(scene.store, name)
-    if start is None or start < 0 or start % size or (own is not None and own.start_offset == start):
+    if start is None or start < 0 or start % size:
         return None
-    return Rename(name, f"{name.rpartition('/')[0]}/{offset_to_filename(start)}", size)
+    directory, _, base = name.rpartition("/")
+    right = offset_to_filename(start)
+    return None if base == right else Rename(name, f"{directory}/{right}", size)
 
 
 def _stated_start(scene: PlanScene, name: str, size: int) -> int | None:

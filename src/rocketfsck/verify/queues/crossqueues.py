@@ -134,10 +134,13 @@ def _missing_units(
         if number is None and has_queues_elsewhere(context.store):
             continue
         if number is None:
-            rule = RuleName.QUEUE_DELETED if deleted.has(name) else RuleName.QUEUE_MISSING
-            yield _of_queue(rule, name, missed[name])
-            if rule == RuleName.QUEUE_MISSING:
-                gatherer.gaps(*name, [(row[0], row[1] + 1) for row in missed[name]])
+            former = missed[name] if deleted.has(name) else deleted.former(name)
+            live = [row for row in missed[name] if row not in former]
+            if former:
+                yield _of_queue(RuleName.QUEUE_DELETED, name, former)
+            if live:
+                yield _of_queue(RuleName.QUEUE_MISSING, name, live)
+                gatherer.gaps(*name, [(row[0], row[1] + 1) for row in live])
             continue
         if deleted.has(name):
             yield _of_queue(RuleName.QUEUE_DELETED, name, missed[name])

@@ -3,27 +3,30 @@
     topic not in topics.json, no queue of it                 the topic was deleted
     queueId beyond the topic's queues, no such queue         the topic was deleted, and made again with fewer
     all before the first units of all queues of the topic    the topic was deleted, and made again
+    no queue of it, and its queue offsets begin again        the topic was deleted, made again, and lost
 
 topics.json decides, or the .bak that a broker would load. One that cannot be read, or names none of the
 topics that have queues, tells nothing. Nor does it of a topic that no broker can serve: such a topic was
-never there to be deleted.
+never there to be deleted. Light queues are in no topics.json: one was deleted where others are left.
 Reference 1.6.1, 6.5, 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
 
 Name = tuple[str, int]
-Missed = Mapping[Name, Iterable[list[int]]]
+Row = list[int]
+Missed = Mapping[Name, list[Row]]
 """Rows of records without a unit by queue: first and last queueOffset, first and last physical offset, …"""
 
 
@@ -34,6 +37,7 @@ class DeletedQueues:
         """`lacks`: whether the log has no more what was at a physical offset."""
         self._store = store
         self._lacks = lacks
+        self._missed = missed
         self._last = {name: max(row[3] for row in rows) for name, rows in missed.items()}
         self._last_of_topic: dict[str, int] = {}
         for (topic, _), offset in self._last.items():
@@ -50,10 +54,45 @@ class DeletedQueues:
             return False
         queues = self._by_topic.get(topic, ())
         if topic not in counts:
+            if topic.startswith(LMQ_PREFIX) and not self._has_light_queues:
+                return False
             return all(self._first_offset(queue) is None for queue in queues)
         if all(queue.queue_id != queue_id for queue in queues) and queue_id >= counts[topic]:
             return True
         return self._begins_again(topic)
+
+    def former(self, name: Name) -> list[Row]:
+        """The rows of a queue of a topic without queues that are from before the topic was made again.
+
+        Queues of other topics go on there: where all begin again, all were lost, and the records are not
+        replaced on purpose.
+        """
+        topic = name[0]
+        if self._by_topic.get(topic):
+            return []
+        begin = self._former_ends.get(topic, 0)
+        return [row for row in self._missed.get(name, ()) if row[2] < begin]
+
+    @cached_property
+    def _former_ends(self) -> dict[str, int]:
+        """The physical offset at which each topic without queues was made again, if it was."""
+        by_topic: dict[str, list[list[Row]]] = {}
+        for (topic, _), rows in self._missed.items():
+            if topic not in self._by_topic:
+                by_topic.setdefault(topic, []).append(sorted(rows, key=lambda row: row[2]))
+        begins = {topic: _made_again(queues) for topic, queues in by_topic.items()}
+        going_on = [
+            (rows[0][2], rows[-1][3])
+            for topic, queues in by_topic.items()
+            if begins[topic] is None
+            for rows in queues
+        ]
+        return {
+            topic: begin
+            for topic, begin in begins.items()
+            if begin is not None
+            and (any(first < begin < last for first, last in going_on) or self._others_go_on(topic, begin))
+        }
 
     def _begins_again(self, topic: str) -> bool:
         """Whether every queue of a topic begins behind all records without a unit of the topic, one of them
@@ -101,6 +140,10 @@ class DeletedQueues:
         return unit.physical_offset if fits else -1
 
     @cached_property
+    def _has_light_queues(self) -> bool:
+        return any(topic.startswith(LMQ_PREFIX) for topic in self._by_topic)
+
+    @cached_property
     def _by_topic(self) -> dict[str, list[ConsumeQueue]]:
         found: dict[str, list[ConsumeQueue]] = {}
         for queue in self._store.queues:
@@ -118,3 +161,20 @@ class DeletedQueues:
         if topics.keys().isdisjoint(known):
             return None
         return {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in topics.items()}
+
+
+def _made_again(queues: Sequence[Sequence[Row]]) -> int | None:
+    """The physical offset at which all queues of a topic, rows in the log's order, began again with queue
+    offset 0; None where none did, or one went on there."""
+    begins = [_last_begin(rows) for rows in queues]
+    first = min((rows[begin][2] for rows, begin in zip(queues, begins, strict=True) if begin), default=None)
+    if first is None:
+        return None
+    formers = [rows[:begin] if begin else rows for rows, begin in zip(queues, begins, strict=True)]
+    goes_on = any(rows[0][2] < first < rows[-1][3] for rows in formers)
+    return None if goes_on else first
+
+
+def _last_begin(rows: Sequence[Row]) -> int:
+    """Which row of a queue, in the log's order, began again with queue offset 0 last; 0 where none did."""
+    return max((number for number, row in enumerate(rows) if number and row[0] == 0), default=0)

@@ -214,7 +214,8 @@ class UnitJoin:
 
     def _miss(self, row: int, rows: DispatchRows, reasons: Longs) -> None:
         """Records without a unit, and for each what stands in its place (Missing)."""
-        for low, high in pairwise(group_bounds(reasons).tolist()):
+        lives = np.cumsum(np.diff(rows.index, prepend=rows.index[:1]) < 0)  # where queue offsets begin again
+        for low, high in pairwise(group_bounds(lives * len(Missing) + reasons).tolist()):
             if len(self._missed) >= MAX_RANGES:
                 self._not_kept += high - low
                 continue

@@ -12,7 +12,7 @@ from functools import partial
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect, Version, dialect_of
-from rocketfsck.formats.filename import java_parse_long, offset_to_filename
+from rocketfsck.formats.filename import filename_to_offset, java_parse_long, offset_to_filename
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, Stray, StrayReason
 from rocketfsck.store.reading import FileReader
@@ -114,7 +114,8 @@ def _strays_by_directory(store: Store) -> Mapping[str, list[Stray]]:
 def _check_loading(segments: Segments, strays: Sequence[Stray], store: Store) -> Iterator[Finding]:
     """What the next start does with the entries of the directory that are not as they should be."""
     size = segments.queue.file_size
-    if not strays and all(file.size == size for file in segments.queue.files):
+    files = segments.queue.files
+    if not strays and all(file.size == size and filename_to_offset(file.name) is not None for file in files):
         return
     evidence = store.dialect_evidence
     effects: dict[str, dict[Version, str]] = {}
@@ -124,7 +125,7 @@ def _check_loading(segments: Segments, strays: Sequence[Stray], store: Store) ->
     for entry in load_effects(segments.queue, strays, store.dialect):
         where = segments.where(entry.relative, 0, entry.size)
         if entry.effect is LoadEffect.LOADED:
-            if entry.stray:
+            if entry.stray or filename_to_offset(entry.name) is None:
                 yield Finding(
                     RuleName.FOREIGN_NUMBER,
                     where,

@@ -12,6 +12,7 @@ from rocketfsck.formats.properties import property_crc, property_crc_trailer
 from rocketfsck.repair.plan.arguments import NewSize, RecordPositions
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.repairs.answers import number
+from rocketfsck.rulenames import RuleName
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names
 
@@ -195,3 +196,30 @@ def test_a_record_with_a_wrong_offset_is_left_if_no_unit_leads_to_it(patient: Pa
     assert "set-physical-offset" not in names(sick.plan(except_=["rebuild-queue"]))
     with pytest.raises(StoreError):
         sick.act(Action("set-physical-offset", "commitlog/none", "", RecordPositions(())))
+
+
+def test_a_last_file_whose_name_lacks_zeros_is_one_of_the_log(patient: Patients) -> None:
+    """A broker reads the name as a number: nothing is out of reach, and only the name is mended."""
+    sick = patient("4.9.8-multiseg")
+    sound = sick.check()
+    last = max(sick.file("commitlog").iterdir())
+    short = last.rename(last.with_name(str(int(last.name))))
+    report = sick.check()
+    assert bad(report) == bad(sound) | {RuleName.FOREIGN_NUMBER}
+    assert report.account == sound.account
+    plan, after = sick.mend()
+    assert names(plan) == ["rename-segment"] and bad(after) == bad(sound)
+    assert (
+        sick.mended(f"commitlog/{last.name}").exists() and not sick.mended(f"commitlog/{short.name}").exists()
+    )
+
+
+def test_a_short_name_in_the_middle_is_not_where_a_broker_puts_it(patient: Patients) -> None:
+    """It sorts behind all others: the file is loaded as the last one, and the log has a gap."""
+    sick = patient("4.9.8-multiseg")
+    middle = sorted(sick.file("commitlog").iterdir())[1]
+    short = middle.rename(middle.with_name(str(int(middle.name))))
+    store = sick.open()
+    assert f"commitlog/{short.name}" not in {file.relative for file in store.commitlog.files}
+    plan, after = sick.mend()
+    assert names(plan) == ["rename-segment"] and not bad(after)
