@@ -72,6 +72,10 @@ LEFT_BY_A_KILL = frozenset(
 """Rules whose breaches a killed broker leaves, and which its next start mends where it takes nothing."""
 
 
+_FORBIDDING = (RuleName.TOPICS_GONE, RuleName.RECORD_MAGIC_UNKNOWN)
+"""Rules whose breaches no start mends: the broker knows less than the store has."""
+
+
 def state_of(
     store: Store, report: Report, starts: Sequence[StartVerdict], *, is_interrupted: bool = False
 ) -> State:
@@ -85,7 +89,7 @@ def state_of(
         "running": bool(store.live.locked),
         "unread": any(item.operational for item in report.not_checked),
         "refused": any(not start.loads for start in known),
-        "harmful": takes or bool(lost_configs(report)),
+        "harmful": takes or bool(lost_configs(report)) or any(map(report.counts.get, _FORBIDDING)),
         "unknown": not known or len(known) < len(starts),
         "lost": account is not None and account.lost_count > 0,
         "unclean": not is_sound(report) and killed,
@@ -134,6 +138,27 @@ def lost_configs(report: Report) -> tuple[str, ...]:
         if finding.rule == RuleName.CONFIG_LOST and finding.found.get("reason") != EMPTY
     )
     return tuple(dict.fromkeys(files))
+
+
+def unknown_topic_count(report: Report) -> int:
+    """How many topics with queues a broker that starts knows nothing of, since no config file has them."""
+    return _summed(report, "topic_count", RuleName.TOPICS_GONE, RuleName.TOPICS_ELSEWHERE)
+
+
+def newer_record_count(report: Report) -> int:
+    """How many records of the log are a newer broker's."""
+    return _summed(report, "record_count", RuleName.RECORD_MAGIC_UNKNOWN)
+
+
+def newer_byte_count(report: Report) -> int:
+    """How many bytes they have: no scan knows them."""
+    return _summed(report, "byte_count", RuleName.RECORD_MAGIC_UNKNOWN)
+
+
+def _summed(report: Report, fact: str, *rules: str) -> int:
+    """The sum of a fact of all findings of some rules."""
+    counts = [finding.found.get(fact) for finding in report.findings if finding.rule in rules]
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def is_sound(report: Report) -> bool:

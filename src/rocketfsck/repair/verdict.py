@@ -32,7 +32,17 @@ from rocketfsck.repair.outlook import AfterStart, Outlook, after_start, planned_
 from rocketfsck.repair.plan.basis import usual_sizes
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.prospect import Prospect, plan_or_obstacle, prospect_of
-from rocketfsck.repair.state import MAY_START, State, depth_of, is_sound, lost_configs, state_of
+from rocketfsck.repair.state import (
+    MAY_START,
+    State,
+    depth_of,
+    is_sound,
+    lost_configs,
+    newer_byte_count,
+    newer_record_count,
+    state_of,
+    unknown_topic_count,
+)
 from rocketfsck.store.model import Store
 from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.advice import fix_command, store_command
@@ -64,7 +74,9 @@ class Verdict:
 
     `starts` has a prediction for every class of versions in question; `urgent` are the fault classes found
     whose damage a start makes worse. `lost_configs` are config files that a broker cannot read: its start
-    resets what they hold, or is refused. `damaged_byte_count` bytes of the log belong to no sound record.
+    resets what they hold, or is refused. `unknown_topic_count` topics are in no config file: a broker that
+    starts knows nothing of them. `newer_record_count` records have a magic code that no known broker writes.
+    `damaged_byte_count` bytes of the log belong to no sound record.
     `account` is that of the messages, None where they were not counted; `messages` has it in three states:
     now, after the starts, after the plan. `depth` says what was not looked at,
     a clause for each, and `unread` names the first files that could not be read. `prospect` is None where
@@ -82,6 +94,8 @@ class Verdict:
     starts: tuple[StartVerdict, ...] = ()
     urgent: tuple[str, ...] = ()
     lost_configs: tuple[str, ...] = ()
+    unknown_topic_count: int = 0
+    newer_record_count: int = 0
     damaged_byte_count: int = 0
     account: MessageAccount | None = None
     messages: Outlook | None = None
@@ -134,12 +148,15 @@ def judge_store(
         starts,
         tuple(name for name in urgent_classes(starts) if name in found),
         lost_configs(report),
+        unknown_topic_count(report),
+        newer_record_count(report),
         sum(
             region.byte_count
             for regions in report.regions.values()
             for region in regions
             if region.kind in _REGIONS_OF_DAMAGE
-        ),
+        )
+        - newer_byte_count(report),
         None if report.account is None else replace(report.account, lost=()),
         _outlook(report, starts, None if sound else plan),
         depth_of(report),
@@ -173,11 +190,10 @@ the damage itself has.
 def exit_status(report: Report, verdict: Verdict, *, narrowed: bool = False) -> int:
     """The exit status of a check, and of a `fix` that changes nothing.
 
-    A start that is refused, or deletes something, is a problem, too, where its cause may be in what the check
-    did not look at. `narrowed`: the user asked for a part of the findings.
+    A start that is refused, or deletes something, is a problem, too: its cause may be in what the check did
+    not look at, or does not understand. `narrowed`: the user asked for a part of the findings.
     """
-    hidden = report.level != "full" or not report.coverage.complete
-    harmful = verdict.may_start is False and (verdict.state == "interrupted" or (hidden and not narrowed))
+    harmful = verdict.may_start is False and (verdict.state == "interrupted" or not narrowed)
     found = report.exit_code & ~EXIT_PROBLEMS if verdict.state == "unclean" else report.exit_code
     return found | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
 

@@ -33,6 +33,7 @@ from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.inflight import InFlight
 from rocketfsck.verify.leftout import behind_stop, levels_above, parts_apart, parts_unread
 from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.regular import settle_regular
 from rocketfsck.verify.report import NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.stopping import Sift, Wanted
@@ -142,6 +143,8 @@ def check_store(
                     sift.take(lasting((item,)))
                 if sift.is_full():
                     break
+    if not sift.is_full():
+        settle_regular(store, sift, ran.results, _results(ran, LogFileTask), gatherer)
     if going_on is not None:
         going_on.save()
     coverage = replace(ran.coverage, stopped_after=options.stop_after) if sift.is_full() else ran.coverage

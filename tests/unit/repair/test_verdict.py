@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.show.verdict import headline_of
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.verdict import headline_of, verdict_lines
 from rocketfsck.query.start import verdict as starts
 from rocketfsck.repair.plan.model import Unanswered
 from rocketfsck.repair.plan.planning import make_plan
@@ -85,6 +86,26 @@ def test_a_killed_broker_is_to_be_started(real_dir: Directory) -> None:
     assert (verdict.state, verdict.may_start, verdict.next_command) == ("unclean", True, None)
     assert exit_status(report, verdict) == 0
     assert headline_of(verdict).endswith("in order and consumers lose nothing.")
+
+
+def test_a_broker_without_its_topics_is_not_to_be_started(real_copy: Directory) -> None:
+    """Other files in config/ show that its topics were there. Without config/, it may be elsewhere."""
+    root = real_copy("5.5.0-full-killed")
+    for path in (root / "config").glob("topics.json*"):
+        path.unlink()
+    store = open_store(root)
+    verdict = judge_store(store, check_store(store))
+    assert (verdict.state, verdict.may_start, verdict.unknown_topic_count) == ("harmful", False, 12)
+    assert headline_of(verdict) == (
+        "Do not start a broker: it would know none of 12 topics that have queues."
+    )
+    shutil.rmtree(root / "config")
+    store = open_store(root)
+    report = check_store(store)
+    verdict = judge_store(store, report)
+    assert (verdict.state, verdict.may_start, verdict.unknown_topic_count) == ("unclean", True, 12)
+    lines = " ".join(verdict_lines(verdict, report.store, Palette(colored=False), 200))
+    assert "any version: knows none of 12 topics that have queues" in lines
 
 
 def test_a_start_that_leaves_messages_out_of_reach_is_no_normal_one(real_copy: Directory) -> None:

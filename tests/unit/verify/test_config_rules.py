@@ -451,7 +451,15 @@ def test_cf024_is_not_said_where_topics_may_be_elsewhere(maker: Maker, beside: t
     (maker.root / "config/topics.json").unlink()
     for name in beside:
         maker.config(name, topics("T") if "topics" in name else {"offsetTable": {}})
-    assert "CF024" not in rules(maker.found(check_config))
+    found = rules(maker.found(check_config))
+    assert "CF024" not in found
+    assert ("CF025" in found) == (beside in ((), ("delayOffset.json",)))
+
+
+def test_cf025_is_not_said_of_a_store_without_queues(maker: Maker) -> None:
+    (maker.root / "config/topics.json").unlink()
+    shutil.rmtree(maker.root / "consumequeue")
+    assert rules(maker.found(check_config)) == []
 
 
 def test_cf024_is_not_said_of_queues_that_brokers_make_themselves(maker: Maker) -> None:

@@ -21,9 +21,13 @@ def detail_lines(action: Action, limit: int) -> Iterator[str]:
             f"{item.queue_id} {_from(item)} to {item.offset:,}{_effect(item)}"
             for item in action.arguments.changes
         ]
-    elif isinstance(action.arguments, ConfigOrigin) and action.arguments.topics:
+    elif isinstance(action.arguments, ConfigOrigin) and (action.arguments.topics or action.arguments.groups):
         yield "     the same on a running broker:"
         lines = [
+            f"mqadmin updateSubGroup -b BROKER -g {shlex.quote(visible(group))}"
+            for group in action.arguments.groups
+        ]
+        lines += [
             f"mqadmin updateTopic -b BROKER -t {shlex.quote(visible(item.topic))} -r {item.queue_count} "
             f"-w {item.queue_count} -p 6{_KINDS[item.queue_type]}"
             for item in action.arguments.topics

@@ -38,6 +38,7 @@ AGAIN = "consumable-again"
 """The notice of messages that consumers get again, which the account says better."""
 CONFIG_LIMIT = 3
 UNREAD_LIMIT = 3
+NO_TOPIC = "none of {count:topic} that {count?has|have} queues"
 GROUP_LIMIT = 3
 
 HARMS: tuple[tuple[str, str], ...] = (
@@ -63,6 +64,11 @@ def headline_of(verdict: Verdict) -> str:
 
 
 def _harmful(verdict: Verdict) -> str:
+    if verdict.newer_record_count:
+        text = fill_numbers("{count:record}", count=verdict.newer_record_count)
+        return (
+            f"Do not start a broker that this version knows: it would take {text} of a newer one for damage."
+        )
     known = [start for start in verdict.starts if start.covered]
     safe = [start for start in known if start.loads and not start.takes()]
     for name, text in HARMS:
@@ -72,7 +78,11 @@ def _harmful(verdict: Verdict) -> str:
             worse = [start for start in known if start not in safe]
             which = f" of {versions_text(worse, known)}" if safe else ""
             return f"Do not start a broker{which}: its start {fill_numbers(text, count=count)}.{others}"
-    return "Do not start a broker: its start would reset config files that it cannot read."
+    if verdict.lost_configs:
+        return "Do not start a broker: its start would reset config files that it cannot read."
+    return (
+        f"Do not start a broker: it would know {fill_numbers(NO_TOPIC, count=verdict.unknown_topic_count)}."
+    )
 
 
 def _unread(verdict: Verdict) -> str:
@@ -142,9 +152,7 @@ def verdict_lines(
     lines = wrapped(headline_of(verdict), columns)
     yield from (paint.get(verdict.state, palette.warning)(line) for line in lines)
     yield from labelled("Store", [f"{visible(store.root)} ({_versions(store)})"], columns)
-    yield from labelled(
-        "Start", chain(_starts(verdict.starts, exact=exact), _configs(verdict.lost_configs)), columns
-    )
+    yield from labelled("Start", chain(_starts(verdict.starts, exact=exact), _configs(verdict)), columns)
     if verdict.state != "healthy":
         yield from labelled("Lost", _lost(verdict), columns)
         yield from labelled("Groups", _groups(verdict.account), columns)
@@ -187,13 +195,16 @@ def _starts(starts: tuple[StartVerdict, ...], *, exact: bool) -> Iterator[str]:
         yield f"{versions_text(left, among)}: something else; `rocketfsck simulate` shows what"
 
 
-def _configs(files: tuple[str, ...]) -> Iterator[str]:
-    """What a start does with config files that it cannot read."""
+def _configs(verdict: Verdict) -> Iterator[str]:
+    """What a start does with config files that it cannot read, or that are not there."""
+    files, count = verdict.lost_configs, verdict.unknown_topic_count
     if files:
         more = f" and {len(files) - CONFIG_LIMIT:,} more" if len(files) > CONFIG_LIMIT else ""
         yield (
             f"any version: resets {', '.join(map(visible, files[:CONFIG_LIMIT]))}{more}, or does not start"
         )
+    if count:
+        yield f"any version: knows {fill_numbers(NO_TOPIC, count=count)}, since config/topics.json is missing"
 
 
 def _lost(verdict: Verdict) -> Iterator[str]:

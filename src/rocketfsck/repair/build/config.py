@@ -6,6 +6,7 @@ Reference 1.6; fault catalogue K5.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from rocketfsck.errors import FormatError, StoreError
@@ -17,10 +18,11 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.store.groups import is_system_topic
+from rocketfsck.verify.store.configfiles import load_configs
+from rocketfsck.verify.store.groups import groups_without_settings, is_system_topic
 
 _OPENING = {"{": "}", "[": "]"}
-__all__ = ["build_topics", "close_text", "live_rows"]
+__all__ = ["build_subscriptions", "build_topics", "close_text", "live_rows"]
 
 
 def close_text(data: bytes) -> bytes | None:
@@ -96,11 +98,39 @@ def build_topics(store: Store) -> bytes | None:
         topics[topic] = entry
     if not topics:
         return None
-    version: dict[str, int] = {"counter": len(topics)}
-    if store.dialect.config_has_state_version:
-        version["stateVersion"] = 0
-    version["timestamp"] = 0
-    return encode_config({"dataVersion": version, "topicConfigTable": topics})
+    return encode_config({"dataVersion": _version(store, len(topics)), "topicConfigTable": topics})
+
+
+def build_subscriptions(store: Store) -> bytes | None:
+    """subscriptionGroup.json with the groups that other configs tell of; None if there are none.
+
+    Each has the settings that a broker gives a group that it does not know.
+    """
+    configs = load_configs(store)
+    groups = groups_without_settings(store, configs, configs.views.get("topics.json"))
+    if not groups:
+        return None
+    table = {group: {"groupName": group, **_GROUP_DEFAULTS} for group in groups}
+    return encode_config({"dataVersion": _version(store, len(table)), "subscriptionGroupTable": table})
+
+
+_GROUP_DEFAULTS: Mapping[str, bool | int] = {
+    "brokerId": 0,
+    "consumeBroadcastEnable": True,
+    "consumeEnable": True,
+    "consumeFromMinEnable": True,
+    "notifyConsumerIdsChangedEnable": True,
+    "retryMaxTimes": 16,
+    "retryQueueNums": 1,
+    "whichBrokerWhenConsumeSlowly": 1,
+}
+"""SubscriptionGroupConfig of every version: what later ones add has defaults where it is missing."""
+
+
+def _version(store: Store, counter: int) -> dict[str, int]:
+    """The dataVersion of a file that is made anew: older than that of any replica."""
+    state = {"stateVersion": 0} if store.dialect.config_has_state_version else {}
+    return {"counter": counter, **state, "timestamp": 0}
 
 
 def _count_queues(store: Store, file: MappedFile, table: QueueTable, counts: dict[str, int]) -> None:

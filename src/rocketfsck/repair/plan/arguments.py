@@ -20,7 +20,7 @@ from rocketfsck.formats.epoch import EpochEntry
 Natural = Annotated[int, Meta(ge=0)]
 Name = tuple[str, int]
 """A queue: its topic and its queueId."""
-ConfigSource = Literal["backup", "beginning", "log"]
+ConfigSource = Literal["backup", "beginning", "log", "groups"]
 QueueType = Literal["SimpleCQ", "BatchCQ"]
 HeaderField = Literal[
     "beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset", "hashSlotCount", "indexCount"
@@ -251,13 +251,16 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigOrigin(Arguments):
-    """What a config file is made of: its .bak, its own beginning, or the log and the queues.
+    """What a config file is made of: its .bak, its own beginning, the log and the queues, or what other
+    configs say of groups.
 
-    `topics` are those that topics.json gets out of log and queues.
+    `topics` are those that topics.json gets out of log and queues, `groups` those that subscriptionGroup.json
+    gets.
     """
 
     source: ConfigSource
     topics: tuple[NewTopic, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

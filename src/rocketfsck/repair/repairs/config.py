@@ -14,7 +14,7 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import encode_config, valid_prefix
 from rocketfsck.formats.configviews import consumer_offsets, data_version, delay_offsets, topic_configs
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
-from rocketfsck.repair.build.config import build_topics, close_text, read_config
+from rocketfsck.repair.build.config import build_subscriptions, build_topics, close_text, read_config
 from rocketfsck.repair.plan.arguments import (
     ConfigOrigin,
     ConfigSource,
@@ -38,6 +38,7 @@ from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import QUEUE_TYPE
 from rocketfsck.verify.store.configfiles import MAX_SIZE, VIEWS
+from rocketfsck.verify.store.groups import SUBSCRIPTIONS
 from rocketfsck.verify.tasks.task import Context, QueuesTask
 from rocketfsck.wording import count_of
 
@@ -47,13 +48,20 @@ TOPICS_MADE = (
     "for, read and write permission, no order, the default attributes"
 )
 """What is assumed of topics that are made anew."""
+GROUPS_MADE = (
+    "list the groups that retry topics and committed offsets tell of; assumed: the settings that a broker "
+    "gives a new group"
+)
+"""What is assumed of groups that are made anew."""
 _TOPICS = "config/topics.json"
+_SUBSCRIPTIONS = f"config/{SUBSCRIPTIONS}"
 _DELAYS = "config/delayOffset.json"
 _TYPES: Mapping[str, QueueType] = {"file": "SimpleCQ", "batch": "BatchCQ"}
 
 
 def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """The .bak if it is sound; else what is left of the file; else topics out of log and queues."""
+    """The .bak if it is sound; else what is left of the file; else topics out of log and queues, groups out
+    of other configs."""
     for finding in one_by_one(findings):
         name = finding.where.file.removesuffix(_BACKUP)
         made = _source(scene, finding, name)
@@ -66,7 +74,11 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             name,
             note,
             [item for item in one_by_one(findings) if item.where.file.removesuffix(_BACKUP) == name],
-            arguments=ConfigOrigin(source, _topics_in(data) if source == "log" else ()),
+            arguments=ConfigOrigin(
+                source,
+                _topics_in(data) if source == "log" else (),
+                tuple(valid_prefix(data)[0]["subscriptionGroupTable"]) if source == "groups" else (),
+            ),
             preconditions=[
                 *(whole_file(scene, name) if present else ()),
                 *(whole_file(scene, name + _BACKUP) if source == "backup" else ()),
@@ -135,6 +147,10 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
             topics = build_topics(store)
             if topics is not None:
                 return "log", topics, TOPICS_MADE
+        if name == _SUBSCRIPTIONS and finding.rule == RuleName.SUBSCRIPTIONS_GONE:
+            groups = build_subscriptions(store)
+            if groups is not None:
+                return "groups", groups, GROUPS_MADE
     except StoreError:
         return None
     return None
@@ -176,6 +192,8 @@ def act_restore(scene: ActScene, action: Action, arguments: ConfigOrigin) -> Non
         data = _backup_of(store, name)
     elif source == "beginning":
         data = close_text(read_whole(store.root / name, MAX_SIZE))
+    elif source == "groups":
+        data = build_subscriptions(store)
     else:
         data = build_topics(store)
     if data is None:

@@ -99,6 +99,11 @@ class Gatherer:
         self._is_checkpoint_ahead = False
         self._groups: dict[str, tuple[int, int]] = {}
         self._misplaced: tuple[Span, ...] = ()
+        self._regular: set[str] = set()
+
+    def regular(self, rule: str) -> None:
+        """Leave out what findings of a rule say of messages: they are no damage."""
+        self._regular.add(rule)
 
     def seen(self, findings: Iterable[Item]) -> Iterator[Item]:
         """The findings as they come, those of records first; what each says of messages is taken."""
@@ -131,7 +136,8 @@ class Gatherer:
     def damaged(self, counts: Mapping[str, int]) -> None:
         """Take the exact numbers of findings, by rule, of one commit log file."""
         for rule, kind in DAMAGED.items():
-            self._counts[kind] += counts.get(rule, 0)
+            if rule not in self._regular:
+                self._counts[kind] += counts.get(rule, 0)
 
     def holes(self, topic: str, queue_id: int, spans: Iterable[Span], units: Iterable[Span]) -> None:
         """Take the queue offsets of a queue that met no record (`spans`), of which `units` have a unit.
@@ -168,12 +174,17 @@ class Gatherer:
 
     def account(self, *, is_complete: bool, bodies_checked: bool) -> MessageAccount:
         """The account of what was taken."""
+        for rule in self._regular & KINDS.keys():
+            kind = KINDS[rule]
+            self._counts.pop(kind, None)
+            self._lost = [run for run in self._lost if run.why != kind.why]
+            is_complete = False
         for name, (start, end) in sorted(self._committed.items()):
             kind = Kind("lost", "committed offset", "perhaps")
             known = max(start, self._lost_ends.get(name, 0), self._missed_end(name))
             self._lose_runs(name, [(known, end)], kind)
         explained = any(kind.fate == "lost" or kind.why == "misnamed file" for kind in self._counts)
-        if self._is_checkpoint_ahead and not explained:
+        if self._is_checkpoint_ahead and not explained and RuleName.CHECKPOINT_AHEAD not in self._regular:
             self._lose(LostRun("", 0, 0, 0, 1, "checkpoint", "perhaps"))
         self._counts[SERVED] -= sum(self._counts[kind] for kind in DAMAGED.values())
         tallies = [FateCount(*self._known(kind), count) for kind, count in self._counts.items() if count > 0]

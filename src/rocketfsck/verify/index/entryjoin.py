@@ -91,6 +91,9 @@ class KeyJoin:
             self._mismatch(found, number, rows, required, missing, other)
         missing[sound_rows] = other[sound_rows] = 0
         self.keyed_count += int(np.count_nonzero((required > 0) | tagged))
+        entry_count = int(required[keyed].sum())
+        for rule in (RuleName.ENTRY_KEY, RuleName.ENTRY_TIME):
+            self._collector.ask(rule, entry_count)
         if len(keyed):
             physical = rows.physical
             self._note(int(physical[keyed[0]]), int(physical[keyed[-1]]))

@@ -353,7 +353,12 @@ class _LogWalk:
         )
         checked = Checked(1, size, judge.live_count, entry_count=0)
         return LogResult(
-            self.collector.findings, self.collector.counts, checked, (self._facts(units, rows),), summary
+            self.collector.findings,
+            self.collector.counts,
+            checked,
+            (self._facts(units, rows),),
+            summary,
+            asked=self.collector.asked,
         )
 
     def _spans(self, rows: Longs) -> QueueSpan:

@@ -10,6 +10,7 @@ as a whole. Reference 2.8, 2.13.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,10 @@ def extended(known: TaskResult, new: LogResult) -> LogResult | None:
         entries=_entries(old.entries, own.entries),
     )
     checked = replace(new.checked, record_count=known.checked.record_count + new.checked.record_count)
-    return replace(new, checked=checked, facts=(_facts(before, after, regions),), summary=summary)
+    asked = dict(Counter(known.asked) + Counter(new.asked))
+    return replace(
+        new, checked=checked, asked=asked, facts=(_facts(before, after, regions),), summary=summary
+    )
 
 
 def _in_time(before: LogFacts, after: LogFacts) -> bool:

@@ -64,6 +64,7 @@ class UnitComparer:
 
     def take(self, queue: ConsumeQueue, number: int, rows: DispatchRows, units: Units, where: Longs) -> None:
         """Compare `units`, which stand at `where` in the queue, with the records that they point to."""
+        self._collector.ask(RuleName.UNIT_SIZE, len(where))
         self._differences(RuleName.UNIT_SIZE, queue, rows, where, units["size"], rows.size, "size")
         tags = units["tagsCode"].astype(np.int64)
         ext = tags <= MAX_EXT_ADDRESS
@@ -71,6 +72,7 @@ class UnitComparer:
         if delayed.any():
             self._count_delays(number, rows, _behind_addresses(queue, tags, ext & delayed), delayed)
         plain = ~ext & ~delayed & (rows.tags != UNKNOWN_TAGS)
+        self._collector.ask(RuleName.UNIT_TAGS_CODE, int(np.count_nonzero(plain & (rows.tags != 0))))
         wrong = np.flatnonzero(plain & (tags != rows.tags))
         add_rows(
             self._collector,
@@ -86,6 +88,7 @@ class UnitComparer:
         if ext.any() and queue.ext is not None:
             self._compare_ext(queue, rows.part(np.flatnonzero(ext)), tags[ext])
         if queue.kind == "batch":
+            self._collector.ask(RuleName.BATCH_UNIT_CONTENT, len(where))
             for name, column in (
                 ("msgBaseOffset", rows.index),
                 ("batchSize", rows.count),

@@ -404,6 +404,24 @@ RULES: tuple[Rule, ...] = (
         reference="2.13, 8",
     ),
     Rule(
+        id=RuleName.RECORD_MAGIC_UNKNOWN,
+        severity=INFO,
+        template=(
+            "{record_count:record} from {physical_offset} on {record_count?has|have} the magic code {magic}: "
+            "no broker up to {newest_version} writes it"
+        ),
+        why=(
+            "The bytes are framed like records, one behind the other, all with this magic code: a newer "
+            "broker wrote them. Nothing in them was checked, and no repair writes there unless you force it "
+            "by name. A broker that does not know the magic code takes them for damage, and cuts the log "
+            "there."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="2.1",
+        unknown=True,
+    ),
+    Rule(
         id=RuleName.QUEUE_OFFSET_GAP,
         severity=WARNING,
         template="queueOffset jumps to {queue_offset} at {physical_offset}; expected {expected.queue_offset}",

@@ -240,6 +240,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="heuristic",
         level="quick",
+        repair="restore-config",
         reference="1.6",
         fault_class="K6",
     ),
@@ -290,6 +291,18 @@ RULES: tuple[Rule, ...] = (
         repair="restore-config",
         reference="1.6",
         fault_class="K5",
+    ),
+    Rule(
+        id=RuleName.TOPICS_ELSEWHERE,
+        severity=Severity.INFO,
+        template="there is no {file}; {topic_count:topic} {topic_count?has|have} queues ({topics})",
+        why=(
+            "The directory config/ was not copied with the store, or is lost. A broker that starts on the "
+            "store as it is knows none of these topics, and no offset of a consumer group."
+        ),
+        strictness="heuristic",
+        level="quick",
+        reference="1.6",
     ),
     Rule(
         id=RuleName.GHOST_QUEUE,

@@ -421,6 +421,40 @@ RULES: tuple[Rule, ...] = (
         reference="1.1",
     ),
     Rule(
+        id=RuleName.REGULAR_DEVIATION,
+        severity=Severity.INFO,
+        template=(
+            "{deviating_count:,} of the places that {rule} was asked of differ alike: no broker up to "
+            "{newest_version} writes them so"
+        ),
+        why=(
+            "Damage hits some places, and these in different ways. What nearly all places have alike is what "
+            "a broker writes that is newer than this version of rocketfsck. Nothing of it is called damage, "
+            "and no repair writes there unless you force it by name."
+        ),
+        strictness="heuristic",
+        level="quick",
+        reference="9",
+        unknown=True,
+    ),
+    Rule(
+        id=RuleName.SIDECAR_FILES,
+        severity=Severity.INFO,
+        template=(
+            "{file_count:file} in {file} {file_count?is|are} named like the files of the store with {suffix} "
+            "behind the name: no broker up to {newest_version} has such files"
+        ),
+        why=(
+            "Each file has one: a newer broker may need them, or somebody keeps sums or packed copies beside "
+            "the files. The brokers that are known do not start with such files among the segments. No "
+            "repair moves them unless you force it by name."
+        ),
+        strictness="heuristic",
+        level="quick",
+        reference="1.1",
+        unknown=True,
+    ),
+    Rule(
         id=RuleName.STRAY,
         severity=Severity.INFO,
         template="{file} is not part of a store ({reason})",

@@ -67,14 +67,14 @@ def _has_broker(store: Store) -> bool:
 
 
 def _check_topics_gone(store: Store) -> Iterator[Finding]:
-    """No topics.json beside queues, where a broker must have had one.
+    """No topics.json beside queues: gone where a broker must have had one, else it may be elsewhere.
 
     Only a broker (not a store alone) writes the files BESIDE_TOPICS, and it keeps their like and its topics
     in one way: as JSON, or in a database. A topic is written down before its first message is stored, so that
     queues without a file of topics are normal only where the configs are elsewhere, or were never copied.
     """
     names = {file.name for file in store.configs}
-    if names & {TOPICS, f"{TOPICS}.bak"} or not names & BESIDE_TOPICS:
+    if names & {TOPICS, f"{TOPICS}.bak"}:
         return
     if kept_in_databases(store, TOPIC_DATABASES):
         return
@@ -84,7 +84,8 @@ def _check_topics_gone(store: Store) -> Iterator[Finding]:
     if topics:
         shown = ", ".join(topics[:NAMES_SHOWN]) + (", ..." if len(topics) > NAMES_SHOWN else "")
         where = Where(file=f"config/{TOPICS}")
-        yield Finding(RuleName.TOPICS_GONE, where, {"topic_count": len(topics), "topics": shown})
+        rule = RuleName.TOPICS_GONE if names & BESIDE_TOPICS else RuleName.TOPICS_ELSEWHERE
+        yield Finding(rule, where, {"topic_count": len(topics), "topics": shown})
 
 
 def _check_topics(

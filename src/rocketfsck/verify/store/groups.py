@@ -82,7 +82,16 @@ def check_offsets_gone(
 def check_subscriptions_gone(
     store: Store, configs: Configs, topics: Mapping[str, Any] | None
 ) -> Iterator[Finding]:
-    """One finding where groups consumed, and no file has the settings of any group.
+    """One finding where groups consumed, and no file has the settings of any group."""
+    groups = groups_without_settings(store, configs, topics)
+    if groups:
+        yield Finding(RuleName.SUBSCRIPTIONS_GONE, Where(file=f"config/{SUBSCRIPTIONS}"), _listed(groups))
+
+
+def groups_without_settings(
+    store: Store, configs: Configs, topics: Mapping[str, Any] | None
+) -> tuple[str, ...]:
+    """The groups that consumed, in order, where no file has the settings of any group; else none.
 
     A broker takes a group from a client only if the group has settings: it makes them, writes
     subscriptionGroup.json, and only then makes the retry topic or keeps an offset (ClientManageProcessor). So
@@ -90,16 +99,14 @@ def check_subscriptions_gone(
     """
     names = {file.name for file in store.configs}
     if not names & FILTERS or names & {SUBSCRIPTIONS, f"{SUBSCRIPTIONS}.bak"}:
-        return
+        return ()
     if kept_in_databases(store, SUBSCRIPTION_DATABASES):
-        return
+        return ()
     keys = (key for name in OFFSET_VIEWS for key in configs.views.get(name, ()))
     committed = {parts[1] for parts in map(split_topic_group, keys) if parts is not None}
     groups = consumer_groups(topics or (), dict.fromkeys(committed))
     groups |= {group for group in committed if group and not is_system_group(group)}
-    if groups:
-        where = Where(file=f"config/{SUBSCRIPTIONS}")
-        yield Finding(RuleName.SUBSCRIPTIONS_GONE, where, _listed(sorted(groups)))
+    return tuple(sorted(groups))
 
 
 def _listed(groups: Sequence[str]) -> Facts:

@@ -20,7 +20,7 @@ resume file and read again (`verify.tasks.jsonform`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -120,13 +120,15 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task found. `counts` is exact for every rule, whatever `findings` leaves out."""
+    """What one task found. `counts` is exact for every rule, whatever `findings` leaves out; `asked` has, by
+    rule, of how many places it was asked, where these are not all records, units or entries."""
 
     findings: tuple[Finding, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     checked: Checked = Checked()
     facts: tuple[LogFacts | QueueFacts | IndexFacts, ...] = ()
     summary: Any = None
+    asked: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
 
 class Collector:
@@ -145,6 +147,24 @@ class Collector:
         self._seen: dict[tuple[str, str], int] = {}
         self._further: dict[tuple[str, str], int] = {}
         self._counts: dict[str, int] = {}
+        self.asked: dict[str, int] = {}
+
+    def ask(self, rule: str, count: int) -> None:
+        """Count places of which a rule was asked, where it is not asked of all."""
+        self.asked[rule] = self.asked.get(rule, 0) + count
+
+    def take_out(self, chosen: Callable[[Finding], bool]) -> None:
+        """Forget the findings that are `chosen`, and those that are counted with them."""
+        left = [finding for finding in self.findings if not chosen(finding)]
+        self._kept, self._seen, self._further, self._counts = [], {}, {}, {}
+        for finding in left:
+            key = (finding.rule, finding.where.file)
+            self._counts[finding.rule] = self._counts.get(finding.rule, 0) + finding.count
+            if is_aggregate(finding):
+                self._further[key] = finding.count
+            else:
+                self._seen[key] = self._seen.get(key, 0) + 1
+                self._kept.append(finding)
 
     def add(self, finding: Finding) -> None:
         """Keep or only count one finding. Aggregates of other collectors are added up, never kept twice."""

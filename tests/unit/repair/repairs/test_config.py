@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import topic_configs
-from rocketfsck.repair.build.config import build_topics, close_text, read_config
+from rocketfsck.repair.build.config import build_subscriptions, build_topics, close_text, read_config
 from rocketfsck.repair.plan.arguments import ConfigOrigin, DelayLevels, TopicType, TopicTypes
 from rocketfsck.repair.plan.model import Action
+from rocketfsck.rulenames import RuleName
 
-from tests.unit.repair.repairs.conftest import Patients, bad, names
+from tests.conftest import Directory
+from tests.unit.repair.repairs.conftest import Patient, Patients, bad, names
 
 TOPICS = "config/topics.json"
 OFFSETS = "config/consumerOffset.json"
+GROUPS = "config/subscriptionGroup.json"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +81,30 @@ def test_a_lost_topics_file_is_made_of_the_log(patient: Patients) -> None:
     }
     assert not bad(after)
     assert TOPICS in sick.aside()
+
+
+def test_groups_without_settings_get_those_of_new_groups(real_copy: Directory, tmp_path: Path) -> None:
+    sick = Patient(real_copy("5.5.0-full-killed"), tmp_path / "area")
+    known = decode_config(sick.file(GROUPS).read_bytes())["subscriptionGroupTable"]
+    for name in (GROUPS, f"{GROUPS}.bak"):
+        sick.file(name).unlink(missing_ok=True)
+    plan, after = sick.mend()
+    (action,) = [action for action in plan.actions if action.name == "restore-config"]
+    assert (action.target, action.preen) == (GROUPS, False)
+    assert isinstance(action.arguments, ConfigOrigin) and action.arguments.source == "groups"
+    made = decode_config(sick.mended(GROUPS).read_bytes())["subscriptionGroupTable"]
+    assert made.keys() == {*action.arguments.groups} and made.keys() <= known.keys()
+    for name, settings in made.items():
+        assert {**known[name], **settings} == known[name]
+    assert RuleName.SUBSCRIPTIONS_GONE not in bad(after)
+
+
+def test_groups_are_not_made_up(real_copy: Directory, tmp_path: Path) -> None:
+    sick = Patient(real_copy("5.5.0-full-killed"), tmp_path / "area")
+    assert build_subscriptions(sick.open()) is None  # the file is there
+    sick.file(GROUPS).write_bytes(bytes(100))
+    sick.file(f"{GROUPS}.bak").unlink(missing_ok=True)
+    assert GROUPS not in {action.target for action in sick.plan().actions}
 
 
 def test_a_file_that_is_written_anew_is_not_cut_as_well(patient: Patients) -> None:
