@@ -48,7 +48,7 @@ class RuleName(StrEnum):
     REPAIR_INTERRUPTED = "ST050"
     REPAIR_UNFINISHED = "ST051"
     REGULAR_DEVIATION = "ST052"
-    SIDECAR_FILES = "ST053"
+    FILES_ALIKE = "ST053"
 
     # commit log
     LOG_BOUNDARY_LOST = "CL001"

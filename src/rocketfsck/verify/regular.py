@@ -1,7 +1,7 @@
 """Regular deviations: what most places that were asked have alike is a feature of a broker not known here.
 
     findings of a rule, places asked  --most-->  one finding of what is not known; the others are none
-    files beside files, all alike     --most-->  the same
+    strays beside files, all alike    --most-->  the same
 
 Damage is not regular: it hits some places, and these in different ways. ADR 0011.
 """
@@ -9,7 +9,7 @@ Damage is not regular: it hits some places, and these in different ways. ADR 001
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -18,7 +18,7 @@ from rocketfsck.formats.dialect import ALL_VERSIONS
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.verify.account.gather import Gatherer
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
 from rocketfsck.verify.log.unknownframes import unknown_frames
 from rocketfsck.verify.stopping import Sift
 from rocketfsck.verify.tasks.task import Collector, TaskResult, is_aggregate
@@ -27,7 +27,7 @@ from rocketfsck.verify.unknown import AREAS
 LEAST_COUNT = 8
 """Fewer places that deviate alike may be damaged ones."""
 LEAST_FILES = 3
-SHARE = 0.9
+SHARE, FILE_SHARE = 0.9, 0.75
 NEWEST = str(ALL_VERSIONS[-1])
 
 Places = Literal["record", "unit", "entry", "index file", "commit log file"]
@@ -37,9 +37,10 @@ FILES: frozenset[Places] = frozenset({"index file", "commit log file"})
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A rule that compares one value at each of many `places`; `areas` are those whose bytes the value is in,
+    """`rules` that compare one value at each of many `places`; `areas` are those whose bytes the value is in,
     or that a repair would write by it."""
 
+    rules: tuple[RuleName, ...]
     places: Places
     areas: str
 
@@ -48,52 +49,60 @@ _LOG = "commitlog"
 _QUEUES = "consumequeue batchconsumequeue consumequeue_ext"
 _INDEX = "index"
 
-WATCHED: Mapping[str, Watched] = {
-    RuleName.RECORD_BODY_CRC: Watched("record", _LOG),
-    RuleName.RECORD_PROPERTY_CRC: Watched("record", _LOG),
-    RuleName.RECORD_SYS_FLAG: Watched("record", f"{_LOG} {_QUEUES} {_INDEX}"),
-    RuleName.RECORD_HOST_PORT: Watched("record", _LOG),
-    RuleName.RECORD_NEGATIVE_FIELD: Watched("record", f"{_LOG} {_QUEUES} {_INDEX}"),
-    RuleName.RECORD_TOPIC: Watched("record", f"{_LOG} {_QUEUES} {_INDEX}"),
-    RuleName.RECORD_PROPERTIES_NUL: Watched("record", f"{_LOG} {_QUEUES} {_INDEX}"),
-    RuleName.RECORD_INNER_BATCH: Watched("record", f"{_LOG} {_QUEUES}"),
-    RuleName.RECORD_INNER_BATCH_FLAG: Watched("record", f"{_LOG} {_QUEUES}"),
-    RuleName.RECORD_COMPRESSED_BODY: Watched("record", _LOG),
-    RuleName.RECORD_PREPARED_OFFSET: Watched("record", _LOG),
-    RuleName.RECORD_COMMIT_FLAG: Watched("record", _LOG),
-    RuleName.RECORD_RECONSUME_TIMES: Watched("record", _LOG),
-    RuleName.RECORD_BORN_TIMESTAMP: Watched("record", _LOG),
-    RuleName.BLANK_SIZE: Watched("commit log file", _LOG),
-    RuleName.UNIT_SIZE: Watched("unit", _QUEUES),
-    RuleName.UNIT_TAGS_CODE: Watched("unit", _QUEUES),
-    RuleName.UNIT_INVALID: Watched("unit", _QUEUES),
-    RuleName.BATCH_UNIT_BASE: Watched("unit", _QUEUES),
-    RuleName.BATCH_UNIT_RESERVED: Watched("unit", _QUEUES),
-    RuleName.BATCH_UNIT_CONTENT: Watched("unit", _QUEUES),
-    RuleName.EXT_UNIT_CONTENT: Watched("unit", _QUEUES),
-    RuleName.INDEX_ENTRY_HASH: Watched("entry", _INDEX),
-    RuleName.INDEX_ENTRY_TIME_NEGATIVE: Watched("entry", _INDEX),
-    RuleName.ENTRY_KEY: Watched("entry", _INDEX),
-    RuleName.ENTRY_TIME: Watched("entry", _INDEX),
-    RuleName.INDEX_FIRST_TIME_WRONG: Watched("index file", _INDEX),
-    RuleName.INDEX_SLOT_COUNT_KIND: Watched("index file", _INDEX),
-    RuleName.INDEX_SLOT_COUNT: Watched("index file", _INDEX),
-    RuleName.INDEX_HEADER_RANGE: Watched("index file", _INDEX),
-    RuleName.INDEX_ENTRY_ZERO: Watched("index file", _INDEX),
-}
+WATCHED: tuple[Watched, ...] = (
+    Watched((RuleName.RECORD_BODY_CRC,), "record", _LOG),
+    Watched((RuleName.RECORD_PROPERTY_CRC,), "record", _LOG),
+    Watched((RuleName.RECORD_SYS_FLAG,), "record", f"{_LOG} {_QUEUES} {_INDEX}"),
+    Watched((RuleName.RECORD_HOST_PORT,), "record", _LOG),
+    Watched((RuleName.RECORD_NEGATIVE_FIELD,), "record", f"{_LOG} {_QUEUES} {_INDEX}"),
+    Watched((RuleName.RECORD_TOPIC,), "record", f"{_LOG} {_QUEUES} {_INDEX}"),
+    Watched((RuleName.RECORD_PROPERTIES_NUL,), "record", f"{_LOG} {_QUEUES} {_INDEX}"),
+    Watched((RuleName.RECORD_INNER_BATCH,), "record", f"{_LOG} {_QUEUES}"),
+    Watched((RuleName.RECORD_INNER_BATCH_FLAG,), "record", f"{_LOG} {_QUEUES}"),
+    Watched((RuleName.RECORD_COMPRESSED_BODY,), "record", _LOG),
+    Watched((RuleName.RECORD_PREPARED_OFFSET,), "record", _LOG),
+    Watched((RuleName.RECORD_COMMIT_FLAG,), "record", _LOG),
+    Watched((RuleName.RECORD_RECONSUME_TIMES,), "record", _LOG),
+    Watched((RuleName.RECORD_BORN_TIMESTAMP,), "record", _LOG),
+    Watched((RuleName.BLANK_SIZE,), "commit log file", _LOG),
+    Watched((RuleName.UNIT_SIZE,), "unit", _QUEUES),
+    Watched((RuleName.UNIT_TAGS_CODE,), "unit", _QUEUES),
+    Watched((RuleName.UNIT_INVALID,), "unit", _QUEUES),
+    Watched((RuleName.BATCH_UNIT_BASE,), "unit", _QUEUES),
+    Watched((RuleName.BATCH_UNIT_RESERVED,), "unit", _QUEUES),
+    Watched((RuleName.BATCH_UNIT_CONTENT,), "unit", _QUEUES),
+    Watched((RuleName.EXT_UNIT_CONTENT,), "unit", _QUEUES),
+    Watched((RuleName.INDEX_ENTRY_HASH,), "entry", _INDEX),
+    Watched((RuleName.INDEX_ENTRY_TIME_NEGATIVE,), "entry", _INDEX),
+    Watched((RuleName.ENTRY_KEY,), "entry", _INDEX),
+    Watched((RuleName.ENTRY_TIME,), "entry", _INDEX),
+    Watched((RuleName.INDEX_FIRST_TIME_WRONG,), "index file", _INDEX),
+    Watched((RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND), "index file", _INDEX),
+    Watched((RuleName.INDEX_HEADER_RANGE,), "index file", _INDEX),
+    Watched((RuleName.INDEX_ENTRY_ZERO,), "index file", _INDEX),
+)
 """The rules that compare a value at many places."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sidecars:
-    """Files named like others with `suffix`, in one area: `names` are theirs, relative to the root."""
+class FilesAlike:
+    """Files of one area that belong to no known broker and follow one `pattern`: nearly every file has one
+    beside it (`*.crc`), or nearly every directory has one in it (`*/meta`). `names` are relative to the root.
+    """
 
     area: str
-    suffix: str
+    pattern: str
     names: frozenset[str]
 
 
-_STRAY_RULES = frozenset({RuleName.FOREIGN_FILE, RuleName.FOREIGN_FILE_HARMLESS, RuleName.INDEX_FOREIGN_FILE})
+_STRAY_RULES = frozenset(
+    {
+        RuleName.FOREIGN_FILE,
+        RuleName.FOREIGN_FILE_HARMLESS,
+        RuleName.INDEX_FOREIGN_FILE,
+        RuleName.QUEUE_ID_NAME,
+    }
+)
 
 
 def settle_regular(
@@ -110,7 +119,7 @@ def settle_regular(
     """
     kept = sift.kept
     sift.take(_unknown_frames(store, kept, logs, gatherer))
-    sift.take(_sidecars(store, kept))
+    sift.take(_files_alike(store, kept))
     sift.take(_deviations(kept, _asked(store, results), gatherer))
 
 
@@ -176,32 +185,36 @@ def _unknown_frames(
     )
 
 
-def _sidecars(store: Store, kept: Collector) -> Iterator[Finding]:
-    for sidecars in sidecar_files(store):
-        kept.take_out(partial(_is_sidecar, sidecars))
-        yield Finding(
-            RuleName.SIDECAR_FILES,
-            Where(file=sidecars.area),
-            {"file_count": len(sidecars.names), "suffix": sidecars.suffix, "newest_version": NEWEST},
-        )
+def _files_alike(store: Store, kept: Collector) -> Iterator[Finding]:
+    for alike in files_alike(store):
+        kept.take_out(partial(_is_one_of, alike.names))
+        facts: Facts = {
+            "file_count": len(alike.names),
+            "pattern": alike.pattern,
+            "newest_version": NEWEST,
+        }
+        yield Finding(RuleName.FILES_ALIKE, Where(file=alike.area), facts)
 
 
-def _is_sidecar(sidecars: Sidecars, finding: Finding) -> bool:
-    return finding.rule in _STRAY_RULES and finding.where.file in sidecars.names
+def _is_one_of(names: Collection[str], finding: Finding) -> bool:
+    return finding.rule in _STRAY_RULES and finding.where.file in names
 
 
 def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -> Iterator[Finding]:
-    for rule, count in kept.counts.items():
-        watched = WATCHED.get(rule)
-        if watched is None:
+    counts = kept.counts
+    for watched in WATCHED:
+        rules = watched.rules
+        count = sum(counts.get(rule, 0) for rule in rules)
+        if watched.places in FILES and count:
+            count = _file_count(finding for finding in kept.findings if finding.rule in rules)
+        if not is_regular(watched.places, count, asked.get(rules[0]) or asked.get(watched.places, 0)):
             continue
-        if not is_regular(watched.places, count, asked.get(rule) or asked.get(watched.places, 0)):
-            continue
-        first = next(finding for finding in kept.findings if finding.rule == rule)
-        kept.take_out(partial(_is_of, rule))
-        gatherer.regular(rule)
+        first = next(finding for finding in kept.findings if finding.rule in rules)
+        kept.take_out(partial(_is_of, rules))
+        for rule in rules:
+            gatherer.regular(rule)
         facts: Facts = {
-            "rule": rule,
+            "rules": " ".join(rules),
             "deviating_count": count,
             AREAS: watched.areas,
             "newest_version": NEWEST,
@@ -209,14 +222,22 @@ def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -
         yield Finding(RuleName.REGULAR_DEVIATION, first.where, facts)
 
 
-def _is_of(rule: str, finding: Finding) -> bool:
-    return finding.rule == rule
+def _file_count(findings: Iterable[Finding]) -> int:
+    """How many files deviate alike: in the same field, where there are several."""
+    files: dict[Scalar, set[str]] = {}
+    for finding in findings:
+        files.setdefault(finding.found.get("field"), set()).add(finding.where.file)
+    return max(map(len, files.values()), default=0)
+
+
+def _is_of(rules: Collection[str], finding: Finding) -> bool:
+    return finding.rule in rules
 
 
 def is_regular(places: Places, count: int, asked_count: int) -> bool:
     """Whether `count` of `asked_count` places are too many to be damage."""
     if places in FILES:
-        return count >= LEAST_FILES and count >= SHARE * max(asked_count - 1, 1)
+        return count >= LEAST_FILES and count >= FILE_SHARE * (asked_count - 1)
     return count >= LEAST_COUNT and count >= SHARE * asked_count
 
 
@@ -233,21 +254,42 @@ def _asked(store: Store, results: Iterable[TaskResult | None]) -> Counter[str]:
     return asked
 
 
-def sidecar_files(store: Store) -> Iterator[Sidecars]:
-    """Suffixes with which nearly every file of an area has a second one that is no copy of it."""
-    sizes: dict[str, dict[str, int]] = {}
+def files_alike(store: Store) -> Iterator[FilesAlike]:
+    """Patterns of files that nearly every file, or nearly every directory, of an area has, but that are no
+    copies of files."""
+    sizes: dict[str, dict[str, int]] = {"index": {file.relative: file.size for file in store.indexes}}
     for file in (*store.commitlog.files, *(file for queue in store.queues for file in queue.files)):
-        sizes.setdefault(file.relative.partition("/")[0], {})[file.relative] = file.size
-    sizes["index"] = {file.relative: file.size for file in store.indexes}
-    found: dict[tuple[str, str], set[str]] = {}
+        sizes.setdefault(_area(file.relative), {})[file.relative] = file.size
+    places: Counter[tuple[str, int]] = Counter()  # how many directories an area has at each depth
+    for directory in {parent for names in sizes.values() for name in names for parent in _parents(name)}:
+        places[_area(directory), directory.count("/")] += 1
+    found: dict[tuple[str, str, int], set[str]] = {}
     for stray in store.strays:
-        area = stray.relative.partition("/")[0]
-        own = _own_name(stray.relative, sizes.get(area, {}))
-        if own is not None and stray.reason is StrayReason.NAME and stray.size != sizes[area][own]:
-            found.setdefault((area, stray.relative[len(own) :]), set()).add(stray.relative)
-    for (area, suffix), names in sorted(found.items()):
-        if len(names) >= LEAST_FILES and len(names) >= SHARE * len(sizes[area]):
-            yield Sidecars(area, suffix, frozenset(names))
+        area, name = _area(stray.relative), stray.relative
+        own = _own_name(name, sizes.get(area, {}))
+        if own is None:
+            depth = name.count("/") - 1
+            key = (area, f"*/{name.rpartition('/')[2]}", places[area, depth])
+        else:
+            key = (area, f"*{name[len(own) :]}", len(sizes[area]))
+        if stray.reason in _ALIKE and (own is None or stray.size != sizes[area][own]):
+            found.setdefault(key, set()).add(name)
+    for (area, pattern, count), names in sorted(found.items()):
+        if len(names) >= LEAST_FILES and len(names) >= SHARE * count:
+            yield FilesAlike(area, pattern, frozenset(names))
+
+
+_ALIKE = frozenset({StrayReason.NAME, StrayReason.DIRECTORY, StrayReason.QUEUE_ID})
+
+
+def _area(relative: str) -> str:
+    return relative.partition("/")[0]
+
+
+def _parents(relative: str) -> Iterator[str]:
+    """The directories that a file is in, below the root."""
+    parts = relative.split("/")[:-1]
+    return ("/".join(parts[: number + 1]) for number in range(len(parts)))
 
 
 def _own_name(relative: str, names: Mapping[str, int]) -> str | None:

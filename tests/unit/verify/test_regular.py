@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rocketfsck.cli.show.verdict import headline_of
 from rocketfsck.formats.dialect import ALL_VERSIONS
+from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.record import decode_record
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import exit_status, judge_store
@@ -105,10 +107,10 @@ def newer_magic(record: bytearray) -> None:
     record[4:8] = NEWER_MAGIC
 
 
-def other_flag(record: bytearray) -> None:
+def other_flag(bit: int, record: bytearray) -> None:
     """A bit of sysFlag that nobody knows: behind 20 bytes of totalSize to flag, and two offsets."""
     (flags,) = struct.unpack_from(">i", record, 36)
-    struct.pack_into(">i", record, 36, flags | 1 << 20)
+    struct.pack_into(">i", record, 36, flags | 1 << bit)
 
 
 def sums_beside(root: Path) -> None:
@@ -116,6 +118,56 @@ def sums_beside(root: Path) -> None:
         for path in sorted(root.joinpath(area).rglob("*")):
             if path.is_file():
                 path.with_name(f"{path.name}.crc").write_bytes(zlib.crc32(path.read_bytes()).to_bytes(4))
+
+
+def of_headers(pos: int, form: str, change: Callable[[int], int]) -> Change:
+    """A change of one field of the header of each index file."""
+
+    def of(data: bytearray) -> None:
+        (value,) = struct.unpack_from(form, data, pos)
+        struct.pack_into(form, data, pos, change(value))
+
+    return lambda root: rewrite((root / "index").iterdir(), of)
+
+
+def entry_zero(root: Path) -> None:
+    """Entry 0, which is never used, has something in every file."""
+
+    def of(data: bytearray) -> None:
+        first = HEADER_SIZE + 4 * SLOT_COUNT
+        data[first : first + ENTRY_SIZE] = b"newer".ljust(ENTRY_SIZE, b"\0")
+
+    rewrite((root / "index").iterdir(), of)
+
+
+def blank_sizes(root: Path) -> None:
+    """The size of a BLANK does not count its own 8 bytes."""
+    for path in sorted((root / "commitlog").iterdir())[:-1]:
+        data = bytearray(path.read_bytes())
+        pos = data.rindex(struct.pack(">i", MAGIC_BLANK)) - 4
+        struct.pack_into(">i", data, pos, struct.unpack_from(">i", data, pos)[0] - 8)
+        path.write_bytes(data)
+
+
+def field_of_records(pos: int, form: str, value: int) -> Change:
+    """A value in a field of the fixed part of every record."""
+    return of_records(lambda record: struct.pack_into(form, record, pos, value))
+
+
+def in_directories(depth: str, name: str) -> Change:
+    """A file of the same name in each directory of the queues."""
+
+    def of(root: Path) -> None:
+        for path in sorted((root / "consumequeue").glob(depth)):
+            (path / name).write_bytes(b"newer")
+
+    return of
+
+
+def in_topics(root: Path) -> None:
+    for path in sorted((root / "consumequeue").iterdir()):
+        (path / "meta").mkdir()
+        (path / "meta" / "all").write_bytes(b"newer")
 
 
 HIDDEN: dict[str, tuple[Change, str, set[str]]] = {
@@ -136,7 +188,38 @@ HIDDEN: dict[str, tuple[Change, str, set[str]]] = {
         {"index"},
     ),
     "bodies with another CRC": (of_records(other_crc), RuleName.REGULAR_DEVIATION, {"commitlog"}),
-    "a flag of all records": (of_records(other_flag), RuleName.REGULAR_DEVIATION, {"commitlog"}),
+    **{
+        f"bit {bit} of every sysFlag": (
+            of_records(partial(other_flag, bit)),
+            RuleName.REGULAR_DEVIATION,
+            {"commitlog"},
+        )
+        for bit in (11, 15, 20, 30)
+    },
+    "ports beyond 65535": (field_of_records(52, ">i", 70_000), RuleName.REGULAR_DEVIATION, {"commitlog"}),
+    "deliveries in another unit": (
+        field_of_records(72, ">i", -1),
+        RuleName.REGULAR_DEVIATION,
+        {"commitlog"},
+    ),
+    "offsets of all records in preparedTransactionOffset": (
+        field_of_records(76, ">q", 77),
+        RuleName.REGULAR_DEVIATION,
+        {"commitlog"},
+    ),
+    "no bornTimestamp": (field_of_records(40, ">q", 0), RuleName.REGULAR_DEVIATION, {"commitlog"}),
+    "slots counted otherwise": (
+        of_headers(32, ">i", lambda value: value * 3 + 1),
+        RuleName.REGULAR_DEVIATION,
+        {"index"},
+    ),
+    "begin times in another unit": (
+        of_headers(0, ">q", lambda value: value * 1000),
+        RuleName.REGULAR_DEVIATION,
+        {"index"},
+    ),
+    "entry 0 in use": (entry_zero, RuleName.REGULAR_DEVIATION, {"index"}),
+    "BLANK counted otherwise": (blank_sizes, RuleName.REGULAR_DEVIATION, {"commitlog"}),
     "a magic code from some time on": (
         of_records(newer_magic, slice(700, None)),
         RuleName.RECORD_MAGIC_UNKNOWN,
@@ -147,9 +230,11 @@ HIDDEN: dict[str, tuple[Change, str, set[str]]] = {
         RuleName.RECORD_MAGIC_UNKNOWN,
         {"commitlog", "consumequeue", "index", "checkpoint"},
     ),
+    "a header in each queue": (in_directories("*/*", "header"), RuleName.FILES_ALIKE, {"consumequeue"}),
+    "a directory in each topic": (in_topics, RuleName.FILES_ALIKE, {"consumequeue"}),
     "sums beside all files": (
         sums_beside,
-        RuleName.SIDECAR_FILES,
+        RuleName.FILES_ALIKE,
         {"commitlog", "consumequeue", "index"},
     ),
 }
@@ -250,7 +335,7 @@ def test_damage_stays_damage(store_copy: Directory, name: str) -> None:
     report = checked(root)
     assert report.counts.get(rule, 0) >= 1 and rule in bad(report)
     assert not {RuleName.REGULAR_DEVIATION, RuleName.RECORD_MAGIC_UNKNOWN} & report.counts.keys()
-    assert RuleName.SIDECAR_FILES not in report.counts
+    assert RuleName.FILES_ALIKE not in report.counts
 
 
 def test_a_check_that_stops_early_judges_nothing(store_copy: Directory) -> None:

@@ -424,7 +424,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.REGULAR_DEVIATION,
         severity=Severity.INFO,
         template=(
-            "{deviating_count:,} of the places that {rule} was asked of differ alike: no broker up to "
+            "{deviating_count:,} of the places that {rules} looked at differ alike: no broker up to "
             "{newest_version} writes them so"
         ),
         why=(
@@ -438,16 +438,16 @@ RULES: tuple[Rule, ...] = (
         unknown=True,
     ),
     Rule(
-        id=RuleName.SIDECAR_FILES,
+        id=RuleName.FILES_ALIKE,
         severity=Severity.INFO,
         template=(
-            "{file_count:file} in {file} {file_count?is|are} named like the files of the store with {suffix} "
-            "behind the name: no broker up to {newest_version} has such files"
+            "{file_count:file} in {file} {file_count?has|have} names alike ({pattern}): no broker up to "
+            "{newest_version} has such files"
         ),
         why=(
-            "Each file has one: a newer broker may need them, or somebody keeps sums or packed copies beside "
-            "the files. The brokers that are known do not start with such files among the segments. No "
-            "repair moves them unless you force it by name."
+            "Each file, or each directory, has one: a newer broker may need them, or somebody keeps sums or "
+            "packed copies beside the files. The brokers that are known do not start with such files among "
+            "the segments. No repair moves them unless you force it by name."
         ),
         strictness="heuristic",
         level="quick",
