@@ -38,7 +38,7 @@ AGAIN = "consumable-again"
 """The notice of messages that consumers get again, which the account says better."""
 CONFIG_LIMIT = 3
 UNREAD_LIMIT = 3
-NO_TOPIC = "none of {count:topic} that {count?has|have} queues"
+NO_TOPIC = "none of {count:topic} with queues"
 GROUP_LIMIT = 3
 
 HARMS: tuple[tuple[str, str], ...] = (
@@ -195,6 +195,10 @@ def _starts(starts: tuple[StartVerdict, ...], *, exact: bool) -> Iterator[str]:
         yield f"{versions_text(left, among)}: something else; `rocketfsck simulate` shows what"
 
 
+_TOPICS_SHOWN: frozenset[State] = frozenset({"healthy", "unclean", "harmful"})
+"""States in which topics that are in no file are said: elsewhere there is worse, and a finding says it."""
+
+
 def _configs(verdict: Verdict) -> Iterator[str]:
     """What a start does with config files that it cannot read, or that are not there."""
     files, count = verdict.lost_configs, verdict.unknown_topic_count
@@ -203,8 +207,8 @@ def _configs(verdict: Verdict) -> Iterator[str]:
         yield (
             f"any version: resets {', '.join(map(visible, files[:CONFIG_LIMIT]))}{more}, or does not start"
         )
-    if count:
-        yield f"any version: knows {fill_numbers(NO_TOPIC, count=count)}, since config/topics.json is missing"
+    if count and verdict.state in _TOPICS_SHOWN:
+        yield f"any version: knows {fill_numbers(NO_TOPIC, count=count)}: no config/topics.json"
 
 
 def _lost(verdict: Verdict) -> Iterator[str]:
