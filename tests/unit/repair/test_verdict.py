@@ -96,9 +96,7 @@ def test_a_broker_without_its_topics_is_not_to_be_started(real_copy: Directory) 
     store = open_store(root)
     verdict = judge_store(store, check_store(store))
     assert (verdict.state, verdict.may_start, verdict.unknown_topic_count) == ("harmful", False, 12)
-    assert headline_of(verdict) == (
-        "Do not start a broker: it would know none of 12 topics with queues."
-    )
+    assert headline_of(verdict) == ("Do not start a broker: it would know none of 12 topics with queues.")
     shutil.rmtree(root / "config")
     store = open_store(root)
     report = check_store(store)

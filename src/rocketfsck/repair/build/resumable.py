@@ -18,6 +18,7 @@ from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import named_errors
+from rocketfsck.verify.documents import read_bytes
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import enter_root, open_root, place_at
 from rocketfsck.writer.disk.publish import sync_tree
@@ -59,12 +60,12 @@ class ResumableDirectory:
 
     def _load(self) -> State | None:
         try:
-            document = json.loads((self.path / STATE_NAME).read_text("ascii"))
+            document = json.loads(read_bytes(self.path / STATE_NAME, "state of a build"))
             same = document["inputs"] == json.loads(json.dumps(self._inputs))
             if same and document["boot"] == boot_id() is not None:
                 state: State = document["state"]
                 return state
-        except (OSError, ValueError, KeyError, TypeError):
+        except (StoreError, ValueError, KeyError, TypeError):
             pass  # nothing was saved, or not by us
         return None
 
