@@ -101,6 +101,8 @@ def queue_starts(
                 next_offset = 0
             starts.append(QueueStart(*name, "file", 0, 0, 0, 0, 0, 0, 0, max(next_offset, 0), missed))
             continue
+        if not queue.original_files and is_deleted(*name):
+            next_offset = 0
         starts.append(
             QueueStart(
                 *name,
@@ -176,7 +178,7 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
             state.dispatcher.record_count - state.recovery_count,
             reput.skipped,
         ),
-        queues=tuple(queue_starts(state.queues, state.census, deleted_queues(state.store))),
+        queues=tuple(queue_starts(state.queues, state.census, _deleted_queues(state))),
         index=state.index.summary(state.max_offset),
         losses=Losses(
             cut.result(),
@@ -200,12 +202,17 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
     )
 
 
+def _deleted_queues(state: StartState) -> Callable[[str, int], bool]:
+    """Which queues that the store has not were deleted on purpose."""
+    return deleted_queues(state.store, {java_decode(topic) for topic, _ in state.census.queues()})
+
+
 def _deleted_count(state: StartState) -> int:
     """The records without a unit whose queue topics.json does not list any more, or lists again: those before
     the first record of a topic that was made again."""
     if not topic_kinds(state.store)[1]:
         return 0
-    is_deleted, made_again = deleted_queues(state.store), state.census.made_again()
+    is_deleted, made_again = _deleted_queues(state), state.census.made_again()
     missed = state.census.last_missed()
     return sum(
         count
@@ -241,7 +248,7 @@ def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
         tuple(file.path for file in state.all_files),
     )
     if key not in cuts:
-        is_deleted, cut_offset = deleted_queues(state.store), state.cut_offset
+        is_deleted, cut_offset = _deleted_queues(state), state.cut_offset
         cuts[key] = count_cut(
             state.all_files,
             state.cut_offset,

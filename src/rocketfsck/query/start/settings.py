@@ -210,14 +210,14 @@ def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
     return dict.fromkeys(batch, "batch"), True
 
 
-def deleted_queues(store: Store) -> Callable[[str, int], bool]:
+def deleted_queues(store: Store, recorded: Collection[str]) -> Callable[[str, int], bool]:
     """Whether a queue that the store has not was deleted on purpose, by what topics.json says: nothing where
-    the file is missing, or names none of the topics that have queues, nor of topics that no broker can serve.
-    Reference 8."""
+    the file is missing, or names none of the topics that have queues (without any queue: none of those that
+    are `recorded` in the log), nor of topics that no broker can serve. Reference 8."""
     found = loaded_topics(store) or {}
-    tells = not found.keys().isdisjoint(queue.topic for queue in store.queues)
-    counts = {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in found.items()}
     with_queues = {queue.topic for queue in store.queues}
+    tells = not found.keys().isdisjoint(with_queues or recorded)
+    counts = {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in found.items()}
 
     def is_deleted(topic: str, queue_id: int) -> bool:
         deleted = queue_id >= counts[topic] if topic in counts else topic not in with_queues

@@ -71,6 +71,7 @@ _LOST_WITH_FILES = frozenset({KINDS[RuleName.UNIT_BEYOND_LOG], KINDS[RuleName.UN
 DAMAGED: Mapping[str, Kind] = {
     RuleName.RECORD_BODY_CRC: Kind("damaged", "body", "certain"),
     RuleName.RECORD_PROPERTY_CRC: Kind("damaged", "properties", "certain"),
+    RuleName.RECORD_PROPERTIES_NUL: Kind("damaged", "properties", "certain"),
 }
 """What findings say of messages that a consumer gets all the same."""
 NOTICED: Mapping[str, str] = {
@@ -133,11 +134,21 @@ class Gatherer:
         """Take units of queues that have records as their own, which met these records."""
         self._counts[SERVED] += unit_count
 
+    def served_others(self, topic: str, queue_id: int, start: int, end: int, *, is_copy: bool) -> None:
+        """Take units that met a record of their queue in a file of the log with a wrong name, or in a copy of
+        another file: it is not the record that they were written for."""
+        if is_copy:
+            self._lose_runs((topic, queue_id), [(start, end)], KINDS[RuleName.UNIT_GHOST])
+        else:
+            self._counts[KINDS[RuleName.UNIT_IN_MISNAMED_FILE]] += end - start
+
     def damaged(self, counts: Mapping[str, int]) -> None:
         """Take the exact numbers of findings, by rule, of one commit log file."""
+        found: dict[Kind, int] = {}
         for rule, kind in DAMAGED.items():
-            if rule not in self._regular:
-                self._counts[kind] += counts.get(rule, 0)
+            if rule not in self._regular:  # properties that a CRC belongs to break two rules at once
+                found[kind] = max(found.get(kind, 0), counts.get(rule, 0))
+        self._counts.update(found)
 
     def holes(self, topic: str, queue_id: int, spans: Iterable[Span], units: Iterable[Span]) -> None:
         """Take the queue offsets of a queue that met no record (`spans`), of which `units` have a unit.
@@ -186,7 +197,7 @@ class Gatherer:
         explained = any(kind.fate == "lost" or kind.why == "misnamed file" for kind in self._counts)
         if self._is_checkpoint_ahead and not explained and RuleName.CHECKPOINT_AHEAD not in self._regular:
             self._lose(LostRun("", 0, 0, 0, 1, "checkpoint", "perhaps"))
-        self._counts[SERVED] -= sum(self._counts[kind] for kind in DAMAGED.values())
+        self._counts[SERVED] -= sum(self._counts[kind] for kind in {*DAMAGED.values()})
         tallies = [FateCount(*self._known(kind), count) for kind, count in self._counts.items() if count > 0]
         tallies.sort(key=lambda tally: (FATES.index(tally.fate), -tally.message_count, tally.why))
         lost = sorted(self._lost, key=lambda run: (run.topic, run.queue_id, run.start_queue_offset))

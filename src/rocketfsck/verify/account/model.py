@@ -51,7 +51,7 @@ WHYS: Mapping[Why, str] = {
     "no queue": "the log has the records, but the consume queue is missing",
     "misnamed file": "commit log files with wrong names have the records",
     "body": "the body does not fit its CRC",
-    "properties": "the properties do not fit their CRC",
+    "properties": "the properties are damaged",
     "beyond the log": "units lead beyond the end of the log",
     "missing file": "commit log files are missing",
     "damaged bytes": "units lead to damaged bytes of the log",

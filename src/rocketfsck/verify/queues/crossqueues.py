@@ -70,7 +70,7 @@ def merge_queues(
     away = _Away(log_map, misplaced, _spans_of(context.store, copies))
     missing = gatherer.seen(_missing_units(context, logs, extents, gatherer, away))
     yield from capped(missing, context.detail_limit)
-    loose = gatherer.seen(_loose_units(context, log_map, logs, extents, gatherer))
+    loose = gatherer.seen(_loose_units(context, log_map, logs, extents, gatherer, away))
     yield from capped(loose, context.detail_limit)
     yield from capped(_shifted_units(context, logs), context.detail_limit)
     yield from capped(_delays(context, logs), context.detail_limit)
@@ -206,14 +206,25 @@ def _loose_units(
     logs: Sequence[TaskResult | None],
     extents: dict[int, Any],
     gatherer: Gatherer,
+    away: _Away,
 ) -> Iterator[Finding]:
     """Units that met no record, queue by queue."""
     matched = _Matched(len(context.store.queues))
     light = np.array([is_light_queue(queue) for queue in context.store.queues], np.bool_)
-    for log in logs:
-        if log is not None:
-            matched.add(log.summary.units)
-            gatherer.served(_matched_count(log.summary.units, light))
+    for file_number, log in enumerate(logs):
+        if log is None:
+            continue
+        units = log.summary.units
+        matched.add(units)
+        if file_number not in away.misplaced and file_number not in away.copies:
+            gatherer.served(_matched_count(units, light))
+            continue
+        for row, start, end in units.matched.tolist():
+            number = int(units.numbers[row])
+            if not light[number]:
+                queue = context.store.queues[number]
+                is_copy = file_number in away.copies
+                gatherer.served_others(queue.topic, queue.queue_id, start, end, is_copy=is_copy)
     queues = own_first((number, context.store.queues[number]) for number in extents)
     once = CountedOnce(is_needed=bool(light.any()))
     if not context.store.commitlog.files:
