@@ -48,6 +48,7 @@ from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.advice import fix_command, store_command
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 
 MISSING_FILES = (
     "look for the missing commit log files first (is a disk not mounted?): once a repair has filled the gap, "
@@ -190,10 +191,12 @@ the damage itself has.
 def exit_status(report: Report, verdict: Verdict, *, narrowed: bool = False) -> int:
     """The exit status of a check, and of a `fix` that changes nothing.
 
-    A start that is refused, or deletes something, is a problem, too: its cause may be in what the check did
-    not look at, or does not understand. `narrowed`: the user asked for a part of the findings.
+    A start that is refused, or deletes something, is a problem, too, where its cause may be in what the check
+    did not look at, or does not understand. `narrowed`: the user asked for a part of the findings.
     """
-    harmful = verdict.may_start is False and (verdict.state == "interrupted" or not narrowed)
+    hidden = report.level != "full" or not report.coverage.complete
+    hidden = hidden or not UNKNOWN_RULES.isdisjoint(report.counts)
+    harmful = verdict.may_start is False and (verdict.state == "interrupted" or (hidden and not narrowed))
     found = report.exit_code & ~EXIT_PROBLEMS if verdict.state == "unclean" else report.exit_code
     return found | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
 

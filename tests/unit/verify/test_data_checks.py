@@ -28,9 +28,10 @@ from rocketfsck.verify.log.crossfiles import merge_log_files
 from rocketfsck.verify.log.file import check_log_file
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.queues import extfile
-from rocketfsck.verify.queues.crossqueues import _Matched, merge_queues
+from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.queues.extfile import check_ext
 from rocketfsck.verify.queues.file import check_queues
+from rocketfsck.verify.queues.matchedunits import MatchedUnits
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
 from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.tasks.jsonform import from_json, to_json
@@ -440,7 +441,7 @@ def test_matched_ranges_go_on_from_file_to_file() -> None:
             none[:, :6],
         )
 
-    matched = _Matched(5)
+    matched = MatchedUnits(5)
     matched.add(ranges((0, 0, 10), (1, 5, 7)))
     matched.add(ranges())
     matched.add(ranges((0, 10, 20), (0, 30, 40), (1, 9, 11)))

@@ -20,7 +20,7 @@ from rocketfsck.reader.units import OffsetSearch, UnitReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.queues import crossqueues
+from rocketfsck.verify.queues.matchedunits import MatchedUnits
 from rocketfsck.verify.queues.unitjoin import UnitJoin
 from rocketfsck.verify.queues.unitrooms import UnitRooms
 
@@ -191,13 +191,13 @@ def test_units_of_queues_that_met_all_their_records_are_not_put_together(
     made: Callable[[int], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    spans = crossqueues._Matched.spans
+    spans = MatchedUnits.spans
 
-    def counting(matched: crossqueues._Matched, number: int) -> Any:
+    def counting(matched: MatchedUnits, number: int) -> Any:
         asked.append(number)
         return spans(matched, number)
 
-    monkeypatch.setattr(crossqueues._Matched, "spans", counting)
+    monkeypatch.setattr(MatchedUnits, "spans", counting)
     store = made(1 << 14)
     assert check_store(store, CheckOptions(level="full")).exit_code == 0
     assert asked == []

@@ -11,18 +11,18 @@ from typing import Any
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import decode_config, encode_config
-from rocketfsck.formats.configviews import PERM_READ, PERM_WRITE
+from rocketfsck.formats.configviews import PERM_READ, PERM_WRITE, data_version
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.repair.log.edit import live_rows
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.store.configfiles import load_configs
+from rocketfsck.verify.store.configfiles import VIEWS, load_configs
 from rocketfsck.verify.store.groups import groups_without_settings, is_system_topic
 
 _OPENING = {"{": "}", "[": "]"}
-__all__ = ["build_subscriptions", "build_topics", "close_text", "live_rows"]
+__all__ = ["build_subscriptions", "build_topics", "close_text", "has_shape", "live_rows"]
 
 
 def close_text(data: bytes) -> bytes | None:
@@ -152,3 +152,15 @@ def read_config(path: str, limit: int) -> Any:
             return decode_config(reader.read(0, reader.size))
     except (StoreError, FormatError):
         return None
+
+
+def has_shape(name: str, value: Any) -> bool:
+    """Whether a value is what a broker loads from a config file of this name."""
+    if not isinstance(value, Mapping):
+        return False
+    try:
+        data_version(value)
+        VIEWS.get(name.rpartition("/")[2], dict)(value)
+    except FormatError:
+        return False
+    return True

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import encode_config, valid_prefix
-from rocketfsck.formats.configviews import consumer_offsets, data_version, delay_offsets, topic_configs
+from rocketfsck.formats.configviews import consumer_offsets, delay_offsets, topic_configs
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.reader.configs import CONFIG_LIMIT
-from rocketfsck.repair.build.config import build_subscriptions, build_topics, close_text, read_config
+from rocketfsck.repair.build.config import (
+    build_subscriptions,
+    build_topics,
+    close_text,
+    has_shape,
+    read_config,
+)
 from rocketfsck.repair.plan.arguments import (
     ConfigOrigin,
     ConfigSource,
@@ -38,7 +43,6 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import QUEUE_TYPE
-from rocketfsck.verify.store.configfiles import VIEWS
 from rocketfsck.verify.store.groups import SUBSCRIPTIONS
 from rocketfsck.verify.tasks.task import Context, QueuesTask
 from rocketfsck.wording import count_of
@@ -161,27 +165,16 @@ def _backup_of(store: Store, name: str) -> bytes | None:
     """The bytes of a .bak that is sound and of the right shape."""
     path = store.root / f"{name}{_BACKUP}"
     value = read_config(str(path), CONFIG_LIMIT)
-    if value is None or not _has_shape(name, value):
+    if value is None or not has_shape(name, value):
         return None
     return read_whole(path, CONFIG_LIMIT)
 
 
 def _fits(name: str, data: bytes) -> bool:
     try:
-        return _has_shape(name, valid_prefix(data)[0])
+        return has_shape(name, valid_prefix(data)[0])
     except FormatError:
         return False
-
-
-def _has_shape(name: str, value: Any) -> bool:
-    if not isinstance(value, Mapping):
-        return False
-    try:
-        data_version(value)
-        VIEWS.get(name.rpartition("/")[2], dict)(value)
-    except FormatError:
-        return False
-    return True
 
 
 def act_restore(scene: ActScene, action: Action, arguments: ConfigOrigin) -> None:

@@ -446,7 +446,7 @@ RULES: tuple[Rule, ...] = (
         ),
         why=(
             "Each file, or each directory, has one: a newer broker may need them, or somebody keeps sums or "
-            "packed copies beside the files. The brokers that are known do not start with such files among "
+            "packed copies there. The brokers that are known do not start with such files among "
             "the segments. No repair moves them unless you force it by name."
         ),
         strictness="heuristic",
