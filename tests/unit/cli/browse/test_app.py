@@ -97,7 +97,7 @@ def test_findings_and_a_plan(restart_dir: Directory, tmp_path: Path) -> None:
         await at.press("f")
         assert "Nothing is checked yet" in at.text
         await at.press("c")
-        assert "Checked: 7 findings" in at.text
+        assert "Checked: 8 findings" in at.text
         assert "1E 1i" in at.text
         await at.press("f")
         assert at.cursor.startswith("> E CL004")
