@@ -2,7 +2,7 @@
 
     damaged range := frame* rest        frame := totalSize:i32 magic:i32 …        one magic in the whole log
 
-Reference 2.1, 11; ADR 0011.
+Reference 2.1; ADR 0011.
 """
 
 from __future__ import annotations
