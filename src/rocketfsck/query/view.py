@@ -20,6 +20,7 @@ from rocketfsck.store.reading import Closing
 
 WALK_LIMIT = 256 << 10
 """A file with more data than this is not walked just to tell whether one record in it is live."""
+CONFIG_LIMIT = 64 << 20
 _SOUND = (UnitState.AGREES, UnitState.EXPIRED)
 
 
@@ -81,7 +82,7 @@ class StoreView(Closing):
 
     def config(self, name: str) -> object | None:
         """The value in a file of config/, or in its .bak as a broker takes it; None where neither helps."""
-        return loaded_config(self.store, name)
+        return loaded_config(self.store, name, CONFIG_LIMIT)
 
     def found(self, message: Message, offset: int, *via: str) -> Found:
         """A record with its places in queues."""

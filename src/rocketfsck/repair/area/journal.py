@@ -266,7 +266,7 @@ def read_manifests(area: Area) -> dict[str, dict[str, str]]:
 
 def _read_journal(path: str) -> Journal:
     try:
-        document = read_document(path, "journal")
+        document = read_document(path)
         if isinstance(document, dict) and document.get("schema_version") != SCHEMA_VERSION:
             raise StoreError("is the journal of another version of this program", path=path)
         journal = from_document(Journal, document, "journal")
@@ -314,6 +314,6 @@ def write_file(place: Place, document: Mapping[str, Any]) -> None:
 def read_file(path: str) -> Any:
     """What `write_file` wrote; raises StoreError."""
     try:
-        return read_document(path, "journal")
+        return read_document(path)
     except UsageError as error:
         raise StoreError(str(error)) from error

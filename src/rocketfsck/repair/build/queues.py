@@ -22,7 +22,6 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import EXT_END_MARK, PRE_BLANK_UNIT
 from rocketfsck.progress import phase
-from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.build.files import make_directory, opened, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
 from rocketfsck.repair.build.queueend import queue_end
@@ -43,6 +42,7 @@ UNITS_A_WRITE = 64
 MAX_GAPS = 1000
 """Gaps that are told one by one, of a queue."""
 EXT_END_SIZE = 4
+MAX_CONFIG_SIZE = 64 << 20
 
 
 class QueueBuilder:
@@ -273,7 +273,7 @@ def batch_topics_of(store: Store) -> frozenset[str]:
     """
     found = {queue.topic for queue in store.queues if queue.kind == "batch"}
     for file in store.configs:
-        if file.name == "topics.json" and file.size <= CONFIG_LIMIT:
+        if file.name == "topics.json" and file.size <= MAX_CONFIG_SIZE:
             found |= _batch_topics_in(file.location)
     return frozenset(found)
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import named_errors
-from rocketfsck.verify.documents import read_bytes
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import enter_root, open_root, place_at
 from rocketfsck.writer.disk.publish import sync_tree
@@ -60,12 +59,12 @@ class ResumableDirectory:
 
     def _load(self) -> State | None:
         try:
-            document = json.loads(read_bytes(self.path / STATE_NAME, "state of a build"))
+            document = json.loads((self.path / STATE_NAME).read_text("ascii"))
             same = document["inputs"] == json.loads(json.dumps(self._inputs))
             if same and document["boot"] == boot_id() is not None:
                 state: State = document["state"]
                 return state
-        except (StoreError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError):
             pass  # nothing was saved, or not by us
         return None
 

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rocketfsck.documents import convert, parse_text, printable
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import UsageError
 from rocketfsck.outputs import write_text
 from rocketfsck.store.model import Store, StoreFile
-from rocketfsck.verify.documents import read_bytes
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.jsonform import to_json
 from rocketfsck.verify.tasks.task import TaskResult
@@ -109,9 +108,9 @@ class ResumeState:
 def _read(path: Path, identity: str) -> dict[str, TaskState]:
     name = printable(str(path))
     try:
-        state: CheckState = convert(CheckState, parse_text(read_bytes(path, "state of a check"), str(path)))
-    except StoreError as error:
-        raise UsageError(str(error)) from error
+        state: CheckState = convert(CheckState, parse_text(path.read_bytes(), str(path)))
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{name}: is not the state of a check: {printable(str(error))}") from error
     if state.identity != identity:
