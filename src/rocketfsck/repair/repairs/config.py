@@ -14,6 +14,7 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import encode_config, valid_prefix
 from rocketfsck.formats.configviews import consumer_offsets, data_version, delay_offsets, topic_configs
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.build.config import build_topics, close_text, read_config
 from rocketfsck.repair.plan.arguments import (
     ConfigOrigin,
@@ -37,7 +38,7 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import QUEUE_TYPE
-from rocketfsck.verify.store.configfiles import MAX_SIZE, VIEWS
+from rocketfsck.verify.store.configfiles import VIEWS
 from rocketfsck.verify.tasks.task import Context, QueuesTask
 from rocketfsck.wording import count_of
 
@@ -128,7 +129,7 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
         return None
     try:
         if finding.rule == RuleName.CONFIG_LOST:
-            closed = close_text(read_whole(store.root / name, MAX_SIZE))
+            closed = close_text(read_whole(store.root / name, CONFIG_LIMIT))
             if closed is not None and _fits(name, closed):
                 return "beginning", closed, "keep the complete members, and close the JSON text after them"
         if name == _TOPICS:
@@ -143,10 +144,10 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
 def _backup_of(store: Store, name: str) -> bytes | None:
     """The bytes of a .bak that is sound and of the right shape."""
     path = store.root / f"{name}{_BACKUP}"
-    value = read_config(str(path), MAX_SIZE)
+    value = read_config(str(path), CONFIG_LIMIT)
     if value is None or not _has_shape(name, value):
         return None
-    return read_whole(path, MAX_SIZE)
+    return read_whole(path, CONFIG_LIMIT)
 
 
 def _fits(name: str, data: bytes) -> bool:
@@ -175,7 +176,7 @@ def act_restore(scene: ActScene, action: Action, arguments: ConfigOrigin) -> Non
     if source == "backup":
         data = _backup_of(store, name)
     elif source == "beginning":
-        data = close_text(read_whole(store.root / name, MAX_SIZE))
+        data = close_text(read_whole(store.root / name, CONFIG_LIMIT))
     else:
         data = build_topics(store)
     if data is None:
@@ -235,7 +236,7 @@ def _level_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Le
     """Where levels go on that lost their offsets: where the .bak says, if that is not before what was due."""
     copy: Mapping[int, int] = {}
     with suppress(FormatError):
-        copy = delay_offsets(read_config(str(scene.store.root / f"{_DELAYS}{_BACKUP}"), MAX_SIZE) or {})
+        copy = delay_offsets(read_config(str(scene.store.root / f"{_DELAYS}{_BACKUP}"), CONFIG_LIMIT) or {})
     for finding in findings:
         if finding.rule in (RuleName.DELAY_OFFSET_GONE, RuleName.DELAY_OFFSET_LATE):
             level = number(finding.found, "level")
@@ -246,7 +247,7 @@ def act_delay(scene: ActScene, action: Action, arguments: DelayLevels) -> None:
     """Clamp the offsets to what the queues hold now. The .bak is not touched."""
     store = scene.reopen()
     name = action.target
-    value = read_config(str(store.root / name), MAX_SIZE)
+    value = read_config(str(store.root / name), CONFIG_LIMIT)
     if value is None and arguments.offsets:
         value = {}  # nothing else is left
     table = value.setdefault("offsetTable", {}) if isinstance(value, dict) else None
@@ -288,7 +289,7 @@ def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
 
 def act_queue_type(scene: ActScene, action: Action, arguments: TopicTypes) -> None:
     """Write the attributes."""
-    value = read_config(scene.tree.place(action.target), MAX_SIZE)
+    value = read_config(scene.tree.place(action.target), CONFIG_LIMIT)
     table = value.get("topicConfigTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
         raise StoreError("no longer has topics", path=action.target)
