@@ -253,7 +253,7 @@ class IndexReader(Closing):
                 number = entry.previous
 
     def _falling(self) -> Callable[[int], Entry | None]:
-        """`entry` for numbers that fall: behind the first, `SPAN_COUNT` are read at once where they are near."""
+        """`entry` for numbers that fall: behind the first, `SPAN_COUNT` that are near are read at once."""
         low, block, few = self.entry_count, b"", FEW_COUNT
         unpack, size = _ENTRY.unpack_from, ENTRY_SIZE
 
