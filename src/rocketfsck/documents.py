@@ -15,12 +15,36 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from operator import is_
+from typing import Any, Literal, TypeVar
 
 from rocketfsck.errors import UsageError
 
 BYTES, UNITS = "_b64", "_utf16"
 """Behind the names of members that are base64 of text which is no UTF-8."""
+
+DocumentKind = Literal[
+    "plan", "report", "baseline", "check state", "since state", "journal", "repair report", "manifest",
+    "rebuild state", "rebuild record",
+]  # fmt: skip
+
+LIMITS: dict[DocumentKind, int] = {
+    "plan": 256 << 20,  # up to 2,400 bytes an action
+    "report": 256 << 20,
+    "baseline": 64 << 20,  # 21 bytes a finding
+    "check state": 256 << 20,  # some 500 bytes a queue
+    "since state": 256 << 20,
+    "journal": 128 << 20,
+    "repair report": 128 << 20,
+    "manifest": 256 << 20,
+    "rebuild state": 64 << 20,  # some 200 bytes a queue
+    "rebuild record": 1 << 20,
+}
+"""Bytes that a document of each kind may have, asked before any of it is parsed: values take several times
+the room of their text."""
+
+VALUE_LIMIT = 16_000_000
+"""Values in a document, however short their text: each takes some 100 bytes of memory."""
 
 _INT_LIMIT = 1 << 63
 T = TypeVar("T")
@@ -42,7 +66,11 @@ def json_text(document: Any, *, indent: int | None = None, compact: bool = False
 
 
 def parse_text(data: bytes, name: str) -> Any:
-    """JSON without what JSON does not have: members twice, NaN, bytes that are no UTF-8. UsageError."""
+    """JSON without what JSON does not have: members twice, NaN, bytes that are no UTF-8. UsageError for that,
+    and for more than `VALUE_LIMIT` values, before any of them is parsed."""
+    count = sum(map(data.count, (b",", b"[", b"{")))
+    if count > VALUE_LIMIT:
+        raise UsageError(f"{printable(name)} has {count:,} values; a document has at most {VALUE_LIMIT:,}")
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -108,7 +136,7 @@ def from_document(
     try:
         members = folded(document, "")
         value: T = complete(convert(kind, members), members)
-        wrong = _difference(document, plain(value), "") if exact else ""
+        wrong = _difference(document, value, "") if exact else ""
     except (ValueError, RecursionError) as error:
         wrong = str(error)
     if wrong:
@@ -130,7 +158,10 @@ def convert(kind: Any, value: Any) -> Any:
 
 
 def folded(value: Any, place: str) -> Any:
-    """JSON values with every text under its own name; raises ValueError for text that has another form."""
+    """JSON values with every text under its own name; raises ValueError for text that has another form.
+
+    What has no text of another form is given back, and not a copy: documents may be large.
+    """
     if isinstance(value, dict):
         if len(value) == 1 and (suffix := next(iter(value))) in (BYTES, UNITS):
             return _text(value[suffix], suffix, place)
@@ -143,9 +174,11 @@ def folded(value: Any, place: str) -> Any:
             if base in members:
                 raise ValueError(f"{inside} is there twice")
             members[base] = _text(inner, suffix, inside) if suffix else folded(inner, inside)
-        return members
+        same = all(members.get(name, members) is inner for name, inner in value.items())
+        return value if same else members
     if isinstance(value, list):
-        return [folded(inner, f"{place}[{number}]") for number, inner in enumerate(value)]
+        items = [folded(inner, f"{place}[{number}]") for number, inner in enumerate(value)]
+        return value if all(map(is_, items, value)) else items
     if isinstance(value, str):
         return _text(value, "", place)
     if isinstance(value, int) and not -_INT_LIMIT <= value < _INT_LIMIT:
@@ -160,8 +193,9 @@ def _text(value: Any, suffix: str, place: str) -> str:
         raise ValueError(f"{place} is not a text: {error}") from error
 
 
-def _difference(given: Any, made: Any, place: str) -> str:
+def _difference(given: Any, value: Any, place: str) -> str:
     """Where a document first says something else than is made of what was read from it; "" for nowhere."""
+    made = _opened(value)
     if isinstance(given, dict) and isinstance(made, dict):
         inside = f"{place}." if place else ""
         if more := given.keys() - made.keys():
@@ -175,6 +209,20 @@ def _difference(given: Any, made: Any, place: str) -> str:
     else:
         return "" if type(given) is type(made) and given == made else f"{place} is not in its one form"
     return next((wrong for wrong in found if wrong), "")
+
+
+def _opened(value: Any) -> Any:
+    """What `plain` makes of a value, but for what is in it: a large document is not made a second time."""
+    if is_dataclass(value):
+        members: dict[str, Any] = {}
+        for item in fields(value):
+            inner = getattr(value, item.name)
+            suffix, inner = encode_text(inner) if isinstance(inner, str) else ("", inner)
+            members[item.name + suffix] = inner
+        return members
+    if isinstance(value, str):
+        return plain(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def encode_text(text: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from rocketfsck.documents import LIMITS
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.fleet.run import check_stores
@@ -192,7 +193,7 @@ def test_a_state_that_is_too_long_does_not_help(
     stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, state = begun(stores[0], tmp_path)
-    monkeypatch.setattr("rocketfsck.verify.since.state.MAX_SIZE", state.stat().st_size - 1)
+    monkeypatch.setitem(LIMITS, "since state", state.stat().st_size - 1)
     report = check(store, since=state)
     assert since_of(report).reason.startswith("the state file has ")
     assert said(report) == said(check(store)) and not since_of(report).kept_file_count

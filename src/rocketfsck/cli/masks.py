@@ -42,7 +42,6 @@ REVIVE_LOG = "rmq_sys_REVIVE_LOG_"
 """A system topic with the name of the cluster at its end."""
 KNOWN_LIMIT = 200_000
 ODD_LIMIT = 1000
-_CONFIG_LIMIT = 16 << 20
 _WORD = re.compile(r"[%|\w-]+")
 _ADDRESS = re.compile(
     r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7})(?![\w.])"
@@ -77,6 +76,7 @@ class Masks(Pseudonyms):
 
     def learn_store(self, store: Store) -> None:
         """The names of a store's queues, and those in its config files."""
+        from rocketfsck.reader.configs import CONFIG_LIMIT
         from rocketfsck.store.reading import read_whole
 
         self.learn(queue.topic for queue in store.queues)
@@ -85,7 +85,7 @@ class Masks(Pseudonyms):
         self.learn(topic for topic in topics if topic is not None)
         for file in store.configs:
             try:
-                text = read_whole(file.path, _CONFIG_LIMIT).decode("utf-8", "replace")
+                text = read_whole(file.path, CONFIG_LIMIT).decode("utf-8", "replace")
             except StoreError:
                 continue
             self.learn(word for word in json_words(text) if not word.isdecimal())

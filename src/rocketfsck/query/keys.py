@@ -39,6 +39,8 @@ VISIT_LIMIT = 1_000_000
 STEP_LIMIT = 64
 """As many records behind the end of an index file are looked at before the log is scanned from there."""
 LEAD_LIMIT = 1000
+KNOWN_LIMIT = 1 << 16
+"""Offsets without an answer that are remembered: many entries of a bad chain lead to the same record."""
 
 OUTSIDE = "the entry points outside the log"
 NO_RECORD = "no record begins there"
@@ -87,6 +89,7 @@ class _KeySearch:
         self.by_index: dict[int, Message] = {}
         self.by_scan: dict[int, Message] = {}
         self.leads: list[Lead] = []
+        self.known: dict[int, str] = {}
 
     def answer(self, via: Via) -> Answer:
         if via != "scan":
@@ -179,23 +182,31 @@ class _KeySearch:
         if entry.key_hash != self.key_hash:
             return "another hash"
         source = f"{index.file.relative} entry {entry.number}"
-        log = self.view.log
-        if 0 <= entry.physical_offset < log.min_offset:
-            return self._lead(entry, source, "the record has expired")
-        message = log.message_at(entry.physical_offset, max_body_size=self.max_body_size)
-        if message is None:
-            return self._lead(entry, source, OUTSIDE)
-        if isinstance(message, Stop):
-            return self._lead(entry, source, NO_RECORD)
-        if not self.query.is_of(message):
-            return self._lead(entry, source, other_message(message))
-        if self.view.liveness(entry.physical_offset) is False:
-            return self._lead(entry, source, STALE)
+        offset = entry.physical_offset
+        message = self.known.get(offset) or self._stands_at(offset)
+        if isinstance(message, str):
+            if len(self.known) < KNOWN_LIMIT:
+                self.known[offset] = message
+            return self._lead(entry, source, message)
         if not self.query.wants(message):
             return "outside the time asked for"
-        twice = entry.physical_offset in self.by_index
-        self.by_index[entry.physical_offset] = message
+        twice = offset in self.by_index
+        self.by_index[offset] = message
         return "match, a second time" if twice else "match"
+
+    def _stands_at(self, offset: int) -> Message | str:
+        """The live message with the key at an offset; else why there is none, in a few words."""
+        log = self.view.log
+        if 0 <= offset < log.min_offset:
+            return "the record has expired"
+        message = log.message_at(offset, max_body_size=self.max_body_size)
+        if message is None:
+            return OUTSIDE
+        if isinstance(message, Stop):
+            return NO_RECORD
+        if not self.query.is_of(message):
+            return other_message(message)
+        return STALE if self.view.liveness(offset) is False else message
 
     def _lead(self, entry: Entry, source: str, why: str) -> str:
         if len(self.leads) < LEAD_LIMIT:

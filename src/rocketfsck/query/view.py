@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from rocketfsck.errors import FormatError
-from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.log import LogView
 from rocketfsck.query.queues import QueueView, places_of
-from rocketfsck.reader.configs import loaded_config
+from rocketfsck.reader.configs import loaded_config, loaded_topics
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import Closing
 
 WALK_LIMIT = 256 << 10
 """A file with more data than this is not walked just to tell whether one record in it is live."""
-CONFIG_LIMIT = 64 << 20
 _SOUND = (UnitState.AGREES, UnitState.EXPIRED)
 
 
@@ -74,15 +71,11 @@ class StoreView(Closing):
     @cached_property
     def configured_topics(self) -> tuple[str, ...]:
         """The topics of config/topics.json; none where it is missing or cannot be used."""
-        value = self.config("topics.json")
-        try:
-            return tuple(topic_configs(value)) if value is not None else ()
-        except FormatError:
-            return ()
+        return tuple(loaded_topics(self.store) or ())
 
     def config(self, name: str) -> object | None:
         """The value in a file of config/, or in its .bak as a broker takes it; None where neither helps."""
-        return loaded_config(self.store, name, CONFIG_LIMIT)
+        return loaded_config(self.store, name)
 
     def found(self, message: Message, offset: int, *via: str) -> Found:
         """A record with its places in queues."""

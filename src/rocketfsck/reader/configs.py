@@ -17,20 +17,21 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
 
 BACKUP = ".bak"
-TOPICS_LIMIT = 256 << 20
+CONFIG_LIMIT = 64 << 20
+"""Bytes of a file of config/ that is parsed; a parsed one takes several times as much memory."""
 
 Value = TypeVar("Value")
 
 
-def loaded_config(store: Store, name: str, limit: int) -> object | None:
-    """The value that a broker goes by, of a file of at most `limit` bytes; None where neither helps."""
-    value: object = _loaded(store, name, limit, decode_config)
+def loaded_config(store: Store, name: str) -> object | None:
+    """The value that a broker goes by, of at most `CONFIG_LIMIT` bytes; None where neither file helps."""
+    value: object = _loaded(store, name, decode_config)
     return value
 
 
 def loaded_topics(store: Store) -> Mapping[str, TopicConfig] | None:
-    """What topics.json says; None without one of at most `TOPICS_LIMIT` bytes, or for another form."""
-    return _loaded(store, "topics.json", TOPICS_LIMIT, _topics)
+    """What topics.json says; None without one of at most `CONFIG_LIMIT` bytes, or for another form."""
+    return _loaded(store, "topics.json", _topics)
 
 
 @lru_cache(maxsize=1)
@@ -42,7 +43,7 @@ def _topics(data: bytes) -> Mapping[str, TopicConfig] | None:
     return None
 
 
-def _loaded(store: Store, name: str, limit: int, decode: Callable[[bytes], Value]) -> Value | None:
+def _loaded(store: Store, name: str, decode: Callable[[bytes], Value]) -> Value | None:
     """`decode` raises FormatError for bytes that a broker does not load."""
     files = {file.name: file for file in store.configs}
     for candidate in (name, f"{name}{BACKUP}"):
@@ -50,7 +51,7 @@ def _loaded(store: Store, name: str, limit: int, decode: Callable[[bytes], Value
         if file is None or not file.size:
             continue
         try:
-            return decode(read_whole(file.path, limit))
+            return decode(read_whole(file.location, CONFIG_LIMIT))
         except (FormatError, StoreError):
             continue
     return None

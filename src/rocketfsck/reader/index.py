@@ -41,6 +41,10 @@ from rocketfsck.store.reading import Closing, FileReader, PathLike
 
 BLOCK_COUNT = 1 << 16
 SPAN_COUNT = 1 << 12
+NEAR_COUNT = 1 << 8
+"""Entries that far apart in a chain are read together: a slot that most entries are in has long chains."""
+FEW_COUNT = 64
+"""Entries of a chain that are read one by one, before that is done: most chains are no longer."""
 
 _ENTRY = ENTRY.packer()
 _SLOT = SLOT.packer()
@@ -236,14 +240,40 @@ class IndexReader(Closing):
         elif number and not 0 < number <= last:
             yield f"the slot names entry {number}, but the file has entries 1 to {last}"
         elif number:
-            for entry in walk_chain(number, last, self.entry):
-                yield entry
-                number = entry.previous
-                if not 0 <= number < entry.number:
-                    yield f"entry {entry.number} leads to {number}, which is not an earlier entry"
+            read = self._falling()
+            while number:
+                entry = read(number)
+                if entry is None:
+                    yield f"the file ends before entry {number}"
                     return
-            if number:
-                yield f"the file ends before entry {number}"
+                yield entry
+                if not 0 <= entry.previous < number:
+                    yield f"entry {number} leads to {entry.previous}, which is not an earlier entry"
+                    return
+                number = entry.previous
+
+    def _falling(self) -> Callable[[int], Entry | None]:
+        """`entry` for numbers that fall: behind the first, `SPAN_COUNT` that are near are read at once."""
+        low, block, few = self.entry_count, b"", FEW_COUNT
+        unpack, size = _ENTRY.unpack_from, ENTRY_SIZE
+
+        def read(number: int) -> Entry | None:
+            nonlocal low, block, few
+            if number < low:
+                if few > 0 or low - number > NEAR_COUNT:
+                    low, block, few = number, b"", few - 1
+                    return self.entry(number)
+                low = max(number + 1 - SPAN_COUNT, 0)
+                try:
+                    block = self._reader.read_upto(self.first_pos + size * low, size * (number + 1 - low))
+                except StoreError:  # a bad place further down: what is above it is read one by one
+                    low, block = 0, b""
+            at = size * (number - low)
+            if at + size > len(block):
+                return self.entry(number)
+            return Entry(number, *unpack(block, at))
+
+        return read
 
     def any_byte(self, number: int) -> bool:
         """Whether an entry is not all zero."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from rocketfsck.documents import LIMITS
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import Evidence, Store
 from rocketfsck.store.places.locations import is_remote
@@ -25,7 +26,6 @@ PART = ".rocketfsck.part"
 AREA_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}", re.ASCII)
 _NAME_SIZE = 180
 """Bytes of the store's name that an area's name begins with."""
-_JOURNAL_LIMIT = 64 << 20
 _OPEN_STATES = frozenset({"building", "ready", "undoing", "undone"})
 _CHANGING_STATES = frozenset({"ready", "undoing"})
 
@@ -95,7 +95,7 @@ def _areas(above: str, mtime_ns: int) -> tuple[str, ...]:  # noqa: ARG001 - a ch
 def _journal(path: str, root: str) -> tuple[str, str]:
     """State and mode of a journal of this store; "" for both where it is none."""
     try:
-        document = json.loads(read_whole(path, _JOURNAL_LIMIT))
+        document = json.loads(read_whole(path, LIMITS["journal"]))
     except (StoreError, ValueError, RecursionError):
         return "", ""
     if not isinstance(document, dict) or document.get("store") != root:

@@ -28,7 +28,7 @@ class Baseline:
 
 def read_baseline(path: Path) -> frozenset[str]:
     """The fingerprints in a file; raises UsageError if it cannot be read or is not a baseline."""
-    return frozenset(read_kept(Baseline, path, "a baseline").fingerprints)
+    return frozenset(read_kept(Baseline, path, "baseline").fingerprints)
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:

@@ -14,8 +14,10 @@ from rocketfsck.formats.indexfile import encode_header, entry_pos, slot_of, slot
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.query import Answer, Outcome, find_by_key, keys
 from rocketfsck.query.keys import Via
+from rocketfsck.query.log import LogView
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
@@ -276,6 +278,37 @@ def test_another_message_of_the_same_hash(store: Store, tmp_path: Path) -> None:
     answer = find_by_key(reopen(tmp_path), "Order", key, via="index")
     assert answer.outcome is Outcome.NOT_FOUND
     assert answer.leads[0].why.startswith("another message, of topic Order with the keys U00")
+
+
+def test_what_an_offset_has_is_asked_once(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long chain whose entries all lead to a few places: the answer is the same as without a memory."""
+    key_hash = index_hash("Order", "all")
+    with IndexReader(store.indexes[0], GEOMETRY) as index:
+        for step, item in enumerate(index.chain(key_hash)):
+            assert not isinstance(item, str)
+            if item.key_hash == key_hash:
+                pos = entry_pos(item.number, SLOTS) + 4
+                patch(
+                    store.indexes[0].path,
+                    pos,
+                    struct.pack(">q", (7, 1 << 40, item.physical_offset)[step % 3]),
+                )
+    asked: list[int] = []
+    message_at = LogView.message_at
+
+    def counted(view: LogView, offset: int, **more: int) -> Message | Stop | None:
+        asked.append(offset)
+        return message_at(view, offset, **more)
+
+    monkeypatch.setattr(LogView, "message_at", counted)
+    answer = find_by_key(reopen(tmp_path), "Order", "all", via="index")
+    assert len(answer.leads) > 4
+    assert (asked.count(7), asked.count(1 << 40)) == (1, 1)
+    monkeypatch.setattr(keys, "KNOWN_LIMIT", 0)
+    assert find_by_key(reopen(tmp_path), "Order", "all", via="index") == answer
+    assert asked.count(7) > 2
 
 
 def test_entries_of_one_record_twice(tmp_path: Path) -> None:

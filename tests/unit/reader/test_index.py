@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from itertools import accumulate, pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
     ENTRY,
     IndexHeader,
@@ -17,13 +22,16 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.reader.index import Entry, IndexReader, read_header, readable_headers, walk_chain
 from rocketfsck.store.model import Geometry, IndexFile
+from rocketfsck.store.reading import FileReader
 
 SLOTS, ENTRIES = 3, 6
 
 
-def index_file(path: Path, links: dict[int, int], *, newest: int, size: int | None = None) -> IndexFile:
+def index_file(
+    path: Path, links: dict[int, int], *, newest: int, size: int | None = None, entry_count: int = ENTRIES
+) -> IndexFile:
     """An index file with one chain, that of slot 1: each entry with its prevIndex, and what the slot says."""
-    data = bytearray(index_file_size(SLOTS, ENTRIES))
+    data = bytearray(index_file_size(SLOTS, entry_count))
     data[:40] = encode_header(IndexHeader(1, 2, 3, 4, 5, len(links) + 1))
     data[slot_pos(1) : slot_pos(2)] = newest.to_bytes(4, "big", signed=True)
     for number, previous in links.items():
@@ -96,3 +104,68 @@ def test_headers_are_those_that_can_be_read(tmp_path: Path) -> None:
     assert readable_headers([gone, short, good]) == [(good, header)]
     with IndexReader(short, Geometry(slot_count=SLOTS, entry_count=ENTRIES)) as reader:
         assert (reader.has_header, reader.header, reader.index_count) == (False, IndexHeader(*[0] * 6), 1)
+
+
+def plain_chain(reader: IndexReader) -> list[Entry | str]:
+    """What `chain` says of slot 1, entry by entry."""
+    newest, last = reader.newest(1) or 0, reader.index_count - 1
+    found: list[Entry | str] = [*walk_chain(newest, last, reader.entry)]
+    for at, entry in enumerate(found):
+        assert isinstance(entry, Entry)
+        if not 0 <= entry.previous < entry.number:
+            said = f"entry {entry.number} leads to {entry.previous}, which is not an earlier entry"
+            return [*found[: at + 1], said]
+    end = found[-1] if found else None
+    if isinstance(end, Entry) and end.previous:
+        found.append(f"the file ends before entry {end.previous}")
+    return found
+
+
+@given(
+    st.lists(st.integers(1, 12), max_size=60),
+    st.one_of(st.none(), st.tuples(st.integers(0, 59), st.integers(-3, 400))),
+    st.integers(0, 8000),
+)
+def test_a_chain_is_the_same_in_blocks(steps: list[int], odd: tuple[int, int] | None, cut: int) -> None:
+    numbers = list(accumulate(steps, initial=0))
+    links = dict.fromkeys(range(1, numbers[-1] + 1), 0)
+    links |= {high: low for low, high in pairwise(numbers)}
+    if odd is not None and odd[0] < len(steps):
+        links[numbers[odd[0] + 1]] = odd[1]  # a circle, or out of all bounds
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("rocketfsck.reader.index.SPAN_COUNT", 16)
+        patched.setattr("rocketfsck.reader.index.NEAR_COUNT", 6)
+        patched.setattr("rocketfsck.reader.index.FEW_COUNT", 3)
+        entry_count = len(links) + 1
+        size = max(index_file_size(SLOTS, entry_count) - cut, slot_pos(SLOTS)) if cut < 300 else None
+        file = index_file(Path(folder) / "1", links, newest=numbers[-1], size=size, entry_count=entry_count)
+        with IndexReader(file, Geometry(slot_count=SLOTS, entry_count=entry_count)) as reader:
+            said = list(reader.chain(1))
+            plain = plain_chain(reader)
+            if not plain and numbers[-1]:  # the file ends before the newest entry
+                plain = [f"the file ends before entry {numbers[-1]}"]
+            assert said == plain
+
+
+def test_a_bad_place_takes_no_entry_above_it_from_a_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = {number: number - 1 for number in range(1, 101)}
+    file = index_file(tmp_path / "1", links, newest=100, entry_count=101)
+    bad = entry_pos(50, SLOTS)
+    read = FileReader.read_upto
+
+    def failing(reader: FileReader, pos: int, size: int) -> bytes:
+        if pos <= bad < pos + size:
+            raise StoreError("cannot be read", path=reader.path, offset=bad)
+        return read(reader, pos, size)
+
+    monkeypatch.setattr(FileReader, "read_upto", failing)
+    monkeypatch.setattr("rocketfsck.reader.index.FEW_COUNT", 3)
+    numbers = []
+    geometry = Geometry(slot_count=SLOTS, entry_count=101)
+    with pytest.raises(StoreError, match="cannot be read"), IndexReader(file, geometry) as reader:
+        for item in reader.chain(1):
+            assert isinstance(item, Entry)
+            numbers.append(item.number)
+    assert numbers == list(range(100, 50, -1))

@@ -10,9 +10,9 @@ import pytest
 
 from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.timer import TIMER_CHECK
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.config import check_config
-from rocketfsck.verify.store.configfiles import MAX_SIZE
 from rocketfsck.verify.tasks.facts import Known
 
 from tests.unit.verify.storemaker import NOW, QUEUE_SIZE, Maker, knowing, log_facts, queue_facts, rules
@@ -136,7 +136,7 @@ def test_cf008_an_unfinished_write(maker: Maker) -> None:
 
 
 def test_a_file_too_large_to_parse_is_not_checked(maker: Maker) -> None:
-    maker.file("config/consumerOffset.json", b"{", MAX_SIZE + 1)
+    maker.file("config/consumerOffset.json", b"{", CONFIG_LIMIT + 1)
     (item,) = maker.run(check_config)
     assert isinstance(item, NotChecked)
     assert item.operational

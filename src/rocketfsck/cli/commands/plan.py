@@ -132,7 +132,7 @@ def _read_report(path: Path) -> Report:
     from rocketfsck.verify.documents import read_document
     from rocketfsck.verify.report import Report
 
-    return Report.from_json(read_document(path))
+    return Report.from_json(read_document(path, "report"))
 
 
 def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, palette: Palette) -> None:

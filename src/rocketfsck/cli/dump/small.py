@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rocketfsck.formats.layout import Layout
 
 TEXT_LIMIT = 1 << 20
-CONFIG_LIMIT = 256 << 20
 
 TEXT_COLUMNS = (Column("content", "name"),)
 CONFIG_COLUMNS = (Column("content", "json"), Column("error", "text"))
@@ -87,6 +86,7 @@ def text_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
 def config_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
     """A JSON config as the broker reads it, and what stands behind it or is wrong with it."""
     from rocketfsck.formats.config import valid_prefix
+    from rocketfsck.reader.configs import CONFIG_LIMIT
 
     if source.size > CONFIG_LIMIT:
         yield Item("unknown", 0, source.size, {}, f"{source.size} bytes are too many for a config")

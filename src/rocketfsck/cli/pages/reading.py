@@ -38,7 +38,7 @@ def read_said(path: Path) -> Any:
     """
     if path.is_dir() or path.suffix == ".parquet":
         return _tables(path)
-    return read_document(path)
+    return read_document(path, "report")
 
 
 def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:

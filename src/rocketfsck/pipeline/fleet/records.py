@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from rocketfsck import __version__
-from rocketfsck.documents import from_document, json_text, parse_text, printable, to_document
+from rocketfsck.documents import LIMITS, from_document, json_text, parse_text, printable, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow
 from rocketfsck.repair.build.resumable import boot_id
@@ -36,8 +36,6 @@ KIND: Literal["rocketfsck.rebuild.record"] = "rocketfsck.rebuild.record"
 RECORDS = ".rebuilt"
 """The directory of the records, next to the results."""
 SUFFIX = ".json"
-MAX_SIZE = 1 << 20
-"""Bytes of a record that is read."""
 _PART = "record.json"
 _NAME_SIZE = 200
 
@@ -205,7 +203,8 @@ def read_record(target: Path) -> RebuildRecord | None:
     except OSError as error:
         raise StoreError(f"cannot be read: {error.strerror}", path=str(target)) from error
     try:
-        record = from_document(RebuildRecord, parse_text(read_whole(path, MAX_SIZE), str(path)), "record")
+        data = read_whole(path, LIMITS["rebuild record"])
+        record = from_document(RebuildRecord, parse_text(data, str(path)), "record")
     except UsageError:
         return None
     same = (record.name, record.inode) == (target.name, status.st_ino)

@@ -178,7 +178,7 @@ def _is_as_left(area: Area) -> bool:
 def _saved_report(area: Area) -> ApplyReport:
     path = area.at("result.json")
     try:
-        return ApplyReport.from_json(read_file(path))
+        return ApplyReport.from_json(read_file(path, "repair report"))
     except UsageError as error:
         raise StoreError(f"is not a report of a repair: {error}", path=path) from error
 

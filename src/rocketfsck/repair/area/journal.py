@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rocketfsck.documents import convert, from_document, printable, to_document
+from rocketfsck.documents import DocumentKind, convert, from_document, printable, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.manifests import list_files, share_of_same
 from rocketfsck.repair.area.tells import Tell
@@ -258,7 +258,7 @@ def read_manifests(area: Area) -> dict[str, dict[str, str]]:
     """What the store's files were before and after the repair. Raises StoreError."""
     path = area.at(MANIFESTS)
     try:
-        manifests: Manifests = convert(Manifests, read_file(path))
+        manifests: Manifests = convert(Manifests, read_file(path, "manifest"))
     except ValueError as error:
         raise StoreError("is not a manifest of a repair", path=path) from error
     return {"before": manifests.before, "after": manifests.after}
@@ -266,7 +266,7 @@ def read_manifests(area: Area) -> dict[str, dict[str, str]]:
 
 def _read_journal(path: str) -> Journal:
     try:
-        document = read_document(path)
+        document = read_document(path, "journal")
         if isinstance(document, dict) and document.get("schema_version") != SCHEMA_VERSION:
             raise StoreError("is the journal of another version of this program", path=path)
         journal = from_document(Journal, document, "journal")
@@ -311,9 +311,9 @@ def write_file(place: Place, document: Mapping[str, Any]) -> None:
     fileops.sync(place.parent)
 
 
-def read_file(path: str) -> Any:
+def read_file(path: str, kind: DocumentKind) -> Any:
     """What `write_file` wrote; raises StoreError."""
     try:
-        return read_document(path)
+        return read_document(path, kind)
     except UsageError as error:
         raise StoreError(str(error)) from error

@@ -10,7 +10,6 @@ Memory: that of the walk, 64 MiB of units, and some 200 bytes a queue.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import EXT_END_MARK, PRE_BLANK_UNIT
 from rocketfsck.progress import phase
+from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.repair.build.files import make_directory, opened, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
 from rocketfsck.repair.build.queueend import queue_end
@@ -31,7 +30,6 @@ from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build import units
 from rocketfsck.scan.build.rows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.store.reading import FileReader
 from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
@@ -42,7 +40,6 @@ UNITS_A_WRITE = 64
 MAX_GAPS = 1000
 """Gaps that are told one by one, of a queue."""
 EXT_END_SIZE = 4
-MAX_CONFIG_SIZE = 64 << 20
 
 
 class QueueBuilder:
@@ -269,29 +266,12 @@ def writes_ext(store: Store) -> bool:
 def batch_topics_of(store: Store) -> frozenset[str]:
     """Topics that are known to have batch queues before the log is read: by their queues or by topics.json.
 
-    A topics.json that cannot be read tells nothing.
+    A topics.json that a broker does not load tells nothing.
     """
     found = {queue.topic for queue in store.queues if queue.kind == "batch"}
-    for file in store.configs:
-        if file.name == "topics.json" and file.size <= MAX_CONFIG_SIZE:
-            found |= _batch_topics_in(file.location)
+    topics = loaded_topics(store) or {}
+    found |= {name for name, topic in topics.items() if topic.attributes.get("queue.type") == "BatchCQ"}
     return frozenset(found)
-
-
-def _batch_topics_in(path: str) -> set[str]:
-    try:
-        with FileReader(path) as reader:
-            document = json.loads(reader.read(0, reader.size))
-    except (StoreError, ValueError, RecursionError):
-        return set()
-    table = document.get("topicConfigTable") if isinstance(document, dict) else None
-    configs = table.items() if isinstance(table, dict) else ()
-    return {topic for topic, config in configs if _is_batch(config)}
-
-
-def _is_batch(config: object) -> bool:
-    attributes = config.get("attributes") if isinstance(config, dict) else None
-    return isinstance(attributes, dict) and attributes.get("queue.type") == "BatchCQ"
 
 
 def build_queues(

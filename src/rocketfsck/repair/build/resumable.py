@@ -16,8 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rocketfsck.documents import LIMITS, parse_text
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.store.reading import named_errors
+from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import enter_root, open_root, place_at
 from rocketfsck.writer.disk.publish import sync_tree
@@ -41,10 +42,13 @@ class ResumableDirectory:
                 fileops.remove_tree(place_at(path / name))
 
     def save(self, state: State) -> None:
-        """Keep the state of the work for a later run. Raises OSError."""
+        """Keep the state of the work for a later run, unless none would read one so long. Raises OSError."""
         document = {"inputs": self._inputs, "boot": boot_id(), "state": state}
+        data = json.dumps(document).encode("ascii")
+        if len(data) > LIMITS["rebuild state"]:
+            return
         part = self.path / f"{STATE_NAME}.part"
-        fileops.write_new(place_at(part), json.dumps(document).encode("ascii"))
+        fileops.write_new(place_at(part), data)
         fileops.rename(
             place_at(part), place_at(self.path / STATE_NAME)
         )  # at once: a kill leaves the old state or the new one
@@ -58,14 +62,19 @@ class ResumableDirectory:
         self.has_saved = False
 
     def _load(self) -> State | None:
+        """Raises StoreError for what is no regular file, or too long to be a state: nothing is deleted."""
+        path = self.path / STATE_NAME
+        if not path.exists():
+            return None
+        data = read_whole(path, LIMITS["rebuild state"])
         try:
-            document = json.loads((self.path / STATE_NAME).read_text("ascii"))
+            document = parse_text(data, str(path))
             same = document["inputs"] == json.loads(json.dumps(self._inputs))
             if same and document["boot"] == boot_id() is not None:
                 state: State = document["state"]
                 return state
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # nothing was saved, or not by us
+        except (UsageError, ValueError, KeyError, TypeError):
+            pass  # it was not saved by us
         return None
 
 

@@ -19,10 +19,10 @@ from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.query.offsets import DELIVERY, Standing, group_offsets
 from rocketfsck.query.queues import QueueView
 from rocketfsck.query.view import StoreView
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.store.configfiles import MAX_SIZE
 from rocketfsck.verify.store.groups import OFFSET_DATABASES, OFFSETS, kept_in_databases
 from rocketfsck.verify.store.offsets import Positions, positions_of
 
@@ -72,7 +72,7 @@ def _queue_of(view: StoreView, topic: str, queue_id: int) -> QueueView | None:
 def _positions_in(path: Path) -> Positions:
     """The offsets of a file in the form of consumerOffset.json. Raises StoreError, UsageError."""
     try:
-        table = consumer_offsets(decode_config(read_whole(path, MAX_SIZE)))
+        table = consumer_offsets(decode_config(read_whole(path, CONFIG_LIMIT)))
     except FormatError as error:
         raise UsageError(f"{path}: {error}") from None
     found: dict[tuple[str, str, int], int] = {}

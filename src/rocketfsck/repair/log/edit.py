@@ -35,7 +35,7 @@ from rocketfsck.store.reading import FileReader
 
 COPY_SIZE = 1 << 20
 TOGETHER = 1 << 18
-"""Units of a queue that are read together, where several ranges are asked for."""
+"""Units of a queue that are read together."""
 KNOWN_FILLERS = 4096
 LARGEST_FRAME = (4 << 20) + (128 << 10)
 """Bytes of the longest record that a unit is believed to lead to: the default limits (reference 2.9)."""
@@ -141,12 +141,15 @@ def frames_in_each(store: Store, spans: Sequence[tuple[int, int]]) -> list[list[
         with UnitReader(queue) as reader:
             search = OffsetSearch(reader)
             first, behind = search.find(int(starts.min())), search.find(int(ends.max()))
+            parts: dict[int, list[tuple[Longs, Longs, Longs]]] = {}
             for index, span, units in _units_in(reader, search, first, behind, starts, ends):
                 low, high = spans[span]
                 offset, size = units["offset"].astype(np.int64), units["size"].astype(np.int64)
                 rows = np.flatnonzero((offset >= low) & (offset < high) & (size > 0))
                 if len(rows):
-                    found[span].append(QueueFrames(queue, rows + index, offset[rows], size[rows]))
+                    parts.setdefault(span, []).append((rows + index, offset[rows], size[rows]))
+            for span, columns in parts.items():
+                found[span].append(QueueFrames(queue, *map(np.concatenate, zip(*columns, strict=True))))
     return found
 
 
@@ -154,12 +157,12 @@ def _units_in(
     reader: UnitReader, search: OffsetSearch, first: int, behind: int, starts: Longs, ends: Longs
 ) -> Iterator[tuple[int, int, Units]]:
     """The units `first:behind` that may point into each range: index of the first, number of the range,
-    units. Few are read together, of many only those that a search finds."""
+    units. Few are read together, of many only those that a search finds, at most `TOGETHER` at once."""
     if behind - first > TOGETHER:
         bounds = [(search.find(low), search.find(high)) for low, high in zip(starts, ends, strict=True)]
         for span, (low, high) in enumerate(bounds):
-            if low < high:
-                yield low, span, reader.units(low, high - low)
+            for index, count in _blocks(reader, low, high):
+                yield index, span, reader.units(index, count)
         return
     if first >= behind:
         return
@@ -169,6 +172,16 @@ def _units_in(
     for span in np.flatnonzero(lows < highs).tolist():
         low, high = int(lows[span]), int(highs[span])
         yield first + low, span, units[low:high]
+
+
+def _blocks(reader: UnitReader, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Index and count of units in `low:high`, without those in holes: they point nowhere."""
+    for start, end in reader.with_data(low, high):
+        low = max(start, low)  # a unit in which one extent ends and the next begins comes once
+        while low < end:
+            count = min(TOGETHER, end - low)
+            yield low, count
+            low += count
 
 
 def losses_of(frames: Iterable[QueueFrames], kept_in: str = "") -> list[Loss]:

@@ -14,12 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.documents import convert, from_document, json_text, parse_text, printable, to_document
+from rocketfsck.documents import LIMITS, convert, from_document, json_text, parse_text, printable, to_document
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.plan.model import SCHEMA_VERSION, Action, Plan
 from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.documents import MAX_SIZE
 from rocketfsck.verify.rules.catalog import RULES
 
 KIND = "rocketfsck.plan"
@@ -96,7 +95,7 @@ def _with_own_arguments(number: int, action: Action, given: Any) -> Action:
 
 def read_plan(path: Path) -> Plan:
     """The plan in a file. UsageError if it holds none, StoreError if it cannot be read."""
-    return parse_plan(read_whole(path, MAX_SIZE), str(path))
+    return parse_plan(read_whole(path, LIMITS["plan"]), str(path))
 
 
 def parse_plan(data: bytes, name: str = "plan") -> Plan:

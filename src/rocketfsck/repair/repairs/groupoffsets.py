@@ -16,6 +16,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.config import encode_config
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.query.offsets import GroupOffsets, Standing, group_offsets
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.build.config import read_config
 from rocketfsck.repair.plan.arguments import OffsetChange, OffsetChanges
 from rocketfsck.repair.plan.model import Action
@@ -27,7 +28,6 @@ from rocketfsck.repair.repairs.config import put_file
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.store.configfiles import MAX_SIZE
 from rocketfsck.verify.store.groups import OFFSET_DATABASES, OFFSETS, kept_in_databases
 from rocketfsck.verify.store.offsets import positions_of
 from rocketfsck.wording import count_of
@@ -103,7 +103,7 @@ def act_offsets(scene: ActScene, action: Action, arguments: OffsetChanges) -> No
         _put(offsets, change.queue_id, change.offset)
     scratch = scene.tree.exists(action.target)
     text = encode_config(value)
-    if not scratch or read_config(scene.tree.place(action.target), MAX_SIZE) != value:
+    if not scratch or read_config(scene.tree.place(action.target), CONFIG_LIMIT) != value:
         put_file(scene, action.target, text)
     for row in group_offsets(scene.reopen()):
         if row.standing is Standing.AHEAD and not row.topic.startswith(LMQ_PREFIX):
@@ -118,7 +118,7 @@ def _value(store: Store, name: str) -> dict[str, Any]:
     """The content of the file as it is now; an empty one where there is none."""
     for file in store.configs:
         if file.relative == name and file.size:
-            value = read_config(str(file.path), MAX_SIZE)
+            value = read_config(str(file.path), CONFIG_LIMIT)
             if not isinstance(value, dict):
                 raise StoreError("no longer has offsets", path=name)
             return value

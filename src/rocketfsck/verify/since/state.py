@@ -17,11 +17,10 @@ from typing import Any, Literal
 import msgspec
 
 from rocketfsck import __version__
-from rocketfsck.documents import printable
+from rocketfsck.documents import LIMITS, printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.outputs import write_text
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.documents import MAX_SIZE
 from rocketfsck.verify.index.file import IndexExtent
 from rocketfsck.verify.since.proof import FileProof
 from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
@@ -99,8 +98,8 @@ def read_state(path: Path, identity: str) -> SinceState | str:
         with FileReader(path) as reader:
             if reader.size and reader.read_upto(0, len(_HEAD)) != _HEAD:
                 raise UsageError(f"{printable(str(path))}: is not a state that check --since wrote")
-            if reader.size > MAX_SIZE:
-                return f"the state file has {reader.size:,} bytes, more than {MAX_SIZE:,}"
+            if reader.size > (limit := LIMITS["since state"]):
+                return f"the state file has {reader.size:,} bytes, more than {limit:,}"
             data = reader.read(0, reader.size)
     except MemoryError as error:
         raise StoreError("does not fit into memory", path=str(path)) from error

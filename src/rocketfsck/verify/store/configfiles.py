@@ -17,14 +17,12 @@ from rocketfsck.formats.configviews import (
     delay_offsets,
     topic_configs,
 )
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StoreFile, StrayReason
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-
-MAX_SIZE = 64 << 20
-"""Bytes of a config file that are parsed; a parsed one takes several times as much memory."""
 
 _BACKUP = ".bak"
 EMPTY = "the file is empty"
@@ -100,7 +98,7 @@ def load_configs(store: Store) -> Configs:
 
 def parse_file(file: StoreFile) -> Parsed:
     """Parse one file. Raises StoreError if it cannot be read or is too large."""
-    data = read_whole(file.path, MAX_SIZE)
+    data = read_whole(file.path, CONFIG_LIMIT)
     if not data:
         return Parsed(file, reason=EMPTY)
     try:

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rocketfsck.documents import convert, parse_text, printable
+from rocketfsck.documents import convert, printable
 from rocketfsck.errors import UsageError
 from rocketfsck.outputs import write_text
 from rocketfsck.store.model import Store, StoreFile
+from rocketfsck.verify.documents import read_given
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.jsonform import to_json
 from rocketfsck.verify.tasks.task import TaskResult
@@ -74,7 +75,8 @@ class ResumeState:
     """Finished tasks, in memory and in a file. Without a path it remembers nothing."""
 
     def __init__(self, path: Path | None, identity: str) -> None:
-        """Reads the file if it is there; raises UsageError if it is of another store or other options."""
+        """Reads the file if it is there; raises UsageError if it is of another store or other options, or
+        cannot be read."""
         self._path = path
         self._identity = identity
         self._tasks: dict[str, TaskState] = {}
@@ -108,9 +110,7 @@ class ResumeState:
 def _read(path: Path, identity: str) -> dict[str, TaskState]:
     name = printable(str(path))
     try:
-        state: CheckState = convert(CheckState, parse_text(path.read_bytes(), str(path)))
-    except OSError as error:
-        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
+        state: CheckState = convert(CheckState, read_given(path, "check state"))
     except ValueError as error:
         raise UsageError(f"{name}: is not the state of a check: {printable(str(error))}") from error
     if state.identity != identity:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketfsck.progress import phase
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
@@ -45,7 +46,6 @@ _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 _FINE = frozenset({RegionKind.RECORDS, RegionKind.ZERO})
 _DEEP_AREAS = ("compaction",)
 _BLOCK = 1 << 20
-_CONFIG_LIMIT = 64 << 20
 _BLANK_HEAD = 8
 _KEPT_SUFFIXES = frozenset({".tmp", ".bak", ".json", ".gz", ".log", ".txt"})
 
@@ -156,7 +156,7 @@ def _blocks(file: StoreFile) -> Iterator[tuple[int, bytes]]:
 
 def _masked_config(file: StoreFile, names: Pseudonyms) -> Iterator[tuple[int, bytes]]:
     with FileReader(file.path) as reader:
-        data = bytes(reader.read_upto(0, min(reader.size, _CONFIG_LIMIT)))
+        data = bytes(reader.read_upto(0, min(reader.size, CONFIG_LIMIT)))
     text = data.decode("utf-8", "surrogateescape")
     yield 0, mask_json(text, names).encode("utf-8", "surrogateescape")
 

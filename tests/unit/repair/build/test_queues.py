@@ -12,8 +12,9 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.build import QueueGap, build_queues
-from rocketfsck.repair.build.queues import MAX_CONFIG_SIZE, batch_topics_of
+from rocketfsck.repair.build.queues import batch_topics_of
 from rocketfsck.writer import Kind, OutgoingMessage
 
 from tests.unit.repair.build.making import (
@@ -200,7 +201,7 @@ def test_a_config_out_of_all_bounds_is_not_read(tmp_path: Path) -> None:
         json.dumps({"topicConfigTable": {"B": {"attributes": {"queue.type": "BatchCQ"}}}}), "utf-8"
     )
     with path.open("ab") as file:
-        file.truncate(MAX_CONFIG_SIZE + 1)
+        file.truncate(CONFIG_LIMIT + 1)
     assert batch_topics_of(reopen(tmp_path)) == frozenset()
 
 

@@ -96,11 +96,11 @@ def test_json_files_appear_whole(tmp_path: Path) -> None:
     path = str(tmp_path / "x.json")
     Path(path + ".part").write_text("left from before")
     write_json(open_root(tmp_path) / "x.json", {"a": "\udcff\x7f"})
-    assert read_file(path) == {"a": "\udcff\x7f"}
+    assert read_file(path, "journal") == {"a": "\udcff\x7f"}
     assert not Path(path + ".part").exists()
     Path(path).write_text("{")
     with pytest.raises(StoreError, match="not JSON"):
-        read_file(path)
+        read_file(path, "journal")
 
 
 def test_trees_are_removed_without_following_links(tmp_path: Path) -> None:

@@ -301,7 +301,7 @@ def test_files(tmp_path: Path) -> None:
         read_plan(path)
     path.write_text(plan_text(PLAN))
     assert read_plan(path) == PLAN
-    assert read_document(path)["kind"] == "rocketfsck.plan"
+    assert read_document(path, "plan")["kind"] == "rocketfsck.plan"
 
 
 RANGE = {"start_offset": 0, "end_offset": 7}

@@ -9,6 +9,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.records import LogReader, is_fence
+from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.log import edit
 from rocketfsck.repair.log.edit import (
@@ -116,17 +117,27 @@ def test_units_of_a_range(patient: Patients) -> None:
     assert all(int((item.offset + item.size).max()) <= SEGMENT for item in found)
 
 
-@pytest.mark.parametrize("together", [0, 1 << 18])
+@pytest.mark.parametrize("together", [1, 7, 1 << 18])
 def test_units_of_several_ranges_are_those_of_each(
     patient: Patients, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
-    monkeypatch.setattr(edit, "TOGETHER", together)
     store = patient("4.4.0-multiseg").open()
     spans = [(SEGMENT - 900, SEGMENT), (100, 700), (700, 701), (0, 3 * SEGMENT)]
+    each = [frames_in(store, start, end) for start, end in spans]
+    monkeypatch.setattr(edit, "TOGETHER", together)
+    monkeypatch.setattr("rocketfsck.reader.units.SEARCH_COUNT", 1)
+    read: list[int] = []
+    units = UnitReader.units
+
+    def counted(reader: UnitReader, index: int, count: int) -> Units:
+        read.append(count)
+        return units(reader, index, count)
+
+    monkeypatch.setattr(UnitReader, "units", counted)
     found = frames_in_each(store, spans)
+    assert max(read) <= together
     assert len(found) == 4 and found[1] and found[3]
-    for (start, end), frames in zip(spans, found, strict=True):
-        alone = frames_in(store, start, end)
+    for (start, end), frames, alone in zip(spans, found, each, strict=True):
         assert [item.queue for item in frames] == [item.queue for item in alone]
         for item, other in zip(frames, alone, strict=True):
             assert item.index.tolist() == other.index.tolist()

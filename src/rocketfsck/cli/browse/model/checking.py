@@ -42,7 +42,7 @@ class Progress:
 def load_findings(shelf: Shelf, path: Path) -> Findings:
     """The findings of a saved report. Raises UsageError if the file has none, StoreError if it cannot be
     read."""
-    return _findings(shelf, read_document(path))
+    return _findings(shelf, read_document(path, "report"))
 
 
 def _findings(shelf: Shelf, document: Any) -> Findings:
@@ -91,7 +91,7 @@ def run_check(
             raise CancelledError("the check was stopped")
         if code & ~(EXIT_PROBLEMS | EXIT_OPERATIONAL) or not output.is_file():
             raise StoreError(f"the check ended with status {code}{f': {said}' if said else ''}")
-        return _findings(shelf, read_document(output))
+        return _findings(shelf, read_document(output, "report"))
 
 
 def _end_when(process: subprocess.Popen[bytes], stop: threading.Event, ended: threading.Event) -> None:
