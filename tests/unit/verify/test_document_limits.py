@@ -163,5 +163,5 @@ def test_long_documents_of_a_work_area(tmp_path: Path) -> None:
 def test_more_values_than_any_document(monkeypatch: pytest.MonkeyPatch, mark: bytes) -> None:
     """Short texts of many values would take a hundred times their room: they are counted, not parsed."""
     monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
-    with pytest.raises(UsageError, match="x.json has 16,000,001 values"):
+    with pytest.raises(UsageError, match=r"x\.json has 16,000,001 values"):
         parse_text(mark * (VALUE_LIMIT + 1), "x.json")

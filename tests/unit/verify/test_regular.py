@@ -299,6 +299,10 @@ DAMAGED: dict[str, tuple[Change, str]] = {
         lambda root: rewrite(iter([root / "consumequeue/Seg0/0" / f"{0:020}"]), _spoil_tags),
         RuleName.UNIT_TAGS_CODE,
     ),
+    "tag codes of the last queue": (
+        lambda root: rewrite((root / "consumequeue/Seg2/1").iterdir(), _spoil_tags),
+        RuleName.UNIT_TAGS_CODE,
+    ),
     "a few magic codes": (of_records(newer_magic, slice(100, 105)), RuleName.LOG_BOUNDARY_LOST),
     "magic codes of different kinds": (
         of_records(lambda record: record.__setitem__(slice(4, 8), record[12:16]), slice(100, 140)),

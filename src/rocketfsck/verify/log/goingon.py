@@ -10,7 +10,6 @@ as a whole. Reference 2.8, 2.13.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -82,7 +81,8 @@ def extended(known: TaskResult, new: LogResult) -> LogResult | None:
         entries=_entries(old.entries, own.entries),
     )
     checked = replace(new.checked, record_count=known.checked.record_count + new.checked.record_count)
-    asked = dict(Counter(known.asked) + Counter(new.asked))
+    rules = {**known.asked, **new.asked}
+    asked = {rule: known.asked.get(rule, 0) + new.asked.get(rule, 0) for rule in rules}
     return replace(
         new, checked=checked, asked=asked, facts=(_facts(before, after, regions),), summary=summary
     )

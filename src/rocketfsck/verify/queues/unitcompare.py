@@ -62,6 +62,11 @@ class UnitComparer:
         self._collector = collector
         self.delays: dict[tuple[int, int], list[int]] = {}
 
+    def found_right(self, tags: Longs) -> None:
+        """Count units of records with these tagsCodes that agree in everything."""
+        self._collector.ask(RuleName.UNIT_SIZE, len(tags))
+        self._collector.ask(RuleName.UNIT_TAGS_CODE, int(np.count_nonzero(tags)))
+
     def take(self, queue: ConsumeQueue, number: int, rows: DispatchRows, units: Units, where: Longs) -> None:
         """Compare `units`, which stand at `where` in the queue, with the records that they point to."""
         self._collector.ask(RuleName.UNIT_SIZE, len(where))

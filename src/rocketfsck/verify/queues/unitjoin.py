@@ -109,6 +109,7 @@ class UnitJoin:
         met: Flags = found & np.logical_and.reduceat(same, starts)
         rows = np.flatnonzero(np.repeat(met, np.diff(bounds)))
         self._met.append(ranges_of(row[rows], index[rows]))
+        self._comparer.found_right(tags[rows])
         return met
 
     def _queue(self, row: int, rows: DispatchRows) -> None:
