@@ -27,7 +27,8 @@ Place = tuple[object, ...]
 class BugFinding:
     """A finding without its text and facts, which may hold names. `file` and `topic` are pseudonyms.
 
-    `kept` says whether the masked copy has the same finding; None where there is no copy.
+    `kept` says whether the masked copy has the same finding; None where there is no copy. `slot` is None, and
+    so are a slot's `start` and `end`: they follow from the hash of a key, and are others in the copy.
     """
 
     rule: str
@@ -108,8 +109,14 @@ def place_of(finding: Finding, names: Pseudonyms | None, strays: frozenset[str])
     if names is not None:
         file = masked_path(file, names, strays)
         topic = None if topic is None else names.name(topic)
-    numbers = (where.start, where.end, where.physical_offset, where.queue_id, where.queue_offset)
-    return (finding.rule, file, topic, *numbers, where.slot, where.entry, finding.count)
+    ends = (where.start, where.end) if is_place_kept(finding) else (None, None)
+    numbers = (*ends, where.physical_offset, where.queue_id, where.queue_offset)
+    return (finding.rule, file, topic, *numbers, where.entry, finding.count)
+
+
+def is_place_kept(finding: Finding) -> bool:
+    """Whether a finding is at the same bytes in the copy: slots of an index file follow from key hashes."""
+    return finding.where.slot is None or finding.where.entry is not None
 
 
 def bug_findings(
@@ -126,13 +133,13 @@ def bug_findings(
                 slug=rule.slug,
                 severity=rule.severity.word,
                 file=str(place[1]),
-                start=where.start,
-                end=where.end,
+                start=where.start if is_place_kept(finding) else None,
+                end=where.end if is_place_kept(finding) else None,
                 physical_offset=where.physical_offset,
                 topic=None if where.topic is None else str(place[2]),
                 queue_id=where.queue_id,
                 queue_offset=where.queue_offset,
-                slot=where.slot,
+                slot=None,
                 entry=where.entry,
                 count=finding.count,
                 kept=None if copied is None else place in copied,

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.properties import serialize_properties
-from rocketfsck.writer.mask.names import Pseudonyms, json_words, mask_json, mask_words
+from rocketfsck.writer.mask.names import Pseudonyms
 from rocketfsck.writer.mask.record import KEPT_VALUES, NAMED_VALUES, is_kept, masked_address
+from rocketfsck.writer.mask.texts import json_words, mask_json, mask_words
 
 if TYPE_CHECKING:
     from rocketfsck.store.model import Store
