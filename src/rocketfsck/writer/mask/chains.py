@@ -95,11 +95,13 @@ def _links(stored: Longs, before: Chains, after: Chains) -> Longs:
 
 
 def _wrong(value: int, entry: int, before: Chains, after: Chains, slot: int) -> int:
-    """A wrong link or head: what skipped entries of its chain skips some, all else stays as it was."""
-    if not 0 < value < min(entry, len(before.slot)) or before.slot[value] != slot:
+    """A wrong link: what skipped entries of its chain, or led back to its newest one, does so in the new one."""
+    if not 0 < value < len(before.slot) or before.slot[value] != slot or value == entry:
         return value
-    right = int(after.previous[entry]) if entry < len(after.previous) else 0
-    return int(after.previous[right])
+    if value > entry:
+        newest = int(after.head[after.slot[entry]])
+        return newest if newest > entry else value
+    return int(after.previous[after.previous[entry]])
 
 
 def _heads(stored: Longs, before: Chains, after: Chains, random: np.random.Generator) -> Longs:

@@ -15,7 +15,7 @@ _WRITTEN_WORD = re.compile(rf'((?:{_ESCAPED}|[^@\\/:;,\s"])+)|\\u[0-9a-fA-F]{{4}
 _SHORT_NUMBER = re.compile(r"-?[0-9]{1,5}", re.ASCII)
 """A queue, a level, a version: written as a text, but no name."""
 _NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
-_OF_A_TABLE = re.compile(r"\s*:\s*[{\[]")
+_OF_A_TABLE = re.compile(r"\s*:\s*\{")
 """What follows a topic's or group's name in a table of them."""
 _NAME_MEMBERS = frozenset({'"topicName"', '"groupName"', '"topic"', '"consumerGroup"'})
 _BARE = re.compile(r"[^\W\d_]\w*")
@@ -100,7 +100,7 @@ _JSON_FIELDS_TEXT = (
     "clientVersion compiledExpression deadTime expression topic queueOffsetMap SINGLE_TAG "
     "MULTI_TAG CUSTOMIZED EXPONENTIAL message.type cleanup.policy queue.type +message.type "
     "+cleanup.policy +queue.type NORMAL FIFO DELAY TRANSACTION MIXED UNSPECIFIED COMPACTION "
-    "DELETE SimpleCQ BatchCQ true false null"
+    "DELETE SimpleCQ BatchCQ bitNum bitPos true false null"
 )
 _JSON_FIELDS = frozenset(_JSON_FIELDS_TEXT.split())
 _TABLES_TEXT = (
