@@ -83,7 +83,7 @@ def test_an_attacker_who_lists_names_finds_none(guessable: tuple[Path, Path]) ->
     assert _codes(original) == {java_hash(tag) for tag in TAGS}
     assert not _codes(copy) & {java_hash(word) for word in [*TAGS, *WORDS, *SHORT, *TELEPHONES]}
     for file in filter(Path.is_file, guessable[1].rglob("*")):
-        said = file.read_bytes()
+        said = file.read_bytes().replace(b'"order":false', b"")  # a member of topics.json, not the topic
         assert not [word for word in [*TELEPHONES, *WORDS] if word.encode() in said], file
         assert not [word for word in WORDS if word in str(file)]
 

@@ -95,7 +95,7 @@ def _links(stored: Longs, before: Chains, after: Chains) -> Longs:
 
 
 def _wrong(value: int, entry: int, before: Chains, after: Chains, slot: int) -> int:
-    """A wrong link: what skipped entries of its chain, or led back to its newest one, does so in the new one."""
+    """A wrong link: one that skipped entries of its chain, or led back, does so in the new one if it can."""
     if not 0 < value < len(before.slot) or before.slot[value] != slot or value == entry:
         return value
     if value > entry:
