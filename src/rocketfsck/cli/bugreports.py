@@ -202,17 +202,18 @@ others in each archive. Bodies and the values of other properties are fillers of
 addresses change. Bytes that belong to no record are noise, but for the frames of records in them. A checksum
 that was right is right, and one that was wrong is wrong.
 
-Java hashes of names are made anew from the pseudonyms: tag codes in consume queues, key hashes in index files,
-topics in timer logs. The chains of index files are laid anew, so that slots have other numbers. A hash that
-did not fit its record goes through a permutation with the archive's secret key, and fits none afterwards. The
-key is in no file: a list of names, telephone numbers or words gives nobody a name by its hash.
+Java hashes of names are made anew from the pseudonyms: tag codes in consume queues, key hashes in index
+files, topics in timer logs. The chains of index files are laid anew, so that slots have other numbers. A hash
+that did not fit its record goes through a permutation with the archive's secret key, and fits none
+afterwards. The key is in no file: a list of names, telephone numbers or words gives nobody a name by its
+hash.
 
 What can still be read: sizes, also how many bytes and which punctuation a name has, offsets, queue numbers,
 times, ports, flags, numbers and switches in system properties, how many messages there are, which names are
-equal, and how often each occurs. Numbers in config files stay, also those of up to five digits that are written
-as texts, and so do letters beyond the first 65,536 of Unicode, and the names and words of RocketMQ itself. Who
-knows how often or when something was sent may know a name by that. Bytes of damaged consume queues, index
-files and timer logs stay as they are, but for hashes.
+equal, and how often each occurs. Numbers in config files stay, also those of up to five digits that are
+written as texts, and so do letters beyond the first 65,536 of Unicode, and the names and words of RocketMQ
+itself. Who knows how often or when something was sent may know a name by that. Bytes of damaged consume
+queues, index files and timer logs stay as they are, but for hashes.
 
 What is not as in the store: two keys of one hash have two (IX025 finds none); in a damaged chain of an index
 file the number of entries that are cut off or go in a circle (IX013, IX008) follows from the new chains, and

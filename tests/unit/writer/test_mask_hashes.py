@@ -52,8 +52,9 @@ def guessable(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def _entries(store: Store) -> np.ndarray[Any, np.dtype[Any]]:
     start = entry_pos(0, store.geometry.slot_count)
     found = [np.frombuffer(file.path.read_bytes(), ENTRY_DTYPE, offset=start) for file in store.indexes]
-    entries = np.concatenate(found)
-    return entries[entries["phyOffset"] + entries["keyHash"] != 0]
+    entries: np.ndarray[Any, np.dtype[Any]] = np.concatenate(found)
+    kept: np.ndarray[Any, np.dtype[Any]] = entries[entries["phyOffset"] + entries["keyHash"] != 0]
+    return kept
 
 
 def _codes(store: Store) -> set[int]:
