@@ -202,8 +202,8 @@ others in each archive. Bodies and the values of other properties are fillers of
 addresses change. Bytes that belong to no record are noise, but for the frames of records in them. A checksum
 that was right is right, and one that was wrong is wrong.
 
-Java hashes of names are made anew from the pseudonyms: tag codes in consume queues, key hashes in index
-files, topics in timer logs. The chains of index files are laid anew, so that slots have other numbers. A hash
+Java hashes of names are those of the pseudonyms: tag codes in consume queues, key hashes in index files,
+topics in timer logs. The chains of index files follow from them, so that slots have other numbers. A hash
 that did not fit its record goes through a permutation with the archive's secret key, and fits none
 afterwards. The key is in no file: a list of names, telephone numbers or words gives nobody a name by its
 hash.
