@@ -27,7 +27,8 @@ Place = tuple[object, ...]
 class BugFinding:
     """A finding without its text and facts, which may hold names. `file` and `topic` are pseudonyms.
 
-    `kept` says whether the masked copy has the same finding; None where there is no copy.
+    `kept` says whether the masked copy has the same finding; None where there is no copy. `slot` is None, and
+    so are a slot's `start` and `end`: they follow from the hash of a key, and are others in the copy.
     """
 
     rule: str
@@ -108,8 +109,14 @@ def place_of(finding: Finding, names: Pseudonyms | None, strays: frozenset[str])
     if names is not None:
         file = masked_path(file, names, strays)
         topic = None if topic is None else names.name(topic)
-    numbers = (where.start, where.end, where.physical_offset, where.queue_id, where.queue_offset)
-    return (finding.rule, file, topic, *numbers, where.slot, where.entry, finding.count)
+    ends = (where.start, where.end) if is_place_kept(finding) else (None, None)
+    numbers = (*ends, where.physical_offset, where.queue_id, where.queue_offset)
+    return (finding.rule, file, topic, *numbers, where.entry, finding.count)
+
+
+def is_place_kept(finding: Finding) -> bool:
+    """Whether a finding is at the same bytes in the copy: slots of an index file follow from key hashes."""
+    return finding.where.slot is None or finding.where.entry is not None
 
 
 def bug_findings(
@@ -126,13 +133,13 @@ def bug_findings(
                 slug=rule.slug,
                 severity=rule.severity.word,
                 file=str(place[1]),
-                start=where.start,
-                end=where.end,
+                start=where.start if is_place_kept(finding) else None,
+                end=where.end if is_place_kept(finding) else None,
                 physical_offset=where.physical_offset,
                 topic=None if where.topic is None else str(place[2]),
                 queue_id=where.queue_id,
                 queue_offset=where.queue_offset,
-                slot=where.slot,
+                slot=None,
                 entry=where.entry,
                 count=finding.count,
                 kept=None if copied is None else place in copied,
@@ -195,12 +202,23 @@ others in each archive. Bodies and the values of other properties are fillers of
 addresses change. Bytes that belong to no record are noise, but for the frames of records in them. A checksum
 that was right is right, and one that was wrong is wrong.
 
-What can still be read: sizes, offsets, queue numbers, times, ports, flags, numbers and switches in system
-properties, how many messages there are. Java hashes of names stay, since consume queues and index files hold
-those of tags and keys: who suspects a name can compare its hash. So one of up to six characters can be
-guessed, and longer ones of a known form, too: numbers of telephones, of orders, of customers. A name for
-which no other one of its length and hash exists stays as it is: one character, a few digits, "a.b".
-Do not send an archive to somebody who must not know such names.
+Java hashes of names are those of the pseudonyms: tag codes in consume queues, key hashes in index files,
+topics in timer logs. The chains of index files follow from them, so that slots have other numbers. A hash
+that did not fit its record goes through a permutation with the archive's secret key, and fits none
+afterwards. The key is in no file: a list of names, telephone numbers or words gives nobody a name by its
+hash.
+
+What can still be read: sizes, also how many bytes and which punctuation a name has, offsets, queue numbers,
+times, ports, flags, numbers and switches in system properties, how many messages there are, which names are
+equal, and how often each occurs. Numbers in config files stay, also those of up to five digits that are
+written as texts, and so do letters beyond the first 65,536 of Unicode, and the names and words of RocketMQ
+itself. Who knows how often or when something was sent may know a name by that. Bytes of damaged consume
+queues, index files and timer logs stay as they are, but for hashes.
+
+What is not as in the store: two keys of one hash have two (IX025 finds none); in a damaged chain of an index
+file the number of entries that are cut off or go in a circle (IX013, IX008) follows from the new chains, and
+damage of a chain with one entry may be gone; which slot is damaged says nothing. Bit maps of SQL filters are
+noise. Databases, tiered storage and logs of DLedger groups are left out.
 
 Look through the archive before you send it.
 """

@@ -1,9 +1,10 @@
 """`--mask`: output that can be shared, without names of topics, groups, tags and keys, bodies and addresses.
 
 A name becomes `m-` and ten hexadecimal digits of a keyed hash: the same name is the same mask in one run,
-and in all runs with one `--mask-key`. RocketMQ's own names, sizes, offsets, times, Java hashes and the path
-of the store stay. What a field holds follows from its name. In sentences, addresses are replaced, and names
-that are known: those of the store's queues and config files, and those masked before.
+and in all runs with one `--mask-key`. RocketMQ's own names, sizes, offsets, times and the path of the store
+stay; Java hashes and slots become other numbers. What a field holds follows from its name. In sentences,
+addresses are replaced, and names that are known: those of the store's queues and config files, and those
+masked before.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN
 from rocketfsck.formats.properties import serialize_properties
-from rocketfsck.writer.mask.names import Pseudonyms, json_words, mask_json, mask_words
+from rocketfsck.writer.mask.names import Pseudonyms
+from rocketfsck.writer.mask.permute import HashPermutation
 from rocketfsck.writer.mask.record import KEPT_VALUES, NAMED_VALUES, is_kept, masked_address
+from rocketfsck.writer.mask.texts import json_words, mask_json, mask_words
 
 if TYPE_CHECKING:
     from rocketfsck.store.model import Store
@@ -35,6 +41,8 @@ NAMES = frozenset(
 HOSTS = frozenset({"born_address", "born_host", "host", "previous_host", "store_address", "store_host"})
 FILLED = frozenset({"body", "body_decoded", "body_hex", "filter_bit_map", "properties_raw", "value"})
 """Fields whose bytes or texts become as many `x`; numbers of such a name stay."""
+HASHES = frozenset({"hashCodeOfRealTopic", "keyHash", "key_hash", "slot", "tagsCode", "tags_code"})
+"""Fields whose numbers follow from names, where they are 32-bit ones: times and addresses stay."""
 CONTENT = "content"
 """A config file, as JSON or as its text."""
 PROPERTIES = "properties"
@@ -53,6 +61,7 @@ class Masks(Pseudonyms):
     """Masks for names, with the names that are known so far."""
 
     _odd: set[str] = field(default_factory=set)
+    _numbers: HashPermutation | None = None
 
     def _alike(self, text: str) -> str:
         return f"m-{hmac.digest(self.secret, text.encode('utf-8', 'surrogatepass'), 'sha256')[:5].hex()}"
@@ -122,6 +131,8 @@ class Masks(Pseudonyms):
     def _masked(self, value: Any, name: str) -> Any:
         if isinstance(value, Enum) or value is None:
             return value
+        if name in HASHES and isinstance(value, int):
+            return self._number(value)
         if name == CONTENT:
             return self._content(value)
         if name == PROPERTIES and isinstance(value, Mapping):
@@ -137,6 +148,14 @@ class Masks(Pseudonyms):
             items = [self._masked(inner, name) for inner in value]
             return type(value)._make(items) if hasattr(value, "_make") else type(value)(items)
         return self._dataclass(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+    def _number(self, value: int) -> int:
+        """Another number for a hash, of the same sign; the same one for the same hash."""
+        if not INT32_MIN <= value <= INT32_MAX:
+            return value
+        if self._numbers is None:
+            self._numbers = HashPermutation(self.secret)
+        return int(self._numbers.key_hashes(np.array([value], np.int64))[0])
 
     def _dataclass(self, value: Any) -> Any:
         made = {

@@ -197,3 +197,27 @@ def test_kept_properties_are_numbers_and_switches() -> None:
     assert masked_properties(text(plain), Pseudonyms()) == text(plain)
     assert dict(Masks()._property(name, value) for name, value in plain.items()) == plain
     assert not {*said.items()} & {Masks()._property(name, value) for name, value in said.items()}
+
+
+def test_hashes_and_slots_become_other_numbers(cli: Cli, store_dir: Directory) -> None:
+    def shown(*more: str) -> list[dict[str, int]]:
+        ended = cli("dump", store_dir("5.3.3-basic"), "--kind", "index", "--format", "jsonl", *more)
+        assert ended.code == 0
+        return [row for row in map(json.loads, ended.out.splitlines()) if "key_hash" in row]
+
+    plain, masked = shown(), shown("--mask")
+    assert len(plain) == len(masked) > 10
+    for before, after in zip(plain, masked, strict=True):
+        assert before["key_hash"] != after["key_hash"]
+        assert before["physical_offset"] == after["physical_offset"]
+    assert len({row["key_hash"] for row in plain}) == len({row["key_hash"] for row in masked})
+
+
+def test_times_and_addresses_in_tag_codes_stay() -> None:
+    masks = Masks(b"0123456789abcdef")
+    assert masks.of({"tagsCode": 1_700_000_000_000, "tags_code": -(1 << 63), "slot": 0}) == {
+        "tagsCode": 1_700_000_000_000,
+        "tags_code": -(1 << 63),
+        "slot": 0,
+    }
+    assert masks.of({"tagsCode": 12345}) != {"tagsCode": 12345}

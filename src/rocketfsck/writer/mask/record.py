@@ -12,7 +12,8 @@ import zlib
 from collections.abc import Iterator
 
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
-from rocketfsck.writer.mask.names import Pseudonyms, mask_json
+from rocketfsck.writer.mask.names import Pseudonyms
+from rocketfsck.writer.mask.texts import mask_json
 
 _KEPT_VALUES_TEXT = (
     "WAIT DELAY REAL_QID TRAN_MSG INNER_NUM INNER_BASE INNER_MULTI_QUEUE_OFFSET TIMER_OUT_MS "

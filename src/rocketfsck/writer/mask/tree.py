@@ -1,7 +1,9 @@
 """The masked copy of a store: a new tree with the same files, sizes and times. The store is only read.
 
     commitlog                    records masked one by one, all else as noise, but for the frames of records
-    consumequeue, index, times   as they are: only the names of directories become pseudonyms
+    consumequeue, timer log      tag codes and hashes of topics made anew; directories have pseudonyms
+    index                        key hashes made anew, and the chains with them
+    timer wheel, times           as they are
     config                       the texts of the JSON masked
     strays                       their names masked, their length kept, empty
     databases, tiered storage    left out, and said
@@ -16,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, unit_dtype
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.scan.columns import RecordBatch
@@ -28,20 +31,23 @@ from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place
-from rocketfsck.writer.mask.names import Pseudonyms, mask_json
+from rocketfsck.writer.mask.chains import mask_index
+from rocketfsck.writer.mask.hashes import FileHashes, HashMasks, file_hashes
+from rocketfsck.writer.mask.names import Pseudonyms
 from rocketfsck.writer.mask.record import mask_record, mask_rest
+from rocketfsck.writer.mask.texts import mask_json
+from rocketfsck.writer.mask.units import mask_ext, mask_timer_log, mask_units
 
 _PLAIN_OTHERS = frozenset(
     {
         OtherKind.TIMER_WHEEL,
-        OtherKind.TIMER_LOG,
         OtherKind.TIMER_CHECK,
         OtherKind.EPOCH,
         OtherKind.ABORT_BACKUP,
-        OtherKind.COMPACTION_CQ,
     }
 )
 _JSON_OTHERS = frozenset({OtherKind.BROKER_IDENTITY, OtherKind.COMPACTION_CHECKPOINT})
+_CODED_OTHERS = frozenset({OtherKind.TIMER_LOG, OtherKind.COMPACTION_CQ})
 _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 _FINE = frozenset({RegionKind.RECORDS, RegionKind.ZERO})
 _DEEP_AREAS = ("compaction",)
@@ -70,14 +76,18 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
     """
     done = Masked()
     root = fileops.open_directory(target)
-    strays = stray_names(store)
+    strays, masks = stray_names(store), HashMasks(names.secret)
     with phase("masking the commit log", sum(file.size for file in store.commitlog.files)):
         for log in store.commitlog.files:
             if log.in_entries:
                 done.left_out.append(("commitlog", "the log of a DLedger group is not masked"))
                 continue
             _write(log, root / "commitlog" / log.name, _masked_log(store, log, names))
+            masks.learn(_hashes(store, log, log.path), _hashes(store, log, target / "commitlog" / log.name))
             done.copied_count += 1
+    for coded, data in _coded_files(store, names, masks):
+        _write(coded, root / masked_path(coded.relative, names), [(0, data)])
+        done.copied_count += 1
     for file in _plain_files(store):
         _write(file, root / masked_path(file.relative, names), _blocks(file))
         done.copied_count += 1
@@ -85,7 +95,7 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
         _write(file, root / masked_path(file.relative, names), _masked_config(file, names))
         done.copied_count += 1
     for other in store.others:
-        if other.kind not in _PLAIN_OTHERS | _JSON_OTHERS:
+        if other.kind not in _PLAIN_OTHERS | _JSON_OTHERS | _CODED_OTHERS:
             done.left_out.append((str(other.kind), "files of this kind are not masked"))
     done.left_out = list(dict.fromkeys(done.left_out))
     for stray in store.strays:
@@ -129,12 +139,56 @@ def _masked_name(name: str, names: Pseudonyms) -> str:
     return os.fsdecode(names.raw(os.fsencode(name)))
 
 
-def _plain_files(store: Store) -> Iterator[StoreFile]:
+def _hashes(store: Store, file: MappedFile, path: Path) -> FileHashes:
+    """The hashes in a log file of the store, or in its copy, which is at `path`."""
+    options = log_options(store, file, read_bodies=False, index_tags=True)
+    with FileReader(path) as reader:
+        start = file.start_offset or 0
+        scanned = scan_log_file(reader, start, options, QueueTable(), compiled=compiled_wanted(reader.size))
+        return file_hashes(scanned, start)
+
+
+def _coded_files(store: Store, names: Pseudonyms, masks: HashMasks) -> Iterator[tuple[StoreFile, bytes]]:
+    """The files that hold hashes, with those of the copy."""
+    ext_places: dict[tuple[str, int], set[int]] = {}
     for queue in store.queues:
-        yield from queue.files
+        places = ext_places.setdefault((queue.topic, queue.queue_id), set())
+        for file in queue.files:
+            data = _whole(file)
+            places.update(mask_units(data, unit_dtype(queue.kind), masks).tolist())
+            yield file, bytes(data)
     for ext in store.ext_queues:
-        yield from ext.files
-    yield from store.indexes
+        for file in ext.files:
+            data, start = _whole(file), file.start_offset or 0
+            wanted = sorted(ext_places.get((ext.topic, ext.queue_id), set()))
+            mask_ext(data, [place - start for place in wanted], masks, names)
+            yield file, bytes(data)
+    for number, index in enumerate(store.indexes):
+        data = _whole(index)
+        mask_index(
+            data,
+            slot_count=max(store.geometry.slot_count, 1),
+            counts_entries=store.dialect.counts_entries_in_hash_slot_count,
+            masks=masks,
+            seed=int.from_bytes(names.secret) + number,
+        )
+        yield index, bytes(data)
+    for other in store.others:
+        for item in other.files if other.kind in _CODED_OTHERS else ():
+            data = _whole(item)
+            if other.kind is OtherKind.TIMER_LOG:
+                mask_timer_log(data, masks, names)
+            else:
+                mask_units(data, BATCH_UNIT_DTYPE, masks, in_log=False)
+            yield item, bytes(data)
+
+
+def _whole(file: StoreFile) -> bytearray:
+    with FileReader(file.path) as reader:
+        return bytearray(reader.read_upto(0, reader.size))
+
+
+def _plain_files(store: Store) -> Iterator[StoreFile]:
     yield from (file for file in (store.checkpoint, store.abort, store.lock) if file is not None)
     for other in store.others:
         if other.kind in _PLAIN_OTHERS:
