@@ -237,9 +237,10 @@ def _account(
     """The account of the messages; None where the log was not gone through, or a broker goes on writing."""
     if context.level == "quick" or context.store.live.locked or not ran.units:
         return None
+    gatherer.keep((queue.topic, queue.queue_id) for queue in context.store.queues)
     for result in _results(ran, LogFileTask):
         if result is not None:
-            gatherer.damaged(result.counts)
+            gatherer.damaged(result.counts, result.findings)
     whole = ran.coverage.complete and not any(item.operational for item in left_out)
     return gatherer.account(is_complete=whole, bodies_checked=context.level == "full")
 

@@ -101,6 +101,7 @@ class Gatherer:
         self._groups: dict[str, tuple[int, int]] = {}
         self._misplaced: tuple[Span, ...] = ()
         self._regular: set[str] = set()
+        self._gone: set[Name] = set()
 
     def regular(self, rule: str) -> None:
         """Leave out what findings of a rule say of messages: they are no damage."""
@@ -112,6 +113,8 @@ class Gatherer:
             if not isinstance(finding, Finding):
                 yield finding
                 continue
+            if finding.rule == RuleName.QUEUE_DELETED:
+                self._gone.add((finding.where.topic or "", finding.where.queue_id or 0))
             kind = KINDS.get(finding.rule)
             if kind is not None:
                 self._see(finding, kind)
@@ -137,17 +140,24 @@ class Gatherer:
     def served_others(self, topic: str, queue_id: int, start: int, end: int, *, is_copy: bool) -> None:
         """Take units that met a record of their queue in a file of the log with a wrong name, or in a copy of
         another file: it is not the record that they were written for."""
+        name = (topic, queue_id)
+        spans = subtract_spans(start, end, *self._missed_in(name))
         if is_copy:
-            self._lose_runs((topic, queue_id), [(start, end)], KINDS[RuleName.UNIT_GHOST])
+            self._lose_runs(name, spans, KINDS[RuleName.UNIT_GHOST])
         else:
-            self._counts[KINDS[RuleName.UNIT_IN_MISNAMED_FILE]] += end - start
+            self._counts[KINDS[RuleName.UNIT_IN_MISNAMED_FILE]] += sum(high - low for low, high in spans)
 
-    def damaged(self, counts: Mapping[str, int]) -> None:
-        """Take the exact numbers of findings, by rule, of one commit log file."""
+    def damaged(self, counts: Mapping[str, int], findings: Iterable[Finding] = ()) -> None:
+        """Take the exact numbers of findings, by rule, of one commit log file; of the `findings`, those about
+        records of deleted queues do not count: consumers get none of these."""
+        deleted: Counter[str] = Counter()
+        for finding in findings:
+            if finding.rule in DAMAGED and self._is_gone(finding):
+                deleted[finding.rule] += finding.count
         found: dict[Kind, int] = {}
         for rule, kind in DAMAGED.items():
             if rule not in self._regular:  # properties that a CRC belongs to break two rules at once
-                found[kind] = max(found.get(kind, 0), counts.get(rule, 0))
+                found[kind] = max(found.get(kind, 0), counts.get(rule, 0) - deleted[rule])
         self._counts.update(found)
 
     def holes(self, topic: str, queue_id: int, spans: Iterable[Span], units: Iterable[Span]) -> None:
@@ -267,6 +277,13 @@ class Gatherer:
             missed = self._missed.setdefault(name, [])
             if len(missed) < SPAN_LIMIT:
                 missed.append(span)
+
+    def keep(self, names: Iterable[Name]) -> None:
+        """Take the queues that are there: a deleted one among them was made again."""
+        self._gone.difference_update(names)
+
+    def _is_gone(self, finding: Finding) -> bool:
+        return (finding.where.topic, finding.where.queue_id) in self._gone
 
     def _is_misplaced(self, where: Where) -> bool:
         offset = where.physical_offset
