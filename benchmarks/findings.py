@@ -30,7 +30,7 @@ Written by `python -m benchmarks findings`; not edited. Processor time of whole 
 each finding: that of a store with so many findings less that of the same store without any. The ratio is the
 share of what is allowed, 50 microseconds; of `fix` all of its time counts. Peak memory is the process's.
 
-- *wrong bodies*: one bit of every record's body is another one;
+- *wrong bodies*: one bit of the bodies of four records in five (of nearly all it would be no damage, ADR 0011);
 - *units that lead elsewhere*: a bit of the offset of every second unit;
 - *entries of other keys*: a bit of the hash of every second entry;
 - *lost frames*: the first eight bytes of one record in 300, in a store of 8,000 queues.
@@ -117,9 +117,10 @@ def _in_log(root: Path, change: Callable[[bytearray, list[int]], int]) -> int:
 
 def _wrong_bodies(root: Path) -> int:
     def change(data: bytearray, starts: list[int]) -> int:
-        for start in starts:
+        chosen = [start for number, start in enumerate(starts) if number % 5]
+        for start in chosen:
             data[start + _BODY_POS] ^= 1
-        return len(starts)
+        return len(chosen)
 
     return _in_log(root, change)
 

@@ -14,6 +14,7 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.record import body_crc
 
 from tests.hostile.fuzz.mutations import HOLE_SIZE, Mutation
+from tests.hostile.fuzz.people import draw_deed
 from tests.hostile.fuzz.spots import MAX_READ, Spot, find_spots, find_structures
 from tests.hostile.fuzz.subjects import Subject
 
@@ -94,9 +95,9 @@ def _is_document(content: bytes) -> bool:
 
 
 def draw_mutations(rng: random.Random, ground: Ground) -> list[Mutation]:
-    """One change, or two that belong together (a body and its checksum)."""
-    way = rng.choices((_field, _bytes, _structure, _document), (55, 14, 26, 5 if ground.documents else 0))[0]
-    return way(rng, ground)
+    """One change, two that belong together (a body and its checksum), or what people do to a whole store."""
+    ways = (_field, _bytes, _structure, draw_deed, _document)
+    return rng.choices(ways, (50, 13, 24, 8, 5 if ground.documents else 0))[0](rng, ground)
 
 
 def _field(rng: random.Random, ground: Ground) -> list[Mutation]:
