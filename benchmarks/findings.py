@@ -30,7 +30,7 @@ Written by `python -m benchmarks findings`; not edited. Processor time of whole 
 each finding: that of a store with so many findings less that of the same store without any. The ratio is the
 share of what is allowed, 50 microseconds; of `fix` all of its time counts. Peak memory is the process's.
 
-- *wrong bodies*: one bit of the bodies of four records in five (of nearly all it would be no damage, ADR 0011);
+- *wrong bodies*: one bit of the bodies of four records in five (nearly all would be no damage, ADR 0011);
 - *units that lead elsewhere*: a bit of the offset of every second unit;
 - *entries of other keys*: a bit of the hash of every second entry;
 - *lost frames*: the first eight bytes of one record in 300, in a store of 8,000 queues.
