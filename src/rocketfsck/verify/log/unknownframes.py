@@ -7,8 +7,10 @@ Reference 2.1; ADR 0011.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
@@ -39,8 +41,11 @@ class UnknownFrames:
     spans: tuple[Span, ...]
 
     def holds(self, physical_offset: int | None) -> bool:
-        """Whether a place of the log is among them."""
-        return physical_offset is not None and any(low <= physical_offset < high for low, high in self.spans)
+        """Whether a place of the log is among them; None is in no place."""
+        if physical_offset is None:
+            return False
+        number = bisect_right(self.spans, physical_offset, key=itemgetter(0)) - 1
+        return number >= 0 and physical_offset < self.spans[number][1]
 
 
 def unknown_frames(store: Store, logs: Sequence[TaskResult | None]) -> UnknownFrames | None:
@@ -66,7 +71,7 @@ def unknown_frames(store: Store, logs: Sequence[TaskResult | None]) -> UnknownFr
     byte_count = sum(high - low for _, (low, high), _ in found)
     if record_count < LEAST_COUNT or byte_count < SHARE * bad_count:
         return None
-    return UnknownFrames(magic, found[0][2], record_count, byte_count, tuple(row[1] for row in found))
+    return UnknownFrames(magic, found[0][2], record_count, byte_count, tuple(sorted(row[1] for row in found)))
 
 
 def _damaged(log: TaskResult) -> Iterator[Span]:
