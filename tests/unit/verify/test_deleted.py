@@ -174,15 +174,15 @@ def test_lives_of_a_topic_without_queues(
 
 
 def test_light_queues_are_in_no_table_of_topics(real_dir: Directory, tmp_path: Path) -> None:
-    """Without any of them left nothing says that one was deleted; with others left, it was."""
+    """Without them a broker may have written none; where no queue at all is left, they are lost, too."""
     root = Path(shutil.copytree(real_dir("5.3.3-killed-lmq"), tmp_path / "store"))
     light = sorted(path for path in (root / "consumequeue").iterdir() if path.name.startswith("%LMQ%"))
-    shutil.rmtree(light[0])
-    assert RuleName.QUEUE_MISSING not in check_store(open_store(root)).counts
-    for path in light[1:]:
+    for path in light:
         shutil.rmtree(path)
+    assert RuleName.QUEUE_MISSING not in check_store(open_store(root)).counts
+    shutil.rmtree(root / "consumequeue")
     missing = [f for f in check_store(open_store(root)).findings if f.rule == RuleName.QUEUE_MISSING]
-    assert {f.where.topic for f in missing} == {path.name for path in light}
+    assert {path.name for path in light} <= {f.where.topic for f in missing}
 
 
 def test_the_copy_of_topics_json_decides_where_the_file_is_missing(

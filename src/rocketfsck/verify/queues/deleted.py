@@ -7,7 +7,8 @@
 
 topics.json decides, or the .bak that a broker would load. One that cannot be read, or names none of the
 topics that have queues, tells nothing. Nor does it of a topic that no broker can serve: such a topic was
-never there to be deleted. Light queues are in no topics.json: one was deleted where others are left.
+never there to be deleted. Light queues are in no topics.json: one that is missing was deleted, or the broker
+did not write any, unless all queues beside it are missing, too.
 Reference 1.6.1, 6.5, 8.
 """
 
@@ -54,7 +55,7 @@ class DeletedQueues:
             return False
         queues = self._by_topic.get(topic, ())
         if topic not in counts:
-            if topic.startswith(LMQ_PREFIX) and not self._has_light_queues:
+            if topic.startswith(LMQ_PREFIX) and not self._has_file_queues:
                 return False
             return all(self._first_offset(queue) is None for queue in queues)
         if all(queue.queue_id != queue_id for queue in queues) and queue_id >= counts[topic]:
@@ -140,8 +141,8 @@ class DeletedQueues:
         return unit.physical_offset if fits else -1
 
     @cached_property
-    def _has_light_queues(self) -> bool:
-        return any(topic.startswith(LMQ_PREFIX) for topic in self._by_topic)
+    def _has_file_queues(self) -> bool:
+        return any(queue.kind == "file" for queue in self._store.queues)
 
     @cached_property
     def _by_topic(self) -> dict[str, list[ConsumeQueue]]:
