@@ -193,6 +193,8 @@ def _is_sound(raw: bytes) -> bool:
     crc = int.from_bytes(raw[8:12], "big")
     if properties < 0 or at + 2 + properties != len(raw) or crc != (zlib.crc32(body) & 0x7FFFFFFF):
         return False
+    if properties and raw.endswith(bytes(2)):  # no client writes zeros there, a disk does
+        return False
     # ten digits behind everything else, the last one first (reference 2.7)
     stated = re.fullmatch(rb"__CRC32#\x01([0-9]{10})\x02", raw[-20:])
     return stated is None or int(stated[1][::-1]) == zlib.crc32(raw[:-20]) & 0x7FFFFFFF
