@@ -257,6 +257,9 @@ def _asked(store: Store, results: Iterable[TaskResult | None]) -> Counter[str]:
 def files_alike(store: Store) -> Iterator[FilesAlike]:
     """Patterns of files that nearly every file, or nearly every directory, of an area has, but that are no
     copies of files."""
+    strays = [stray for stray in store.strays if stray.reason in _ALIKE]
+    if len(strays) < LEAST_FILES:
+        return
     sizes: dict[str, dict[str, int]] = {"index": {file.relative: file.size for file in store.indexes}}
     for file in (*store.commitlog.files, *(file for queue in store.queues for file in queue.files)):
         sizes.setdefault(_area(file.relative), {})[file.relative] = file.size
@@ -264,7 +267,7 @@ def files_alike(store: Store) -> Iterator[FilesAlike]:
     for directory in {parent for names in sizes.values() for name in names for parent in _parents(name)}:
         places[_area(directory), directory.count("/")] += 1
     found: dict[tuple[str, str, int], set[str]] = {}
-    for stray in store.strays:
+    for stray in strays:
         area, name = _area(stray.relative), stray.relative
         own = _own_name(name, sizes.get(area, {}))
         if own is None:
@@ -272,7 +275,7 @@ def files_alike(store: Store) -> Iterator[FilesAlike]:
             key = (area, f"*/{name.rpartition('/')[2]}", places[area, depth])
         else:
             key = (area, f"*{name[len(own) :]}", len(sizes[area]))
-        if stray.reason in _ALIKE and (own is None or stray.size != sizes[area][own]):
+        if own is None or stray.size != sizes[area][own]:
             found.setdefault(key, set()).add(name)
     for (area, pattern, count), names in sorted(found.items()):
         if len(names) >= LEAST_FILES and len(names) >= SHARE * count:
