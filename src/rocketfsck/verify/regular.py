@@ -205,11 +205,16 @@ def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -
     for watched in WATCHED:
         rules = watched.rules
         count = sum(counts.get(rule, 0) for rule in rules)
-        if watched.places in FILES and count:
+        if not count:
+            continue
+        count -= sum(
+            finding.count for finding in kept.findings if finding.rule in rules and _is_by_setting(finding)
+        )
+        if watched.places in FILES:
             count = _file_count(finding for finding in kept.findings if finding.rule in rules)
         if not is_regular(watched.places, count, asked.get(rules[0]) or asked.get(watched.places, 0)):
             continue
-        first = next(finding for finding in kept.findings if finding.rule in rules)
+        first = next(finding for finding in kept.findings if _is_of(rules, finding))
         kept.take_out(partial(_is_of, rules))
         for rule in rules:
             gatherer.regular(rule)
@@ -231,7 +236,13 @@ def _file_count(findings: Iterable[Finding]) -> int:
 
 
 def _is_of(rules: Collection[str], finding: Finding) -> bool:
-    return finding.rule in rules
+    return finding.rule in rules and not _is_by_setting(finding)
+
+
+def _is_by_setting(finding: Finding) -> bool:
+    """Whether a value was compared with a setting that somebody gave, like the delay of a level: who gives a
+    wrong one finds every place to differ."""
+    return "level" in finding.found
 
 
 def is_regular(places: Places, count: int, asked_count: int) -> bool:
