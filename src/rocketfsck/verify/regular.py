@@ -22,12 +22,10 @@ from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
 from rocketfsck.verify.log.unknownframes import unknown_frames
 from rocketfsck.verify.stopping import Sift
 from rocketfsck.verify.tasks.task import Collector, TaskResult, is_aggregate
-from rocketfsck.verify.unknown import AREAS
+from rocketfsck.verify.unknown import AREAS, LEAST_COUNT, SHARE
 
-LEAST_COUNT = 8
-"""Fewer places that deviate alike may be damaged ones."""
 LEAST_FILES = 3
-SHARE, FILE_SHARE = 0.9, 0.75
+FILE_SHARE = 0.75
 NEWEST = str(ALL_VERSIONS[-1])
 
 Places = Literal["record", "unit", "entry", "index file", "commit log file"]

@@ -15,6 +15,8 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 
+LEAST_COUNT, SHARE = 8, 0.9
+"""Fewer places that deviate alike, or a smaller share of those that were asked, may be damaged ones."""
 AREAS = "areas"
 """Name of the fact with the areas that a finding is about, where its file does not tell."""
 

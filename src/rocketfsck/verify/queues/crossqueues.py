@@ -136,7 +136,7 @@ def _missing_units(
             continue
         if number is None:
             former = missed[name] if deleted.has(name) else deleted.former(name)
-            live = [row for row in missed[name] if row not in former]
+            live = _without(missed[name], former)
             if former:
                 yield _of_queue(RuleName.QUEUE_DELETED, name, former)
             if live:
@@ -162,6 +162,12 @@ def _missing_units(
                 "reason": BEHIND if behind else REASONS[Missing(reason)],
             }
             yield Finding(RuleName.RECORD_WITHOUT_UNIT, where, facts)
+
+
+def _without(rows: list[list[int]], others: list[list[int]]) -> list[list[int]]:
+    """The rows that are not among others; a row is told by its first physical offset."""
+    places = {row[2] for row in others}
+    return [row for row in rows if row[2] not in places]
 
 
 def _of_queue(rule: RuleName, name: Name, rows: list[list[int]]) -> Finding:
