@@ -77,27 +77,28 @@ def live_rows(store: Store, file: MappedFile, table: QueueTable | None = None) -
 
 def read_log_end(store: Store) -> LogEnd | None:
     """The end of the live log; None for a log without records. Raises StoreError."""
-    return last_record_before(store, None)
+    return last_records_before(store, [np.iinfo(np.int64).max])[0]
 
 
-def last_record_before(store: Store, offset: int | None) -> LogEnd | None:
-    """The last live record that starts before a physical offset (None: of all). Raises StoreError."""
+def last_records_before(store: Store, offsets: Sequence[int]) -> list[LogEnd | None]:
+    """The last live record that starts before each of several rising physical offsets. Raises StoreError."""
+    limits, found = np.array(offsets, np.int64), np.full((len(offsets), 3), -1, np.int64)
     for file in reversed(store.commitlog.files):
         base = file.start_offset
-        if base is None or (offset is not None and base >= offset):
+        if base is None:
             continue
-        found: LogEnd | None = None
+        wanted = np.flatnonzero((found[:, 0] < 0) & (limits > base))
+        if not len(wanted):
+            continue
         for batch in live_rows(store, file):
-            rows = batch["pos"] + base
-            count = len(rows) if offset is None else int(np.searchsorted(rows, offset))
-            if count:
-                start, size = int(rows[count - 1]), int(batch["total_size"][count - 1])
-                found = LogEnd(start, start + size, int(batch["store_timestamp"][count - 1]))
-            if count < len(rows):
+            starts = batch["pos"] + base
+            counts = np.searchsorted(starts, limits[wanted])
+            row = counts[counts > 0] - 1
+            ends = starts[row] + batch["total_size"][row]
+            found[wanted[counts > 0]] = np.column_stack((starts[row], ends, batch["store_timestamp"][row]))
+            if counts[-1] < len(starts):
                 break
-        if found is not None:
-            return found
-    return None
+    return [LogEnd(*row) if row[0] >= 0 else None for row in found.tolist()]
 
 
 def first_record_of(store: Store, file: MappedFile) -> LogEnd | None:
@@ -114,11 +115,12 @@ def first_record(store: Store) -> LogEnd | None:
     return next((record for record in found if record is not None), None)
 
 
-def time_at(store: Store, offset: int) -> int:
-    """The storeTimestamp (ms) that a fence at this offset should have: that of the record before it, else of
-    the log's first; 1 in a log without records. Raises StoreError."""
-    near = last_record_before(store, offset) or first_record(store)
-    return max(near.store_timestamp, 1) if near is not None else 1
+def times_at(store: Store, offsets: Sequence[int]) -> list[int]:
+    """The storeTimestamp (ms) that a fence at each of several rising offsets should have: that of the record
+    before it, else of the log's first; 1 in a log without records. Raises StoreError."""
+    before = last_records_before(store, offsets)
+    near = first_record(store) if None in before else None
+    return [max(record.store_timestamp, 1) if record else 1 for record in (item or near for item in before)]
 
 
 def frames_in(store: Store, start: int, end: int) -> list[QueueFrames]:

@@ -20,7 +20,7 @@ from rocketfsck.repair.log.edit import (
     is_fenceable,
     keep_bytes,
     losses_of,
-    time_at,
+    times_at,
     write_blank,
     write_fence,
 )
@@ -87,6 +87,7 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         return
     places = [(base + low, base + high) for low, high in spans]
     frames = [frame for found in frames_in_each(store, places) for frame in found]
+    times = times_at(store, [low for low, _ in places])
     yield answer(
         "salvage-log",
         file.relative,
@@ -94,7 +95,7 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         f"{base + spans[0][0]} on with filler records, so later records stay readable",
         why,
         arguments=Fences(
-            tuple(Fence(base + low, base + high, time_at(store, base + low)) for low, high in spans),
+            tuple(Fence(low, high, time) for (low, high), time in zip(places, times, strict=True)),
             str(store.dialect.version),
         ),
         preconditions=[
@@ -255,7 +256,7 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
     if first < 0 or (limit - first) % size or not 0 < (limit - first) // size <= FENCE_LIMIT:
         return
     directory = following.relative.rpartition("/")[0]
-    timestamp = time_at(store, first)
+    (timestamp,) = times_at(store, [first])
     for start in range(first, limit, size):
         name = f"{directory}/{offset_to_filename(start)}"
         inside = frames_in(store, start, start + size)

@@ -32,7 +32,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.scan.machine.crc import chosen
 
 COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
-COMPILED_COLD_FROM = 192 << 20  # the same where it must first be compiled
+COMPILED_COLD_FROM = 96 << 20  # the same where it must first be compiled
 KERNEL_PACKAGES = ("rocketfsck.formats", "rocketfsck.scan")
 KEPT_COUNT = 8  # sets of compiled kernels that one user's cache keeps
 _CACHE_NAME = re.compile("kernels-[0-9a-f]{20}")

@@ -21,9 +21,9 @@ from rocketfsck.repair.log.edit import (
     frames_in_each,
     is_fenceable,
     keep_bytes,
-    last_record_before,
+    last_records_before,
     read_log_end,
-    time_at,
+    times_at,
     write_fence,
 )
 from rocketfsck.repair.log.filler import filler_records
@@ -49,12 +49,20 @@ def test_the_end_of_the_log_and_what_is_before_an_offset(patient: Patients) -> N
     assert end is not None and end.record_offset < end.end_offset
     first = first_record(store)
     assert first is not None and first.record_offset == 0
-    before = last_record_before(store, SEGMENT)
+    none, same, before, last = last_records_before(store, [0, 1, SEGMENT, end.end_offset])
+    assert none is None and same == first and last == end
     assert before is not None and before.end_offset <= SEGMENT
-    assert last_record_before(store, 1) == first
-    assert last_record_before(store, 0) is None
-    assert time_at(store, 0) == first.store_timestamp
-    assert time_at(store, SEGMENT) == before.store_timestamp
+    assert times_at(store, [0, SEGMENT]) == [first.store_timestamp, before.store_timestamp]
+
+
+def test_the_records_before_many_offsets_are_those_of_each_alone(patient: Patients) -> None:
+    store = patient("4.4.0-multiseg").open()
+    end = read_log_end(store)
+    assert end is not None
+    offsets = list(range(0, end.end_offset + 1000, 611))
+    together = last_records_before(store, offsets)
+    assert together == [last_records_before(store, [offset])[0] for offset in offsets]
+    assert len({record for record in together if record is not None}) > 50
 
 
 def test_a_log_without_records_has_no_end(patient: Patients) -> None:
@@ -62,7 +70,7 @@ def test_a_log_without_records_has_no_end(patient: Patients) -> None:
     sick.file(FILE).write_bytes(bytes(65536))
     store = sick.open()
     assert read_log_end(store) is None and first_record(store) is None
-    assert time_at(store, 100) == 1
+    assert times_at(store, [100, 200]) == [1, 1]
 
 
 def frames(*ranges: tuple[int, int]) -> list[QueueFrames]:

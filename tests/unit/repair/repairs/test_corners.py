@@ -11,7 +11,7 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.records import LogReader
 from rocketfsck.repair.build.checkpoint import last_in_queues
-from rocketfsck.repair.log.edit import last_record_before, read_log_end
+from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.scene import PlanScene
@@ -133,7 +133,7 @@ def test_files_whose_names_say_nothing_are_no_log(patient: Patients) -> None:
     store = patient("4.4.0-multiseg").open()
     nameless = dataclasses.replace(store.commitlog.files[-1], start_offset=None)
     log = dataclasses.replace(store.commitlog, files=(*store.commitlog.files[:-1], nameless))
-    found = last_record_before(dataclasses.replace(store, commitlog=log), None)
+    found = read_log_end(dataclasses.replace(store, commitlog=log))
     assert found is not None and found.end_offset <= (store.commitlog.files[-1].start_offset or 0)
 
 
