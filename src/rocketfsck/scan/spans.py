@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Flags, Longs
+
+_NOTHING = ((1 << 63) - 1, (1 << 63) - 1)
 
 
 def true_spans(flags: Flags) -> tuple[Longs, Longs]:
@@ -40,15 +43,32 @@ def merge_spans(starts: Longs, ends: Longs) -> tuple[Longs, Longs]:
 def subtract_spans(start: int, end: int, starts: Longs, ends: Longs) -> list[tuple[int, int]]:
     """What is left of `start:end` without the ranges given (which are merged and in order)."""
     left: list[tuple[int, int]] = []
-    inside = (ends > start) & (starts < end)
+    first, last = ends.searchsorted(start, "right"), starts.searchsorted(end, "left")
     at = start
-    for low, high in zip(starts[inside].tolist(), ends[inside].tolist(), strict=True):
+    for low, high in zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True):
         if low > at:
             left.append((at, low))
         at = max(at, high)
     if at < end:
         left.append((at, end))
     return left
+
+
+def common_spans(
+    spans: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """What ranges, in order and apart, have in common with others, in order: nothing twice."""
+    rest = iter(others)
+    low, high = next(rest, _NOTHING)
+    for start, end in spans:
+        at = start
+        while low < end:
+            if high > max(at, low):
+                yield max(at, low), min(end, high)
+                at = min(end, high)
+            if high > end:
+                break
+            low, high = next(rest, _NOTHING)
 
 
 def find_span(values: Longs, starts: Longs, ends: Longs) -> Longs:

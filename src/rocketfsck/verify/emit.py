@@ -54,7 +54,7 @@ def add_runs(
 ) -> None:
     """One finding for every run of flagged rows, with the facts of its first row; many runs are counted."""
     starts, ends = true_spans(flags)
-    limit = max(ROW_LIMIT, collector.limit)
+    limit = collector.room(rule, rows.relative)
     for start, end in zip(starts[:limit].tolist(), ends[:limit].tolist(), strict=True):
         where = rows.place(start, end - 1)
         collector.find(rule, where, found(start), expected(start), count=end - start)

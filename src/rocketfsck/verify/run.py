@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 _KINDS = (("commitlog", LogFileTask), ("consumequeue", QueuesTask), ("index", IndexFileTask))
 LARGE_SIZE = 64 << 20
-"""A file with more on the disk keeps a core busy for a while."""
+"""A file with so much on the disk keeps a core busy for a while."""
 
 
 def check_store(
@@ -197,7 +197,7 @@ def _scan_threads(store: Store, engine: Engine) -> int:
     """The threads that one commit log file may be scanned with, where fewer files than cores have content."""
     if not isinstance(engine, LocalEngine):
         return 1
-    large = sum(file.allocated_size > LARGE_SIZE for file in store.commitlog.files)
+    large = sum(file.allocated_size >= LARGE_SIZE for file in store.commitlog.files)
     return max(core_count() // max(min(engine.job_count, large), 1), 1)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rocketfsck.repair.lost import lost_messages
@@ -325,7 +326,7 @@ def test_a_committed_offset_tells_only_of_what_the_log_does_not_have(missed_end:
 
 def test_a_committed_offset_of_a_queue_that_is_missing_says_nothing_of_its_records() -> None:
     gatherer = Gatherer()
-    gatherer.gaps("T", 0, [(0, 13)])
+    gatherer.gaps("T", 0, np.array([0]), np.array([13]))
     where = Where(topic="T", queue_id=0, queue_offset=14)
     ahead = Finding(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS, where, {"offset": 14}, {"max_offset": 0})
     list(gatherer.seen([ahead]))

@@ -7,6 +7,7 @@ import shutil
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rocketfsck.cli.show.simulate import headline
@@ -168,9 +169,10 @@ def test_lives_of_a_topic_without_queues(
 ) -> None:
     (tmp_path / "commitlog").mkdir()
     (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
-    queues = DeletedQueues(open_store(tmp_path), rows, lambda _: False)
-    assert queues.former(("Again", 0)) == former
-    assert queues.former(("Other", 0)) == []
+    missed = {name: np.array(ranges, np.int64) for name, ranges in rows.items()}
+    queues = DeletedQueues(open_store(tmp_path), missed, lambda _: False)
+    assert queues.former(("Again", 0)).tolist() == former
+    assert queues.former(("Other", 0)).tolist() == []
 
 
 def test_light_queues_are_in_no_table_of_topics(real_dir: Directory, tmp_path: Path) -> None:

@@ -171,9 +171,9 @@ class Gatherer:
         for span in spans:
             self._lose_runs(name, subtract_spans(*span, *known), NEITHER)
 
-    def gaps(self, topic: str, queue_id: int, records: Iterable[Span]) -> None:
-        """Take the queue offsets that records of a queue have of which no unit is left."""
-        starts, ends = self._merged[topic, queue_id] = _merged(records)
+    def gaps(self, topic: str, queue_id: int, starts: Longs, ends: Longs) -> None:
+        """Take the queue offsets `starts:ends` that records of a queue have of which no unit is left."""
+        starts, ends = self._merged[topic, queue_id] = merge_spans(starts, ends)
         self._lose_runs((topic, queue_id), zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True), NEITHER)
 
     def without_log(self, topic: str, queue_id: int, start: int, end: int, copy_count: int = 0) -> None:

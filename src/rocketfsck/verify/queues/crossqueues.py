@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Flags
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.lightunits import is_light_queue, unit_offsets
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.spans import subtract_spans
+from rocketfsck.scan.spans import group_bounds, subtract_spans
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.account.gather import Gatherer
@@ -28,7 +29,7 @@ from rocketfsck.verify.emit import capped, queue_place, unit_place
 from rocketfsck.verify.finding import Facts, Finding
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.queues.countedonce import CountedOnce, own_first
-from rocketfsck.verify.queues.deleted import DeletedQueues
+from rocketfsck.verify.queues.deleted import DeletedQueues, Missed
 from rocketfsck.verify.queues.looseunits import LooseUnits
 from rocketfsck.verify.queues.matchedunits import MatchedUnits
 from rocketfsck.verify.queues.skippedlists import judge_shifted
@@ -46,6 +47,8 @@ REASONS = {
     Missing.BEFORE: "the queue begins later",
 }
 BEHIND = "the queue ends earlier"
+JOINED_COUNT = 1 << 12
+"""Ranges that are plain numbers at once."""
 
 
 def merge_queues(
@@ -115,20 +118,48 @@ def _missing_units(
     away: _Away,
 ) -> Iterator[Finding]:
     """Records whose unit is not there, by queue."""
-    missed: dict[Name, list[list[int]]] = {}
-    placed: dict[Name, list[list[int]]] = {}
+    missed: dict[Name, list[Longs]] = {}
+    placed: dict[Name, list[Longs]] = {}
     numbers: dict[Name, int] = {}
     for file_number, log in enumerate(logs):
         if log is None or not len(log.summary.units.missed) or file_number in away.copies:
             continue
         units = log.summary.units
-        names = units.names(context.store, units.missed[:, 0].tolist())
-        for name, row in zip(names, units.missed.tolist(), strict=True):
-            missed.setdefault(name, []).append(row[1:])
-            if file_number not in away.misplaced:  # these do not say in which order queues began
-                placed.setdefault(name, []).append(row[1:])
-            if units.numbers[row[0]] >= 0:
-                numbers[name] = int(units.numbers[row[0]])
+        rows = units.missed[np.argsort(units.missed[:, 0], kind="stable")]
+        bounds = group_bounds(rows[:, 0]).tolist()
+        names = units.names(context.store, rows[bounds[:-1], 0].tolist())
+        for name, (low, high) in zip(names, pairwise(bounds), strict=True):
+            missed.setdefault(name, []).append(rows[low:high, 1:])
+            if (
+                away.misplaced and file_number not in away.misplaced
+            ):  # these do not say in which order queues began
+                placed.setdefault(name, []).append(rows[low:high, 1:])
+            if units.numbers[rows[low, 0]] >= 0:
+                numbers[name] = int(units.numbers[rows[low, 0]])
+    found = _in_order(missed)
+    placed_there = _in_order(placed) if away.misplaced else found
+    yield from _judge_missed(context, found, placed_there, numbers, extents, gatherer, away)
+
+
+def _in_order(parts: dict[Name, list[Longs]]) -> dict[Name, Longs]:
+    """The rows of each queue in the log's order. Takes the parts away: there may be millions of rows."""
+    found = {}
+    for name in list(parts):
+        rows = np.concatenate(parts.pop(name))
+        rises = (rows[1:, 2] >= rows[:-1, 2]).all()
+        found[name] = rows if rises else rows[np.argsort(rows[:, 2], kind="stable")]
+    return found
+
+
+def _judge_missed(
+    context: Context,
+    missed: Missed,
+    placed: Missed,
+    numbers: Mapping[Name, int],
+    extents: dict[int, Any],
+    gatherer: Gatherer,
+    away: _Away,
+) -> Iterator[Finding]:
     deleted = DeletedQueues(context.store, placed, away.lacks)
     for name in sorted(missed, key=lambda name: (name[0], name[1])):
         number = numbers.get(name)
@@ -136,12 +167,12 @@ def _missing_units(
             continue
         if number is None:
             former = missed[name] if deleted.has(name) else deleted.former(name)
-            live = _without(missed[name], former)
-            if former:
+            live = missed[name][~np.isin(missed[name][:, 2], former[:, 2])]
+            if len(former):
                 yield _of_queue(RuleName.QUEUE_DELETED, name, former)
-            if live:
+            if len(live):
                 yield _of_queue(RuleName.QUEUE_MISSING, name, live)
-                gatherer.gaps(*name, [(row[0], row[1] + 1) for row in live])
+                gatherer.gaps(*name, live[:, 0], live[:, 1] + 1)
             continue
         if deleted.has(name):
             yield _of_queue(RuleName.QUEUE_DELETED, name, missed[name])
@@ -164,15 +195,9 @@ def _missing_units(
             yield Finding(RuleName.RECORD_WITHOUT_UNIT, where, facts)
 
 
-def _without(rows: list[list[int]], others: list[list[int]]) -> list[list[int]]:
-    """The rows that are not among others; a row is told by its first physical offset."""
-    places = {row[2] for row in others}
-    return [row for row in rows if row[2] not in places]
-
-
-def _of_queue(rule: RuleName, name: Name, rows: list[list[int]]) -> Finding:
+def _of_queue(rule: RuleName, name: Name, rows: Longs) -> Finding:
     """The finding about all records without a unit of a queue."""
-    count, first = sum(row[4] for row in rows), min(row[2] for row in rows)
+    count, first = int(rows[:, 4].sum()), int(rows[:, 2].min())
     return Finding(rule, queue_place(*name), {"record_count": count, "first_physical_offset": first})
 
 
@@ -193,18 +218,15 @@ def _shifted_units(context: Context, logs: Sequence[TaskResult | None]) -> Itera
         yield from judge_shifted(context.store, number, rows, skipped.get(queue.topic, 0))
 
 
-def _joined(rows: list[list[int]]) -> Iterator[list[int]]:
-    """Missed ranges of one queue in the log's order, neighbours with one reason as one."""
-    run: list[int] | None = None
-    for row in sorted(rows, key=lambda row: row[2]):
-        if run is not None and row[5] == run[5] and row[0] == run[1] + 1:
-            run[1], run[3], run[4] = row[1], row[3], run[4] + row[4]
-            continue
-        if run is not None:
-            yield run
-        run = list(row)
-    if run is not None:
-        yield run
+def _joined(rows: Longs) -> Iterator[list[int]]:
+    """Missed ranges of one queue, in the log's order, neighbours with one reason as one."""
+    apart = (rows[1:, 5] != rows[:-1, 5]) | (rows[1:, 0] != rows[:-1, 1] + 1)
+    bounds = np.concatenate(([0], np.flatnonzero(apart) + 1, [len(rows)]))
+    starts, ends = bounds[:-1], bounds[1:] - 1
+    counts = np.add.reduceat(rows[:, 4], starts)
+    columns = rows[starts, 0], rows[ends, 1], rows[starts, 2], rows[ends, 3], counts, rows[starts, 5]
+    for low in range(0, len(starts), JOINED_COUNT):
+        yield from np.column_stack([column[low : low + JOINED_COUNT] for column in columns]).tolist()
 
 
 def _loose_units(

@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
+
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.properties import LMQ_PREFIX
@@ -26,9 +29,9 @@ from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
 
 Name = tuple[str, int]
-Row = list[int]
-Missed = Mapping[Name, list[Row]]
-"""Rows of records without a unit by queue: first and last queueOffset, first and last physical offset, …"""
+Missed = Mapping[Name, Longs]
+"""Records without a unit by queue, in the log's order: (n, 6) ranges of first and last queueOffset, first and
+last physical offset, number of records and reason (`unitjoin.Missing`)."""
 
 
 class DeletedQueues:
@@ -39,7 +42,7 @@ class DeletedQueues:
         self._store = store
         self._lacks = lacks
         self._missed = missed
-        self._last = {name: max(row[3] for row in rows) for name, rows in missed.items()}
+        self._last = {name: int(rows[:, 3].max()) for name, rows in missed.items()}
         self._last_of_topic: dict[str, int] = {}
         for (topic, _), offset in self._last.items():
             self._last_of_topic[topic] = max(offset, self._last_of_topic.get(topic, -1))
@@ -62,28 +65,26 @@ class DeletedQueues:
             return True
         return self._begins_again(topic)
 
-    def former(self, name: Name) -> list[Row]:
+    def former(self, name: Name) -> Longs:
         """The rows of a queue of a topic without queues that are from before the topic was made again.
 
         Queues of other topics go on there: where all begin again, all were lost, and the records are not
         replaced on purpose.
         """
-        topic = name[0]
-        if self._by_topic.get(topic):
-            return []
-        begin = self._former_ends.get(topic, 0)
-        return [row for row in self._missed.get(name, ()) if row[2] < begin]
+        begin = 0 if self._by_topic.get(name[0]) else self._former_ends.get(name[0], 0)
+        rows = self._missed.get(name, np.zeros((0, 6), np.int64))
+        return rows[rows[:, 2] < begin]
 
     @cached_property
     def _former_ends(self) -> dict[str, int]:
         """The physical offset at which each topic without queues was made again, if it was."""
-        by_topic: dict[str, list[list[Row]]] = {}
+        by_topic: dict[str, list[Longs]] = {}
         for (topic, _), rows in self._missed.items():
             if topic not in self._by_topic:
-                by_topic.setdefault(topic, []).append(sorted(rows, key=lambda row: row[2]))
+                by_topic.setdefault(topic, []).append(rows)
         begins = {topic: _made_again(queues) for topic, queues in by_topic.items()}
         going_on = [
-            (rows[0][2], rows[-1][3])
+            (int(rows[0, 2]), int(rows[-1, 3]))
             for topic, queues in by_topic.items()
             if begins[topic] is None
             for rows in queues
@@ -164,18 +165,20 @@ class DeletedQueues:
         return {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in topics.items()}
 
 
-def _made_again(queues: Sequence[Sequence[Row]]) -> int | None:
+def _made_again(queues: Sequence[Longs]) -> int | None:
     """The physical offset at which all queues of a topic, rows in the log's order, began again with queue
     offset 0; None where none did, or one went on there."""
     begins = [_last_begin(rows) for rows in queues]
-    first = min((rows[begin][2] for rows, begin in zip(queues, begins, strict=True) if begin), default=None)
+    first = min(
+        (int(rows[begin, 2]) for rows, begin in zip(queues, begins, strict=True) if begin), default=None
+    )
     if first is None:
         return None
     formers = [rows[:begin] if begin else rows for rows, begin in zip(queues, begins, strict=True)]
-    goes_on = any(rows[0][2] < first < rows[-1][3] for rows in formers)
+    goes_on = any(rows[0, 2] < first < rows[-1, 3] for rows in formers)
     return None if goes_on else first
 
 
-def _last_begin(rows: Sequence[Row]) -> int:
+def _last_begin(rows: Longs) -> int:
     """Which row of a queue, in the log's order, began again with queue offset 0 last; 0 where none did."""
-    return max((number for number, row in enumerate(rows) if number and row[0] == 0), default=0)
+    return int(np.flatnonzero(rows[:, 0] == 0).max(initial=0))

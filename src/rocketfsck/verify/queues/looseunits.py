@@ -18,7 +18,7 @@ from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.sorting import among
-from rocketfsck.scan.spans import group_bounds, true_spans
+from rocketfsck.scan.spans import common_spans, group_bounds, true_spans
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import unit_place
 from rocketfsck.verify.finding import Finding, Scalar
@@ -96,8 +96,8 @@ class LooseUnits:
     def judge(self, spans: list[tuple[int, int]]) -> Iterator[Finding]:
         """Look at the units of these index ranges."""
         with UnitReader(self.queue) as reader:
-            pieces = (piece for span in spans for piece in reader.with_data(*span))
-            for block in _blocks(pieces):
+            data = reader.with_data(spans[0][0], spans[-1][1]) if spans else ()
+            for block in _blocks(common_spans(spans, data)):
                 first, end = block[0][0], block[-1][1]
                 self._block(first, reader.units(first, end - first), block)
         yield from self._findings()

@@ -24,7 +24,7 @@ from rocketfsck.reader.units import OffsetSearch, UnitReader, Units
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS, Dispatches
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
-from rocketfsck.scan.spans import group_bounds
+from rocketfsck.scan.spans import group_bounds, true_spans
 from rocketfsck.store.model import Store
 from rocketfsck.verify.queues.knownqueues import NO_NUMBER, KnownQueues
 from rocketfsck.verify.queues.skippedlists import shifted
@@ -145,9 +145,14 @@ class UnitJoin:
             kept = rows if len(good) == len(same) else rows.part(good)
             self._match(row, kept.index)
             self._comparer.take(self._store.queues[number], number, kept, found[good], kept.index)
-        if len(good) < len(same):
-            bad = np.flatnonzero(~same)
-            self._shifted(row, number, reader, rows.part(bad), found[bad])
+        if len(good) == len(same):
+            return
+        absent, runs = _surely_absent(rows, found, same)
+        if len(absent):
+            self._miss_part(row, rows.part(absent), found[absent], reader, runs)
+            same[absent] = True
+        bad = np.flatnonzero(~same)
+        self._shifted(row, number, reader, rows.part(bad), found[bad])
 
     def _shifted(self, row: int, number: int, reader: UnitReader, rows: DispatchRows, found: Units) -> None:
         """Records whose unit is not at its place, where `found` stands: it may be at another one.
@@ -179,8 +184,10 @@ class UnitJoin:
         if len(rows.index):
             self._miss_part(row, rows, found, reader)
 
-    def _miss_part(self, row: int, rows: DispatchRows, found: Units, reader: UnitReader) -> None:
-        self._miss(row, rows, _reasons(rows, found, reader))
+    def _miss_part(
+        self, row: int, rows: DispatchRows, found: Units, reader: UnitReader, runs: Longs | None = None
+    ) -> None:
+        self._miss(row, rows, _reasons(rows, found, reader), runs)
 
     def _batch_rows(self, row: int, number: int, reader: UnitReader, rows: DispatchRows) -> None:
         """Records of a batch consume queue: their units are found by offset, for they have no fixed place."""
@@ -213,10 +220,12 @@ class UnitJoin:
             else:
                 self._not_kept += end + 1 - start
 
-    def _miss(self, row: int, rows: DispatchRows, reasons: Longs) -> None:
-        """Records without a unit, and for each what stands in its place (Missing)."""
-        lives = np.cumsum(np.diff(rows.index, prepend=rows.index[:1]) < 0)  # where queue offsets begin again
-        for low, high in pairwise(group_bounds(lives * len(Missing) + reasons).tolist()):
+    def _miss(self, row: int, rows: DispatchRows, reasons: Longs, runs: Longs | None = None) -> None:
+        """Records without a unit, and for each what stands in its place (Missing), and the number of its run,
+        if not all are one."""
+        if runs is None:  # a run ends where queue offsets begin again
+            runs = np.cumsum(np.diff(rows.index, prepend=rows.index[:1]) < 0)
+        for low, high in pairwise(group_bounds(runs * len(Missing) + reasons).tolist()):
             if len(self._missed) >= MAX_RANGES:
                 self._not_kept += high - low
                 continue
@@ -263,6 +272,24 @@ class UnitJoin:
             self._not_kept,
         )
         return found, kept
+
+
+def _surely_absent(rows: DispatchRows, found: Units, same: Flags) -> tuple[Longs, Longs]:
+    """The records whose unit need not be looked for, and the number of the run that each is in.
+
+    Offsets rise along a queue: between two units at their places stand only those of the records between, and
+    if there is one place for each record, and none holds the unit of another, then they have none.
+    """
+    starts, ends = true_spans(~same)
+    before, behind = np.maximum(starts - 1, 0), np.minimum(ends, len(same) - 1)
+    sure = (starts > 0) & (ends < len(same))
+    sure &= rows.index[behind] - rows.index[before] == ends - starts + 1
+    elsewhere = np.zeros(len(same) + 1, np.int64)
+    elsewhere[1:][~same] = np.isin(found["offset"][~same], rows.offset[~same])
+    elsewhere = np.cumsum(elsewhere)
+    sure &= elsewhere[ends] == elsewhere[starts]
+    absent = np.flatnonzero(~same)[np.repeat(sure, ends - starts)]
+    return absent, np.repeat(np.arange(len(starts)), (ends - starts) * sure)
 
 
 def _length_at(reader: UnitReader, rows: DispatchRows, at: int) -> int:

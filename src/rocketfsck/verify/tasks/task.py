@@ -153,6 +153,12 @@ class Collector:
         """Count places of which a rule was asked, where it is not asked of all."""
         self.asked[rule] = self.asked.get(rule, 0) + count
 
+    def room(self, rule: str, file: str) -> int:
+        """How many further findings of a rule in a file would be kept."""
+        if self._only is not None and rule not in self._only:
+            return 0
+        return max(min(self.limit - self._seen.get((rule, file), 0), self._total - len(self._kept)), 0)
+
     def take_out(self, chosen: Callable[[Finding], bool]) -> None:
         """Forget the findings that are `chosen`, and those that are counted with them."""
         left = [finding for finding in self.findings if not chosen(finding)]
