@@ -18,6 +18,7 @@ import numpy as np
 
 from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.writer.mask.permute import permuted_digits
+from rocketfsck.writer.mask.times import Times, next_index_name
 
 SYSTEM_NAMES = frozenset(
     {
@@ -58,10 +59,12 @@ _RANGES = (range(0x80), _STRAY_BYTES, range(0x80, 0x800), range(0x800, 0x10000))
 
 @dataclass(slots=True)
 class Pseudonyms:
-    """Names and what stands for them; another secret gives other pseudonyms."""
+    """Names and what stands for them; another secret gives other pseudonyms. `times`: what times become."""
 
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    times: Times = field(default_factory=Times)
     _known: dict[str, str] = field(default_factory=dict)
+    _index_names: dict[str, str] = field(default_factory=dict)
 
     def name(self, text: str) -> str:
         """The pseudonym of a topic, group, tag or key; the names that RocketMQ itself gives stay."""
@@ -87,6 +90,15 @@ class Pseudonyms:
             return self.name(data.decode("utf-8")).encode("utf-8")
         except UnicodeError:
             return self.shape(data)
+
+    def index_name(self, name: str) -> str:
+        """The name of an index file at its new time; no two have one, also where times are rounded."""
+        if name not in self._index_names:
+            made, taken = self.times.of_index_name(name), set(self._index_names.values())
+            while made in taken:
+                made = next_index_name(made)
+            self._index_names[name] = made
+        return self._index_names[name]
 
     def shape(self, data: bytes) -> bytes:
         """Letters for letters, digits for digits, bytes above 0x7f for such bytes; all else stays."""

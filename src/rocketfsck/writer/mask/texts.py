@@ -18,6 +18,8 @@ _NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
 _OF_A_TABLE = re.compile(r"\s*:\s*\{")
 """What follows a topic's or group's name in a table of them."""
 _NAME_MEMBERS = frozenset({'"topicName"', '"groupName"', '"topic"', '"consumerGroup"'})
+_TIME_MEMBERS = frozenset({'"timestamp"', '"bornTime"', '"deadTime"', '"clientVersion"', '"pt"'})
+_TIME = re.compile(r"\b[0-9]{13}\b", re.ASCII)
 _BARE = re.compile(r"[^\W\d_]\w*")
 
 
@@ -28,10 +30,15 @@ def mask_json(text: str, names: Pseudonyms) -> str:
     """
     parts = _LITERAL.split(text)
     for number in range(0, len(parts), 2):
-        bits = number > 0 and parts[number - 1] == '"bitPos"'
-        parts[number] = (
-            _masked_bits(parts[number], names) if bits else _masked_words(_BARE, parts[number], names)
-        )
+        member = parts[number - 1] if number else ""
+        if member == '"bitPos"':
+            parts[number] = _masked_bits(parts[number], names)
+            continue
+        if member in _TIME_MEMBERS:
+            parts[number] = _TIME.sub(
+                lambda found: names.times.of_text(found[0].encode()).decode(), parts[number]
+            )
+        parts[number] = _masked_words(_BARE, parts[number], names)
     literals = parts[1::2]
     for place, literal in enumerate(literals):
         before = literals[place - 1] if place and parts[2 * place].strip() == ":" else ""
