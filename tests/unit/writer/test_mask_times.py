@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.api import read_columns
-from rocketfsck.cli.bugreports import Place, place_of
+from rocketfsck.cli.bugreports import README, Place, place_of
 from rocketfsck.formats.filename import index_filename
 from rocketfsck.store.model import Geometry
 from rocketfsck.store.opening import open_store
@@ -90,6 +90,10 @@ OF_DISTANCES = {"CP003", "CP004", "CP005", "CP011", "ST040"}
 """Rules about how far apart two times are, which rounding changes; README.txt of an archive says so."""
 
 
+def test_the_readme_names_what_rounding_changes() -> None:
+    assert not [rule for rule in OF_DISTANCES | OF_HASHES if rule not in README]
+
+
 def _odd(was: Counter[Place], made: Counter[Place]) -> set[object]:
     return {place[0] for place in (was - made) + (made - was)} - OF_HASHES
 
@@ -104,7 +108,8 @@ FAULTS = [
     ("5.3.3-multiseg", "checkpoint-ahead"), ("5.3.3-multiseg", "checkpoint-tail"),
     ("5.3.3-multiseg", "header-range"), ("5.3.3-multiseg", "time-diff"), ("5.3.3-multiseg", "time-negative"),
     ("5.3.3-multiseg", "stale-tail"), ("5.3.3-multiseg", "names-swapped"),
-    ("4.9.8-delay", "wrong-delivery"), ("4.9.8-cqext", "ext-content"), ("5.5.0-batchcq", "batch-base"),
+    ("4.9.8-delay", "wrong-delivery"), ("4.9.8-cqext", "ext-content"),
+    ("4.9.8-cqext", "ext-malformed"), ("5.5.0-batchcq", "batch-base"),
     ("5.5.0-timer", "timer-check"), ("5.5.0-timer", "timer-slot-time"), ("5.5.0-timer", "timer-slot-zeros"),
     ("5.5.0-timer", "timer-unit-link"), ("5.5.0-timer", "timer-unit-topic"),
 ]  # fmt: skip

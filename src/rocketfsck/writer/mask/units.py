@@ -50,13 +50,14 @@ def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Ps
             head = before[place : place + EXT_UNIT_MIN_SIZE]
             if head.startswith(EXT_END_MARK):
                 break
+            size = int.from_bytes(head[:2], "big", signed=True)
+            if size < EXT_UNIT_MIN_SIZE:
+                data[place : place + 2] = head[:2]
+                break
             code = int.from_bytes(head[_CODE], "big", signed=True)
             made = int(masks.codes(np.array([code], np.int64))[0])
             data[place : place + EXT_UNIT_MIN_SIZE] = head
             data[place + 2 : place + 10] = made.to_bytes(8, "big", signed=True)
-            size = int.from_bytes(head[:2], "big", signed=True)
-            if size < EXT_UNIT_MIN_SIZE:
-                break
             data[place + EXT_UNIT_MIN_SIZE : place + size] = bytes(
                 min(place + size, len(before)) - place - EXT_UNIT_MIN_SIZE
             )
