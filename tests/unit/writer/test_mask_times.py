@@ -22,6 +22,8 @@ from rocketfsck.verify.run import check_store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.damage.run import damage_store
 from rocketfsck.writer.mask.names import Pseudonyms
+from rocketfsck.writer.mask.record import masked_properties
+from rocketfsck.writer.mask.texts import mask_json
 from rocketfsck.writer.mask.times import DAY, SECOND, Times, secret_shift
 from rocketfsck.writer.mask.tree import mask_store, stray_names
 
@@ -78,6 +80,17 @@ def test_texts_and_names() -> None:
     made = [names.index_name(f"202311150613201{number:02}") for number in range(3)]
     assert made == ["20231114061300000", "20231114061300001", "20231114061300002"]
     assert [names.index_name("20231115061320101")] == made[1:2]
+
+
+def test_times_in_config_files_and_properties() -> None:
+    names = Pseudonyms(SECRET, Times(-DAY, SECOND))
+    text = '{"dataVersion":{"timestamp":1700000000123},"popTime":1700000000123,{0:1700},"bitPos":[1]}'
+    assert mask_json(text, names).count("1699913600000") == 2
+    assert ":1700}" in mask_json(text, names)
+    assert mask_json(text, Pseudonyms(SECRET)).count("1700000000123") == 2
+    data = b"TIMER_OUT_MS\x011700000000123\x021ST_POP_TIME\x011700000000123\x02DELAY\x013"
+    made = b"TIMER_OUT_MS\x011699913600123\x021ST_POP_TIME\x011699913600000\x02DELAY\x013"
+    assert masked_properties(data, names) == made
 
 
 STORES = [
