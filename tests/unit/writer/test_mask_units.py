@@ -195,6 +195,22 @@ def test_a_damage_that_has_no_room_is_gone() -> None:
     assert _lost(data, slot_count) == (0, 0)
 
 
+def test_no_two_pseudonyms_share_a_hash_by_chance() -> None:
+    """Of 20,000 texts of four characters a hundred pairs would: IX025 would be in the copy alone."""
+    names = Pseudonyms(SECRET)
+    masks = {names.name(f"{number:04x}") for number in range(20_000)}
+    assert len(masks) == 20_000
+    assert len({java_hash(mask) for mask in masks}) == 20_000
+
+
+def test_short_texts_have_pseudonyms_of_their_own() -> None:
+    """More texts of two letters than their hashes: each has its pseudonym, and some share a hash."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    names = Pseudonyms(SECRET)
+    texts = [one + two for one in letters for two in letters]
+    assert len({names.name(text) for text in texts}) == len(texts)
+
+
 def test_keys_of_one_hash_have_two() -> None:
     """README.txt: IX025 is not kept, for pseudonyms of two keys share a hash by chance alone."""
     names = Pseudonyms(SECRET)
