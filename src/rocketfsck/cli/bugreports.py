@@ -212,13 +212,37 @@ What can still be read: sizes, also how many bytes and which punctuation a name 
 times, ports, flags, numbers and switches in system properties, how many messages there are, which names are
 equal, and how often each occurs. Numbers in config files stay, also those of up to five digits that are
 written as texts, and so do letters beyond the first 65,536 of Unicode, and the names and words of RocketMQ
-itself. Who knows how often or when something was sent may know a name by that. Bytes of damaged consume
-queues, index files and timer logs stay as they are, but for hashes.
+itself. Who knows how often, how long or when something was sent may know a name by that. Bytes of damaged
+consume queues, index files and timer logs stay as they are, but for hashes and times.
 
-What is not as in the store: two keys of one hash have two (IX025 finds none); in a damaged chain of an index
-file the number of entries that are cut off or go in a circle (IX013, IX008) follows from the new chains, and
-damage of a chain with one entry may be gone; which slot is damaged says nothing. Bit maps of SQL filters are
-noise. Databases, tiered storage and logs of DLedger groups are left out.
+Sizes cannot be coarsened: the length of a record decides where the next one is, and the queues, the index and
+every finding name these places.
+
+Times are as in the store, unless the archive was made with one of these options (about.json, "command"):
+
+  --shift-times     all times are 1 to 8 years earlier, by one secret number of whole seconds: those of
+                    records, queues, index files and their names, checkpoint, timers, config files, and of
+                    the files themselves. Fractions of a second and all distances stay, and with them the
+                    findings. Who knows when one of the messages was sent, or when the broker wrote last,
+                    has the shift from that; who knows the pauses between several has it, too. So report.json
+                    does not say when the copy was checked (started_timestamp is 0).
+  --coarse-times T  times are rounded down to multiples of T. Messages of one such period have one time;
+                    their order stays. Times at which timers are due, and delays, are not rounded: who
+                    knows the delay of a message with a timer has its time. Findings about how far apart
+                    two times are may be others: where a start scans from (CP003, CP004, CP005), a
+                    checkpoint ahead of the log (CP011), a copy that lost the times of its files (ST040),
+                    time that goes back (CL023), messages born after they were stored (CL024), delayed
+                    messages that are late (CF033, CF034), times in index files and in their names (IX004,
+                    IX023, IX028, IX031).
+
+What is not as in the store: two keys of one hash have two, and seldom keys that had two have one by chance
+(IX025). Which entries of an index file share a slot is not kept, as a list of keys could be compared with
+it. So in a damaged chain the number of entries that are cut off or go in a circle (IX013, IX008), and which
+entry is the first of them, follow from the new chains: an entry with a damaged link cuts off the older
+entries of its new slot. Damage that a chain has no room for is gone: a link that skips an entry is right in
+a chain of one. Which slot is damaged says nothing. Bit maps of SQL filters are empty, and other bytes in
+the files of extensions are noise. Databases, tiered storage, logs of DLedger groups and compacted logs are
+left out.
 
 Look through the archive before you send it.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -178,3 +179,32 @@ def test_what_is_dropped_comes_back(tmp_path: Path) -> None:
     assert (tmp_path / "store" / queue[0]).read_text() == queue[0]
     assert not (tmp_path / "store" / "index").exists()
     assert shrink_copy(tmp_path, "store", lambda: True, 0).stopped
+
+
+@pytest.mark.parametrize("options", [("--shift-times",), ("--shift-times", "--coarse-times", "1s")])
+def test_times_are_others(cli: Cli, restart_dir: Directory, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """All of the copy's times, and none of this machine's, from which the shift would follow."""
+    root, target = restart_dir(DAMAGED), tmp_path / "bug.tar.gz"
+    about = _made(cli, root, target, *options)
+    assert about["kept_count"] == len(about["findings"]) > 0
+    assert about["new_count"] == 0
+    assert about["command"][4 : 4 + len(options)] == list(options)
+    made = _unpacked(target, tmp_path / "out")
+    [was], [now] = (
+        {message.store_timestamp for message in list(iter_messages(open_store(path)))[:1]}
+        for path in (root, made / "store")
+    )
+    assert 365 * 86_400_000 <= was - now < 8 * 365 * 86_400_000 + 1000
+    text = (made / "report.json").read_text()
+    assert json.loads(text)["started_timestamp"] == 0
+    moved = range(now - 40 * 86_400_000, now + 40 * 86_400_000)
+    times = {int(number) for number in re.findall(r"\b[0-9]{13}\b", text)}
+    assert not [time for time in times if time not in moved]
+    names = {path.name for path in (made / "store" / "index").iterdir()}
+    assert names and not names & {path.name for path in (root / "index").iterdir()}
+
+
+def test_what_coarse_times_can_be(cli: Cli, restart_dir: Directory, tmp_path: Path) -> None:
+    for value in ("0", "0.5s", "1.5"):
+        ended = cli("bugreport", restart_dir(DAMAGED), "-o", tmp_path / "x.tar.gz", "--coarse-times", value)
+        assert (ended.code, "a whole number of seconds" in ended.err) == (16, True)

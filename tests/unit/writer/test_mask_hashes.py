@@ -31,7 +31,7 @@ TELEPHONES = [f"1380013{number:04}" for number in range(0, 10000, 50)]
 SHORT = ["a", "b", "X1", "q7", "abc", "42"]
 WORDS = ["payment", "refund", "order", "invoice"]
 TAGS = ["paid", "open", "Aa", "BB"]
-GEOMETRY = Geometry(slot_count=64, entry_count=800)
+GEOMETRY = Geometry(1 << 17, 6000, 4600, 1 << 16, 64, 800)
 
 
 def _messages() -> Iterator[OutgoingMessage]:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from rocketfsck.cli.bugreports import BugReport, Place
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
+    from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.report import Report
+    from rocketfsck.writer.mask.names import Pseudonyms
 
 MAX_SIZE = 256 << 20
 SHRINK_SECONDS = 60.0
@@ -61,6 +63,16 @@ _COPY = "store"
     help="Drop files of the copy that the findings do not need; takes at most --max-duration, else 60s.",
 )
 @click.option("--max-duration", type=Duration(), help="Start no new work after this time.")
+@click.option(
+    "--shift-times",
+    is_flag=True,
+    help="Move all times of the copy into the past, by one secret number of seconds; no finding changes.",
+)
+@click.option(
+    "--coarse-times",
+    type=Duration(),
+    help="Round the times of the copy down to multiples of this, whole seconds; findings may change.",
+)
 @level_option
 @jobs_option
 @store_options
@@ -73,6 +85,8 @@ def command(
     max_copy: int | None,
     shrink: bool,
     max_duration: float | None,
+    shift_times: bool,
+    coarse_times: float | None,
     level: Any,
     jobs: int | None,
     told: Told,
@@ -88,6 +102,8 @@ def command(
 
     if max_duration is not None and not shrink:
         raise UsageError("--max-duration goes with --shrink")
+    if coarse_times is not None and not (coarse_times >= 1 and coarse_times.is_integer()):
+        raise UsageError("--coarse-times is a whole number of seconds, 1 or more")
     stores = [path, *told.commitlog_paths]
     refuse_inside(output, stores)
     store = told.open("bugreport", path)
@@ -96,16 +112,41 @@ def command(
     report = check_store(store, CheckOptions(level=level, jobs=jobs or 0))
     findings = _asked(report, fingerprints)
     words = tuple(word for name in fingerprints for word in ("--finding", name))
+    if shift_times:
+        words += ("--shift-times",)
+    if coarse_times is not None:
+        words += ("--coarse-times", f"{coarse_times:.0f}s")
     command_line = ("rocketfsck", "bugreport", "--level", level, *words, "STORE")
+    names = _pseudonyms(shift_times, coarse_times)
     with open_output(output, binary=True, forbidden=stores) as stream:
         shrinking = (max_duration or SHRINK_SECONDS) if shrink else None
         needed = findings if fingerprints else _above_info(findings)
         about = _write(
-            stream, output, store, report, findings, max_copy or MAX_SIZE, command_line, needed, shrinking
+            stream,
+            output,
+            store,
+            report,
+            findings,
+            max_copy or MAX_SIZE,
+            command_line,
+            needed,
+            shrinking,
+            names,
         )
     if output != STDOUT:
         answer = Answer(output_format, None)
         answer.say(lambda: to_document(about), lambda _: _lines(about, output))
+
+
+def _pseudonyms(shift_times: bool, coarse_times: float | None) -> Pseudonyms:
+    """What names and times become in this archive; `coarse_times` is in seconds."""
+    from rocketfsck.writer.mask.names import Pseudonyms
+    from rocketfsck.writer.mask.times import SECOND, Times, secret_shift
+
+    names = Pseudonyms()
+    shift = secret_shift(names.secret) if shift_times else 0
+    names.times = Times(shift, 1 if coarse_times is None else round(coarse_times) * SECOND)
+    return names
 
 
 def _workplace(output: Path) -> str | None:
@@ -141,14 +182,15 @@ def _write(
     command_line: tuple[str, ...],
     needed: tuple[Finding, ...],
     shrinking: float | None,
+    names: Pseudonyms,
 ) -> BugReport:
     """Write the archive; the copy is made beside it, and gone afterwards. `shrinking` is in seconds."""
     from rocketfsck.cli.bugreports import README, bug_findings, bug_report, place_of
     from rocketfsck.verify.run import check_store
-    from rocketfsck.writer.mask.names import Pseudonyms
     from rocketfsck.writer.mask.tree import Masked, copied_size, mask_store, stray_names
 
-    names, strays, size = Pseudonyms(), stray_names(store), copied_size(store)
+    strays, size = stray_names(store), copied_size(store)
+    options = _same_options(report, names)
     masked, copy_report, dropped_count = Masked(), None, 0
     places: frozenset[Place] = frozenset()
     with (
@@ -159,12 +201,12 @@ def _write(
         why = f"the store has {byte_size(size)} on disk, more than --max-copy" if size > max_size else ""
         if not why:
             masked = mask_store(store, copy, names)
-            copy_report = check_store(_reopened(store, copy), _same_options(report))
+            copy_report = check_store(_reopened(store, copy), options)
             places = _places(copy_report)
         if copy_report is not None and shrinking is not None:
             wanted = frozenset(place_of(finding, names, strays) for finding in needed) & places
-            dropped_count = _shrink(store, report, copy, wanted, shrinking)
-            copy_report = check_store(_reopened(store, copy), _same_options(report))
+            dropped_count = _shrink(store, options, copy, wanted, shrinking)
+            copy_report = check_store(_reopened(store, copy), options)
             places = _places(copy_report)
         original = frozenset(place_of(finding, names, strays) for finding in report.findings)
         about = bug_report(
@@ -180,7 +222,7 @@ def _write(
         _add(archive, "README.txt", README)
         _add(archive, "about.json", json_text(to_document(about), indent=2) + "\n")
         if copy_report is not None:
-            _add(archive, "report.json", _without_paths(copy_report, copy, store) + "\n")
+            _add(archive, "report.json", _shareable(copy_report, copy, store, names) + "\n")
             archive.add(copy, f"bugreport/{_COPY}", filter=_nobody)
     return about
 
@@ -191,14 +233,14 @@ def _places(report: Report) -> frozenset[Place]:
     return frozenset(place_of(finding, None, frozenset()) for finding in report.findings)
 
 
-def _shrink(store: Store, report: Report, copy: Path, wanted: frozenset[Place], seconds: float) -> int:
+def _shrink(store: Store, options: CheckOptions, copy: Path, wanted: frozenset[Place], seconds: float) -> int:
     """Drop files of the copy that the wanted findings do not need; how many went."""
     from rocketfsck.verify.run import check_store
     from rocketfsck.writer.mask.shrink import shrink_copy
 
     def is_enough() -> bool:
         try:
-            return wanted <= _places(check_store(_reopened(store, copy), _same_options(report)))
+            return wanted <= _places(check_store(_reopened(store, copy), options))
         except RocketfsckError:  # the rest cannot be opened
             return False
 
@@ -215,15 +257,22 @@ def _reopened(store: Store, copy: Path) -> Store:
     )
 
 
-def _same_options(report: Report) -> Any:
+def _same_options(report: Report, names: Pseudonyms) -> CheckOptions:
+    """How the copy is checked: as the store was, at the same moment by the copy's times."""
     from rocketfsck.verify.options import CheckOptions
 
-    return CheckOptions(level=report.level, now_timestamp=report.started_timestamp)
+    return CheckOptions(level=report.level, now_timestamp=names.times.of(report.started_timestamp))
 
 
-def _without_paths(report: Report, copy: Path, store: Store) -> str:
-    """The report on the copy, with no path of this machine in it."""
+def _shareable(report: Report, copy: Path, store: Store, names: Pseudonyms) -> str:
+    """The report on the copy, with no path of this machine in it.
+
+    The moment of the check is left out where times are moved: who knows when the archive was made would have
+    the shift from it.
+    """
     text = json_text(report.to_json(), indent=2)
+    if names.times.shift:
+        text = text.replace(str(report.started_timestamp), "0")
     text = text.replace(json_text(str(copy))[1:-1], _COPY)
     conf = store.told.broker_conf
     return text if conf is None else text.replace(json_text(str(conf))[1:-1], "broker.conf")

@@ -25,9 +25,13 @@ _NOTHING: Longs = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class FileHashes:
-    """Hashes in a log file: by physical offset those of tags, by place and kind those of keys."""
+    """Hashes in a log file: by physical offset those of tags, by place and kind those of keys.
+
+    `store_timestamp` (ms) belongs to `offset`.
+    """
 
     offset: Longs
+    store_timestamp: Longs
     code: Longs
     key_place: Longs
     key_offset: Longs
@@ -36,14 +40,15 @@ class FileHashes:
 
 def file_hashes(batches: Iterable[object], start_offset: int) -> FileHashes:
     """The hashes of the records that a scan gives; `start_offset` is the file's (bytes)."""
-    columns: list[tuple[Longs, ...]] = [(_NOTHING,) * 5]
+    columns: list[tuple[Longs, ...]] = [(_NOTHING,) * 6]
     for batch in batches:
         if not isinstance(batch, RecordBatch):
             continue
         offset = batch["pos"].astype(np.int64) + start_offset
         place = batch["key_pos"].astype(np.int64) * _KINDS + batch["key_kind"]
         code, of_keys = batch["tags_code"].astype(np.int64), offset[batch["key_record"]]
-        columns.append((offset, code, place, of_keys, batch["key_hash"].astype(np.int64)))
+        time = batch["store_timestamp"].astype(np.int64)
+        columns.append((offset, time, code, place, of_keys, batch["key_hash"].astype(np.int64)))
     return FileHashes(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
 
 

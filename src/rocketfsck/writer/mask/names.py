@@ -16,8 +16,10 @@ from unicodedata import category
 
 import numpy as np
 
+from rocketfsck.formats.javatext import java_hash
 from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.writer.mask.permute import permuted_digits
+from rocketfsck.writer.mask.times import Times, next_index_name
 
 SYSTEM_NAMES = frozenset(
     {
@@ -56,12 +58,20 @@ _RANGES = (range(0x80), _STRAY_BYTES, range(0x80, 0x800), range(0x800, 0x10000))
 """Characters that are as long in UTF-8 as each other."""
 
 
+_TRIES = 50
+"""Texts that are tried for a pseudonym whose hash no other one has."""
+
+
 @dataclass(slots=True)
 class Pseudonyms:
-    """Names and what stands for them; another secret gives other pseudonyms."""
+    """Names and what stands for them; another secret gives other pseudonyms. `times`: what times become."""
 
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    times: Times = field(default_factory=Times)
     _known: dict[str, str] = field(default_factory=dict)
+    _index_names: dict[str, str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _hashes: set[tuple[int, int]] = field(default_factory=set)
 
     def name(self, text: str) -> str:
         """The pseudonym of a topic, group, tag or key; the names that RocketMQ itself gives stay."""
@@ -88,6 +98,15 @@ class Pseudonyms:
         except UnicodeError:
             return self.shape(data)
 
+    def index_name(self, name: str) -> str:
+        """The name of an index file at its new time; no two have one, also where times are rounded."""
+        if name not in self._index_names:
+            made, taken = self.times.of_index_name(name), set(self._index_names.values())
+            while made in taken:
+                made = next_index_name(made)
+            self._index_names[name] = made
+        return self._index_names[name]
+
     def shape(self, data: bytes) -> bytes:
         """Letters for letters, digits for digits, bytes above 0x7f for such bytes; all else stays."""
         keys = self._stream(data, len(data))
@@ -103,6 +122,28 @@ class Pseudonyms:
         return hashlib.shake_128(self.secret + hashlib.sha256(data).digest()).digest(size)
 
     def _alike(self, text: str) -> str:
+        """What the permutation makes of a text, or of that again, until its Java hash is no other's.
+
+        Short texts share hashes more often than the names that people give, and a check would find that in
+        the copy alone. The permutation goes in circles, and each text takes one of its own circle: there is
+        one for every text.
+        """
+        made, unused = self._permuted(text), None
+        for _ in range(_TRIES):
+            if made not in self._taken:
+                unused = made if unused is None else unused
+                if (len(made), java_hash(made)) not in self._hashes:
+                    unused = made
+                    break
+            made = self._permuted(made)
+        while unused is None:
+            unused = None if made in self._taken else made
+            made = self._permuted(made)
+        self._taken.add(unused)
+        self._hashes.add((len(unused), java_hash(unused)))
+        return unused
+
+    def _permuted(self, text: str) -> str:
         """Letters and digits for letters and digits, of as many bytes each; punctuation stays."""
         alphabets = [_alphabet(character) for character in text]
         free = [(place, of_place) for place, of_place in enumerate(alphabets) if of_place is not None]

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
+from rocketfsck.writer.mask.moved import move_record
 from rocketfsck.writer.mask.names import Pseudonyms
 from rocketfsck.writer.mask.texts import mask_json
 
@@ -24,6 +25,9 @@ _KEPT_VALUES_TEXT = (
 )
 KEPT_VALUES = frozenset(_KEPT_VALUES_TEXT.split())
 """System properties whose values are numbers and switches; what is neither is masked."""
+TIME_VALUES = frozenset({"TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "CONSUME_START_TIME", "1ST_POP_TIME"})
+DUE_VALUES = frozenset({"TIMER_OUT_MS", "TIMER_DELIVER_MS"})
+"""Properties with the time (ms) at which a timer is due: moved with all others, never rounded."""
 REGION = ("MSG_REGION", "DefaultRegion")
 """The region that RocketMQ itself names."""
 _PLAIN = re.compile(r"[0-9]{1,20}(?:[,; ][0-9]{1,20})*|-1|true|false|", re.ASCII | re.IGNORECASE)
@@ -147,7 +151,7 @@ def _pairs(data: bytes, names: Pseudonyms) -> Iterator[bytes]:
         if not equals:
             yield names.shape(pair)
         elif is_kept(known, value.decode("utf-8", "replace")):
-            yield pair
+            yield name + equals + _moved_value(known, value, names)
         elif known in KEPT_VALUES:
             yield name + equals + names.shape(value)
         elif known in NAMED_VALUES:
@@ -155,6 +159,12 @@ def _pairs(data: bytes, names: Pseudonyms) -> Iterator[bytes]:
             yield name + equals + separator.join(map(names.raw, value.split(separator)))
         else:
             yield names.shape(name) + equals + names.shape(value)
+
+
+def _moved_value(name: str, value: bytes, names: Pseudonyms) -> bytes:
+    if name in TIME_VALUES or name in DUE_VALUES:
+        return names.times.of_text(value, rounded=name in TIME_VALUES)
+    return value
 
 
 def mask_hosts(record: bytearray, sys_flag: int, names: Pseudonyms) -> None:
@@ -195,6 +205,7 @@ def mask_record(
     record[8:12] = moved_crc(before[8:12], old, new) if old else before[8:12]
     record[slice(*properties)] = masked_properties(before[slice(*properties)], names)
     mask_hosts(record, sys_flag, names)
+    move_record(record, sys_flag, names.times)
     trailer = property_crc_trailer(property_crc(before))
     if before.endswith(trailer) and CRC32.encode() in before[-PROPERTY_CRC_SIZE:]:
         record[-PROPERTY_CRC_SIZE:] = property_crc_trailer(property_crc(bytes(record)))
@@ -223,6 +234,7 @@ def _keep_frame(data: bytes, made: bytearray, start: int, names: Pseudonyms) -> 
     wide = (12 if flags & _BORN_V6 else 0) + (12 if flags & _STORE_V6 else 0)
     frame = bytearray(data[start : start + _FRAME + wide])
     mask_hosts(frame, flags, names)
+    move_record(frame, flags, names.times)
     made[start : start + len(frame)] = frame
     topic_at = start + _FRAME + wide + int.from_bytes(frame[-4:], "big")
     width = 2 if frame[4:8] == b"\xda\xa3\x20\xa8" else 1

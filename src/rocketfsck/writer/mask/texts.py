@@ -18,6 +18,8 @@ _NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
 _OF_A_TABLE = re.compile(r"\s*:\s*\{")
 """What follows a topic's or group's name in a table of them."""
 _NAME_MEMBERS = frozenset({'"topicName"', '"groupName"', '"topic"', '"consumerGroup"'})
+_TIME = re.compile(r"\b[0-9]{13}\b", re.ASCII)
+"""A time in ms, whatever its member: no queue has as many messages, and sizes and delays are smaller."""
 _BARE = re.compile(r"[^\W\d_]\w*")
 
 
@@ -28,10 +30,12 @@ def mask_json(text: str, names: Pseudonyms) -> str:
     """
     parts = _LITERAL.split(text)
     for number in range(0, len(parts), 2):
-        bits = number > 0 and parts[number - 1] == '"bitPos"'
-        parts[number] = (
-            _masked_bits(parts[number], names) if bits else _masked_words(_BARE, parts[number], names)
-        )
+        if number and parts[number - 1] == '"bitPos"':
+            parts[number] = _masked_bits(parts[number], names)
+            continue
+        if not names.times.stay:
+            parts[number] = _TIME.sub(lambda found: _moved(found[0], names), parts[number])
+        parts[number] = _masked_words(_BARE, parts[number], names)
     literals = parts[1::2]
     for place, literal in enumerate(literals):
         before = literals[place - 1] if place and parts[2 * place].strip() == ":" else ""
@@ -53,6 +57,10 @@ def _is_kept(literal: str, before: str, after: str) -> bool:
 def _masked_bits(text: str, names: Pseudonyms) -> str:
     """Places of a bloom filter: they follow from the name of a group, and become others as long."""
     return _NUMBER.sub(lambda found: "1" + names.shape(found[0].encode()).decode()[1:], text)
+
+
+def _moved(number: str, names: Pseudonyms) -> str:
+    return names.times.of_text(number.encode()).decode()
 
 
 def json_words(text: str) -> set[str]:

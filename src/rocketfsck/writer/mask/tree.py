@@ -3,7 +3,8 @@
     commitlog                    records masked one by one, all else as noise, but for the frames of records
     consumequeue, timer log      tag codes and hashes of topics made anew; directories have pseudonyms
     index                        key hashes made anew, and the chains with them
-    timer wheel, times           as they are
+    times                        as they are, or all of them others by one map (`moved.py`)
+    timer wheel                  as it is; with other times its slots are elsewhere
     config                       the texts of the JSON masked
     strays                       their names masked, their length kept, empty
     databases, tiered storage    left out, and said
@@ -15,12 +16,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, unit_dtype
+from rocketfsck.formats.javatext import parse_int64
+from rocketfsck.formats.timer import DEFAULT_PRECISION_MS, PRECISIONS_MS
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import CONFIG_LIMIT
+from rocketfsck.reader.timerwheel import PRECISION_SETTING, known_precision
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
@@ -33,23 +39,29 @@ from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place
 from rocketfsck.writer.mask.chains import mask_index
 from rocketfsck.writer.mask.hashes import FileHashes, HashMasks, file_hashes
+from rocketfsck.writer.mask.moved import (
+    StoreTimes,
+    move_checkpoint,
+    move_ext,
+    move_index,
+    move_timer_check,
+    move_timer_log,
+    move_units,
+    move_wheel,
+)
 from rocketfsck.writer.mask.names import Pseudonyms
 from rocketfsck.writer.mask.record import mask_record, mask_rest
 from rocketfsck.writer.mask.texts import mask_json
+from rocketfsck.writer.mask.times import Times
 from rocketfsck.writer.mask.units import mask_ext, mask_timer_log, mask_units
 
-_PLAIN_OTHERS = frozenset(
-    {
-        OtherKind.TIMER_WHEEL,
-        OtherKind.TIMER_CHECK,
-        OtherKind.EPOCH,
-        OtherKind.ABORT_BACKUP,
-    }
-)
+_PLAIN_OTHERS = frozenset({OtherKind.EPOCH, OtherKind.ABORT_BACKUP})
+_TIMED_OTHERS = frozenset({OtherKind.TIMER_WHEEL, OtherKind.TIMER_CHECK})
 _JSON_OTHERS = frozenset({OtherKind.BROKER_IDENTITY, OtherKind.COMPACTION_CHECKPOINT})
 _CODED_OTHERS = frozenset({OtherKind.TIMER_LOG, OtherKind.COMPACTION_CQ})
 _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 _FINE = frozenset({RegionKind.RECORDS, RegionKind.ZERO})
+_INDEX = "index"
 _DEEP_AREAS = ("compaction",)
 _BLOCK = 1 << 20
 _BLANK_HEAD = 8
@@ -76,26 +88,31 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
     """
     done = Masked()
     root = fileops.open_directory(target)
-    strays, masks = stray_names(store), HashMasks(names.secret)
+    strays, masks, stored = stray_names(store), HashMasks(names.secret), StoreTimes(names.times)
     with phase("masking the commit log", sum(file.size for file in store.commitlog.files)):
         for log in store.commitlog.files:
             if log.in_entries:
                 done.left_out.append(("commitlog", "the log of a DLedger group is not masked"))
                 continue
-            _write(log, root / "commitlog" / log.name, _masked_log(store, log, names))
-            masks.learn(_hashes(store, log, log.path), _hashes(store, log, target / "commitlog" / log.name))
+            _write(log, root / "commitlog" / log.name, _masked_log(store, log, names), names.times)
+            was = _hashes(store, log, log.path)
+            masks.learn(was, _hashes(store, log, target / "commitlog" / log.name))
+            stored.learn(was.offset, was.store_timestamp)
             done.copied_count += 1
-    for coded, data in _coded_files(store, names, masks):
-        _write(coded, root / masked_path(coded.relative, names), [(0, data)])
+    for coded, data in _coded_files(store, names, masks, stored):
+        _write(coded, root / masked_path(coded.relative, names), [(0, data)], names.times)
         done.copied_count += 1
     for file in _plain_files(store):
-        _write(file, root / masked_path(file.relative, names), _blocks(file))
+        _write(file, root / masked_path(file.relative, names), _blocks(file), names.times)
+        done.copied_count += 1
+    for timed, data in _timed_files(store, names.times):
+        _write(timed, root / timed.relative, [(0, data)], names.times)
         done.copied_count += 1
     for file in _json_files(store):
-        _write(file, root / masked_path(file.relative, names), _masked_config(file, names))
+        _write(file, root / masked_path(file.relative, names), _masked_config(file, names), names.times)
         done.copied_count += 1
     for other in store.others:
-        if other.kind not in _PLAIN_OTHERS | _JSON_OTHERS | _CODED_OTHERS:
+        if other.kind not in _PLAIN_OTHERS | _TIMED_OTHERS | _JSON_OTHERS | _CODED_OTHERS:
             done.left_out.append((str(other.kind), "files of this kind are not masked"))
     done.left_out = list(dict.fromkeys(done.left_out))
     for stray in store.strays:
@@ -112,7 +129,7 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
 
 
 def masked_path(relative: str, names: Pseudonyms, strays: frozenset[str] = frozenset()) -> str:
-    """The path of a file in the copy: names of topics and of `strays` become pseudonyms."""
+    """The path of a file in the copy: topics and `strays` have pseudonyms, index files new times."""
     if relative.startswith("/"):  # of a commit log path outside of the store
         return f"commitlog/{relative.rpartition('/')[2]}"
     first, *rest = relative.split("/")
@@ -125,6 +142,8 @@ def masked_path(relative: str, names: Pseudonyms, strays: frozenset[str] = froze
         return masked_path("/".join([*above, "0"]), names)[:-1] + shaped
     if first in _QUEUE_AREAS and rest:
         return "/".join([first, _masked_name(rest[0], names), *rest[1:]])
+    if first == _INDEX and rest:
+        return "/".join([first, *rest[:-1], names.index_name(rest[-1])])
     if first in _DEEP_AREAS and len(rest) > 1:
         return "/".join([first, rest[0], _masked_name(rest[1], names), *rest[2:]])
     return relative
@@ -148,21 +167,27 @@ def _hashes(store: Store, file: MappedFile, path: Path) -> FileHashes:
         return file_hashes(scanned, start)
 
 
-def _coded_files(store: Store, names: Pseudonyms, masks: HashMasks) -> Iterator[tuple[StoreFile, bytes]]:
-    """The files that hold hashes, with those of the copy."""
+def _coded_files(
+    store: Store, names: Pseudonyms, masks: HashMasks, stored: StoreTimes
+) -> Iterator[tuple[StoreFile, bytes]]:
+    """The files that hold hashes, with those of the copy, and its times."""
+    times = names.times
     ext_places: dict[tuple[str, int], set[int]] = {}
     for queue in store.queues:
         places = ext_places.setdefault((queue.topic, queue.queue_id), set())
         for file in queue.files:
             data = _whole(file)
             places.update(mask_units(data, unit_dtype(queue.kind), masks).tolist())
+            if not times.stay:
+                move_units(data, unit_dtype(queue.kind), stored)
             yield file, bytes(data)
     for ext in store.ext_queues:
         for file in ext.files:
             data, start = _whole(file), file.start_offset or 0
             wanted = sorted(ext_places.get((ext.topic, ext.queue_id), set()))
-            mask_ext(data, [place - start for place in wanted], masks, names)
+            move_ext(data, mask_ext(data, [place - start for place in wanted], masks, names), times)
             yield file, bytes(data)
+    end: int | None = None
     for number, index in enumerate(store.indexes):
         data = _whole(index)
         mask_index(
@@ -172,14 +197,18 @@ def _coded_files(store: Store, names: Pseudonyms, masks: HashMasks) -> Iterator[
             masks=masks,
             seed=int.from_bytes(names.secret) + number,
         )
+        end = move_index(data, max(store.geometry.slot_count, 1), stored, end)
         yield index, bytes(data)
     for other in store.others:
         for item in other.files if other.kind in _CODED_OTHERS else ():
             data = _whole(item)
             if other.kind is OtherKind.TIMER_LOG:
                 mask_timer_log(data, masks, names)
+                move_timer_log(data, times)
             else:
                 mask_units(data, BATCH_UNIT_DTYPE, masks, in_log=False)
+                if not times.stay:
+                    move_units(data, BATCH_UNIT_DTYPE, stored, in_log=False)
             yield item, bytes(data)
 
 
@@ -188,8 +217,38 @@ def _whole(file: StoreFile) -> bytearray:
         return bytearray(reader.read_upto(0, reader.size))
 
 
+def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytes]]:
+    """The files of times and places alone, with the times of the copy."""
+    if store.checkpoint is not None:
+        data = _whole(store.checkpoint)
+        ends = [(file.start_offset or 0) + file.size for file in store.commitlog.files]
+        move_checkpoint(data, times, max(ends, default=0))
+        yield store.checkpoint, bytes(data)
+    precision = DEFAULT_PRECISION_MS if times.stay else _precision(store)
+    for other in (other for other in store.others if other.kind in _TIMED_OTHERS):
+        for file in other.files:
+            data = _whole(file)
+            if times.stay:
+                pass
+            elif other.kind is OtherKind.TIMER_CHECK:
+                move_timer_check(data, times)
+            else:
+                move_wheel(data, times, precision)
+            yield file, bytes(data)
+
+
+def _precision(store: Store) -> int:
+    """The length of a wheel's slot (ms), as it is set or shows."""
+    told = parse_int64(store.settings.get(PRECISION_SETTING) or "")
+    if told in PRECISIONS_MS:
+        return told
+    with suppress(StoreError):
+        return known_precision(store) or DEFAULT_PRECISION_MS
+    return DEFAULT_PRECISION_MS
+
+
 def _plain_files(store: Store) -> Iterator[StoreFile]:
-    yield from (file for file in (store.checkpoint, store.abort, store.lock) if file is not None)
+    yield from (file for file in (store.abort, store.lock) if file is not None)
     for other in store.others:
         if other.kind in _PLAIN_OTHERS:
             yield from other.files
@@ -266,8 +325,8 @@ def _span(start: int, length: int, size: int) -> tuple[int, int]:
     return begin, min(begin + max(length, 0), size)
 
 
-def _write(file: StoreFile, place: Place, blocks: Iterable[tuple[int, bytes]]) -> None:
-    """A new file of these blocks; zeros become holes. It has the length and the times of its original."""
+def _write(file: StoreFile, place: Place, blocks: Iterable[tuple[int, bytes]], times: Times) -> None:
+    """A new file of these blocks; zeros become holes. It has the length and the time of its original."""
     fileops.make_directories(place.parent)
     descriptor = fileops.create_file(place)
     try:
@@ -279,4 +338,5 @@ def _write(file: StoreFile, place: Place, blocks: Iterable[tuple[int, bytes]]) -
     finally:
         os.close(descriptor)
     fileops.truncate(place, file.size)
-    fileops.set_times(place, file.mtime_ns, file.mtime_ns)
+    modified = times.of_file(file.mtime_ns)
+    fileops.set_times(place, modified, modified)

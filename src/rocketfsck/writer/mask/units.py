@@ -32,13 +32,16 @@ def mask_units(data: bytearray, dtype: Dtype, masks: HashMasks, *, in_log: bool 
     return addresses & _LOW_WORD
 
 
-def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Pseudonyms) -> None:
-    """Change the tag codes of ext units in place; bit maps and all that is no unit become noise.
+def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Pseudonyms) -> set[int]:
+    """Change the tag codes of ext units in place, empty their bit maps; all that is no unit becomes noise.
 
     `places` are positions of units in the file, beside those that follow one another from its beginning.
+    Returns the positions of all of them. The zeros of a bit map, too, say which groups a message was for:
+    noise that keeps them would tell that.
     """
     before = bytes(data)
-    data[:] = names.noise(before)
+    end = len(before.rstrip(b"\0"))
+    data[:end] = names.noise(b"\1" * end)
     seen: set[int] = set()
     for first in (0, *places):
         place = first
@@ -47,16 +50,21 @@ def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Ps
             head = before[place : place + EXT_UNIT_MIN_SIZE]
             if head.startswith(EXT_END_MARK):
                 break
+            size = int.from_bytes(head[:2], "big", signed=True)
+            if size < EXT_UNIT_MIN_SIZE:
+                data[place : place + 2] = head[:2]
+                break
             code = int.from_bytes(head[_CODE], "big", signed=True)
             made = int(masks.codes(np.array([code], np.int64))[0])
             data[place : place + EXT_UNIT_MIN_SIZE] = head
             data[place + 2 : place + 10] = made.to_bytes(8, "big", signed=True)
-            size = int.from_bytes(head[:2], "big", signed=True)
-            if size < EXT_UNIT_MIN_SIZE:
-                break
+            data[place + EXT_UNIT_MIN_SIZE : place + size] = bytes(
+                min(place + size, len(before)) - place - EXT_UNIT_MIN_SIZE
+            )
             place += size
         if 0 <= place < len(before) and before[place : place + 2] == EXT_END_MARK:
             data[place : place + 2] = EXT_END_MARK
+    return seen
 
 
 def mask_timer_log(data: bytearray, masks: HashMasks, names: Pseudonyms) -> None:
