@@ -199,7 +199,7 @@ def driver_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[
 def finding_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
     """What `python -m benchmarks findings` measures. A small run has no goals."""
     del rounds  # processor time of some seconds
-    count = 2000 if small else 400_000
+    count = 2000 if small else 1_250_000
     return {"findings": lambda: findings.finding_rows(folder, count, with_goals=not small)}
 
 
