@@ -162,7 +162,7 @@ $(AUDITOR)/.installed:
 	@touch $@
 
 audit: $(AUDITOR)/.installed sbom ## look for known vulnerabilities of the locked packages (needs the network)
-	@$(AUDITOR)/bin/pip-audit --disable-pip --no-deps --requirement constraints.txt --progress-spinner off; code=$$?; \
+	@$(AUDITOR)/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt --progress-spinner off; code=$$?; \
 	if [ $$code != 0 ]; then \
 	  echo "audit: vulnerabilities were found, or the service could not be reached: see above; nothing is released"; fi; \
 	exit $$code
