@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,13 +33,14 @@ OPEN: dict[tuple[str, str], str] = {}
 def without(dialect: Dialect, trait: str) -> Dialect | None:
     """The dialect as a tool would have it that does not know the trait; None where it has none to hide."""
     value = getattr(dialect, trait)
+    hidden: dict[str, Any] = {}
     if isinstance(value, bool):
-        return replace(dialect, **{trait: False}) if value else None
-    if isinstance(value, tuple):
-        return replace(dialect, **{trait: value[:-1]}) if value else None
-    if trait in OTHER and value != OTHER[trait]:
-        return replace(dialect, **{trait: OTHER[trait]})  # type: ignore[arg-type]
-    return None
+        hidden = {trait: False} if value else {}
+    elif isinstance(value, tuple):
+        hidden = {trait: value[:-1]} if value else {}
+    elif trait in OTHER and value != OTHER[trait]:
+        hidden = {trait: OTHER[trait]}
+    return replace(dialect, **hidden) if hidden else None
 
 
 def _as(store: Store, dialect: Dialect) -> Store:
@@ -79,9 +81,7 @@ def _members(root: Path) -> None:
         path.write_bytes(encode_config(table))
 
 
-NOT_JSON = (
-    "a file in config/ that is not JSON is CF001, whatever its name: no table has the known names"
-)
+NOT_JSON = "a file in config/ that is not JSON is CF001, whatever its name: no table has the known names"
 
 
 @pytest.mark.parametrize(
