@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from rocketfsck.formats.dialect import ALL_VERSIONS
 from rocketfsck.rulenames import RuleName
@@ -22,64 +21,19 @@ from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
 from rocketfsck.verify.log.unknownframes import unknown_frames
 from rocketfsck.verify.stopping import Sift
 from rocketfsck.verify.tasks.task import Collector, TaskResult, is_aggregate
-from rocketfsck.verify.unknown import AREAS, LEAST_COUNT, SHARE
-
-LEAST_FILES = 3
-FILE_SHARE = 0.75
-NEWEST = str(ALL_VERSIONS[-1])
-
-Places = Literal["record", "unit", "entry", "index file", "commit log file"]
-FILES: frozenset[Places] = frozenset({"index file", "commit log file"})
-"""Places of which a store has few. The last one is not full: some rules do not ask it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """`rules` that compare one value at each of many `places`; `areas` are those whose bytes the value is in,
-    or that a repair would write by it."""
-
-    rules: tuple[RuleName, ...]
-    places: Places
-    areas: str
-
-
-_LOG = "commitlog"
-_QUEUES = "consumequeue batchconsumequeue consumequeue_ext"
-_INDEX = "index"
-
-WATCHED: tuple[Watched, ...] = (
-    Watched((RuleName.RECORD_BODY_CRC,), "record", _LOG),
-    Watched((RuleName.RECORD_PROPERTY_CRC,), "record", _LOG),
-    Watched((RuleName.RECORD_SYS_FLAG,), "record", f"{_LOG} {_QUEUES} {_INDEX}"),
-    Watched((RuleName.RECORD_HOST_PORT,), "record", _LOG),
-    Watched((RuleName.RECORD_NEGATIVE_FIELD,), "record", f"{_LOG} {_QUEUES} {_INDEX}"),
-    Watched((RuleName.RECORD_TOPIC,), "record", f"{_LOG} {_QUEUES} {_INDEX}"),
-    Watched((RuleName.RECORD_PROPERTIES_NUL,), "record", f"{_LOG} {_QUEUES} {_INDEX}"),
-    Watched((RuleName.RECORD_INNER_BATCH,), "record", f"{_LOG} {_QUEUES}"),
-    Watched((RuleName.RECORD_INNER_BATCH_FLAG,), "record", f"{_LOG} {_QUEUES}"),
-    Watched((RuleName.RECORD_COMPRESSED_BODY,), "record", _LOG),
-    Watched((RuleName.RECORD_PREPARED_OFFSET,), "record", _LOG),
-    Watched((RuleName.RECORD_COMMIT_FLAG,), "record", _LOG),
-    Watched((RuleName.RECORD_RECONSUME_TIMES,), "record", _LOG),
-    Watched((RuleName.RECORD_BORN_TIMESTAMP,), "record", _LOG),
-    Watched((RuleName.BLANK_SIZE,), "commit log file", _LOG),
-    Watched((RuleName.UNIT_SIZE,), "unit", _QUEUES),
-    Watched((RuleName.UNIT_TAGS_CODE,), "unit", _QUEUES),
-    Watched((RuleName.UNIT_INVALID,), "unit", _QUEUES),
-    Watched((RuleName.BATCH_UNIT_BASE,), "unit", _QUEUES),
-    Watched((RuleName.BATCH_UNIT_RESERVED,), "unit", _QUEUES),
-    Watched((RuleName.BATCH_UNIT_CONTENT,), "unit", _QUEUES),
-    Watched((RuleName.EXT_UNIT_CONTENT,), "unit", _QUEUES),
-    Watched((RuleName.INDEX_ENTRY_HASH,), "entry", _INDEX),
-    Watched((RuleName.INDEX_ENTRY_TIME_NEGATIVE,), "entry", _INDEX),
-    Watched((RuleName.ENTRY_KEY,), "entry", _INDEX),
-    Watched((RuleName.ENTRY_TIME,), "entry", _INDEX),
-    Watched((RuleName.INDEX_FIRST_TIME_WRONG,), "index file", _INDEX),
-    Watched((RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND), "index file", _INDEX),
-    Watched((RuleName.INDEX_HEADER_RANGE,), "index file", _INDEX),
-    Watched((RuleName.INDEX_ENTRY_ZERO,), "index file", _INDEX),
+from rocketfsck.verify.unknown import AREAS, SHARE, area_of
+from rocketfsck.verify.watched import (
+    FILES,
+    INDEX,
+    LEAST_FILES,
+    LOG,
+    QUEUES,
+    WATCHED,
+    Watched,
+    is_regular,
 )
-"""The rules that compare a value at many places."""
+
+NEWEST = str(ALL_VERSIONS[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +47,7 @@ class FilesAlike:
     names: frozenset[str]
 
 
-_STRAY_RULES = frozenset(
+STRAY_RULES = frozenset(
     {
         RuleName.FOREIGN_FILE,
         RuleName.FOREIGN_FILE_HARMLESS,
@@ -109,19 +63,20 @@ def settle_regular(
     results: Sequence[TaskResult | None],
     logs: Sequence[TaskResult | None],
     gatherer: Gatherer,
+    told: Mapping[str, int],
 ) -> None:
     """Take regular deviations out of the findings and out of the account; one finding for each kind instead.
 
     `results` are those of all tasks, which say how many places each rule was asked of; `logs` those of the
-    commit log files.
+    commit log files; `told` has, by rule, of how many places the checks of the driver asked it.
     """
     kept = sift.kept
     sift.take(_unknown_frames(store, kept, logs, gatherer))
     sift.take(_files_alike(store, kept))
-    sift.take(_deviations(kept, _asked(store, results), gatherer))
+    sift.take(_deviations(kept, _asked(store, results, told), gatherer))
 
 
-_OF_FRAMES = frozenset(
+FRAME_RULES = frozenset(
     {
         RuleName.LOG_BOUNDARY_LOST,
         RuleName.LOG_TORN_TAIL,
@@ -151,14 +106,14 @@ def _unknown_frames(
     store: Store, kept: Collector, logs: Sequence[TaskResult | None], gatherer: Gatherer
 ) -> Iterator[Finding]:
     """Records of an unknown magic that were taken for damage; what follows from that is none either."""
-    frames = unknown_frames(store, logs) if kept.counts.keys() & _OF_FRAMES else None
+    frames = unknown_frames(store, logs) if kept.counts.keys() & FRAME_RULES else None
     if frames is None:
         return
     kept.take_out(
         lambda finding: (
             finding.rule in _BY_RECORDS
             or (
-                finding.rule in _OF_FRAMES
+                finding.rule in FRAME_RULES
                 and (
                     is_aggregate(finding)
                     or finding.where.physical_offset is None
@@ -177,7 +132,7 @@ def _unknown_frames(
             "record_count": frames.record_count,
             "byte_count": frames.byte_count,
             "magic": f"{frames.magic & 0xFFFFFFFF:#010x}",
-            AREAS: f"{_LOG} {_QUEUES} {_INDEX} checkpoint",
+            AREAS: f"{LOG} {QUEUES} {INDEX} checkpoint",
             "newest_version": NEWEST,
         },
     )
@@ -195,7 +150,7 @@ def _files_alike(store: Store, kept: Collector) -> Iterator[Finding]:
 
 
 def _is_one_of(names: Collection[str], finding: Finding) -> bool:
-    return finding.rule in _STRAY_RULES and finding.where.file in names
+    return finding.rule in STRAY_RULES and finding.where.file in names
 
 
 def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -> Iterator[Finding]:
@@ -208,21 +163,46 @@ def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -
         count -= sum(
             finding.count for finding in kept.findings if finding.rule in rules and _is_by_setting(finding)
         )
+        chosen = partial(_is_of, watched)
+        first = next((finding for finding in kept.findings if chosen(finding)), None)
+        if first is None:
+            continue
         if watched.places in FILES:
             count = _file_count(finding for finding in kept.findings if finding.rule in rules)
+        elif watched.words:
+            count = _with_words(watched, kept.findings, count)
         if not is_regular(watched.places, count, asked.get(rules[0]) or asked.get(watched.places, 0)):
             continue
-        first = next(finding for finding in kept.findings if _is_of(rules, finding))
-        kept.take_out(partial(_is_of, rules))
+        areas = watched.areas or _areas(filter(chosen, kept.findings))
+        kept.take_out(chosen)
         for rule in rules:
             gatherer.regular(rule)
         facts: Facts = {
             "rules": " ".join(rules),
             "deviating_count": count,
-            AREAS: watched.areas,
+            AREAS: areas,
             "newest_version": NEWEST,
         }
         yield Finding(RuleName.REGULAR_DEVIATION, first.where, facts)
+
+
+def _areas(findings: Iterable[Finding]) -> str:
+    """The areas of the files that deviate. What counts further findings names no file."""
+    return " ".join(sorted({area_of(finding.where.file) for finding in findings if finding.where.file}))
+
+
+def _with_words(watched: Watched, findings: Iterable[Finding], count: int) -> int:
+    """How many of `count` findings are about a deviating value. Those that are only counted are like those
+    that are named."""
+    named = [finding for finding in findings if finding.rule in watched.rules and not is_aggregate(finding)]
+    total = sum(finding.count for finding in named)
+    about = sum(finding.count for finding in named if _has_words(watched, finding))
+    return count * about // total if total else 0
+
+
+def _has_words(watched: Watched, finding: Finding) -> bool:
+    texts = [value for value in finding.found.values() if isinstance(value, str)]
+    return any(word in text for word in watched.words for text in texts)
 
 
 def _file_count(findings: Iterable[Finding]) -> int:
@@ -233,8 +213,10 @@ def _file_count(findings: Iterable[Finding]) -> int:
     return max(map(len, files.values()), default=0)
 
 
-def _is_of(rules: Collection[str], finding: Finding) -> bool:
-    return finding.rule in rules and not _is_by_setting(finding)
+def _is_of(watched: Watched, finding: Finding) -> bool:
+    if finding.rule not in watched.rules or _is_by_setting(finding):
+        return False
+    return not watched.words or is_aggregate(finding) or _has_words(watched, finding)
 
 
 def _is_by_setting(finding: Finding) -> bool:
@@ -243,14 +225,7 @@ def _is_by_setting(finding: Finding) -> bool:
     return "level" in finding.found
 
 
-def is_regular(places: Places, count: int, asked_count: int) -> bool:
-    """Whether `count` of `asked_count` places are too many to be damage."""
-    if places in FILES:
-        return count >= LEAST_FILES and count >= FILE_SHARE * (asked_count - 1)
-    return count >= LEAST_COUNT and count >= SHARE * asked_count
-
-
-def _asked(store: Store, results: Iterable[TaskResult | None]) -> Counter[str]:
+def _asked(store: Store, results: Iterable[TaskResult | None], told: Mapping[str, int]) -> Counter[str]:
     """How many places there are of each kind, and for single rules, how many were asked."""
     asked: Counter[str] = Counter({"index file": len(store.indexes)})
     asked["commit log file"] = len(store.commitlog.files)
@@ -260,6 +235,7 @@ def _asked(store: Store, results: Iterable[TaskResult | None]) -> Counter[str]:
             asked["unit"] += result.checked.unit_count
             asked["entry"] += result.checked.entry_count
             asked.update(result.asked)
+    asked.update(told)
     return asked
 
 

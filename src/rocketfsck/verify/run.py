@@ -144,7 +144,8 @@ def check_store(
                 if sift.is_full():
                     break
     if not sift.is_full():
-        settle_regular(store, sift, ran.results, _results(ran, LogFileTask), gatherer)
+        logs = _results(ran, LogFileTask)
+        settle_regular(store, sift, ran.results, logs, gatherer, context.shared.asked)
     if going_on is not None:
         going_on.save()
     coverage = replace(ran.coverage, stopped_after=options.stop_after) if sift.is_full() else ran.coverage

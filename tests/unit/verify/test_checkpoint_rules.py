@@ -133,10 +133,10 @@ def test_cp007_length(maker: Maker) -> None:
 def test_cp008_bytes_behind_the_fields(maker: Maker) -> None:
     path = maker.root / "checkpoint"
     data = bytearray(path.read_bytes())
-    data[100:102] = b"\1\2"
+    data[200:202] = b"\1\2"
     path.write_bytes(data)
     (finding,) = maker.found(check_checkpoint)
-    assert (finding.rule, finding.where.start, finding.where.end) == ("CP008", 100, 102)
+    assert (finding.rule, finding.where.start, finding.where.end) == ("CP008", 200, 202)
     assert finding.found["bytes_hex"] == "0102"
 
 

@@ -79,11 +79,10 @@ def test_the_end_of_the_log_and_a_time(store: Damage, level: Level) -> None:
 
 
 WRONG: dict[str, tuple[int, Callable[[Damage], int]]] = {
-    "in a record": (40, lambda store: record(store, 3) + 1),
-    "behind the log": (40, lambda store: end(store) + 200_000),
-    "no time of the log": (40, lambda _: NOW * 1000),
     "too far behind the fields": (104, lambda store: record(store, 3)),
     "across two longs": (44, lambda store: record(store, 3)),
+    "one flipped bit": (40, lambda _: 1 << 45),
+    "random bytes": (40, lambda _: 0x3A5B_91C7_0B5D_4421),
     "negative": (40, lambda store: -record(store, 3)),
 }
 
@@ -95,9 +94,33 @@ def test_what_is_no_field(store: Damage, name: str) -> None:
     assert [finding.rule for finding in tails(check(store.root))] == ["CP008"]
 
 
+NUMBERS: dict[str, Callable[[Damage], int]] = {
+    "in a record": lambda store: record(store, 3) + 1,
+    "behind the log": lambda store: end(store) + 200_001,
+    "microseconds": lambda _: NOW * 1000,
+    "a count": lambda _: 7,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_any_number_in_a_sound_checkpoint_is_a_field(store: Damage, name: str) -> None:
+    put(store.root, 48, NUMBERS[name](store))
+    report = check(store.root)
+    (finding,) = tails(report)
+    assert finding.rule == "CP026"
+    plan = make_plan(open_store(store.root), report)
+    assert not [action for action in plan.actions if action.target == "checkpoint"]
+
+
+def test_no_number_is_a_field_of_a_checkpoint_that_is_damaged_otherwise(store: Damage) -> None:
+    put(store.root, 0, -5)
+    put(store.root, 48, NOW * 1000)
+    assert [finding.rule for finding in tails(check(store.root))] == ["CP008"]
+
+
 def test_one_number_that_is_no_field_spoils_all(store: Damage) -> None:
     put(store.root, 40, record(store, 3))
-    put(store.root, 48, record(store, 3) + 1)
+    put(store.root, 48, -record(store, 3))
     (finding,) = tails(check(store.root))
     assert (finding.rule, finding.where.start) == ("CP008", 45)
 

@@ -44,6 +44,7 @@ from rocketfsck.verify.databases.files import odd_rows
 from rocketfsck.verify.databases.pop import check_pop
 from rocketfsck.verify.databases.prepared import Prepared
 from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.tasks.shared import Shared
 
 NAMED_LIMIT = 100
 """Findings of one kind that a database can have."""
@@ -99,7 +100,7 @@ class _Taken:
     odd: OddRows = field(default_factory=OddRows)
 
 
-def check_messages(store: Store, other: Other) -> Iterator[Finding]:
+def check_messages(store: Store, other: Other, shared: Shared) -> Iterator[Finding]:
     """The rows of `rocksdbstore/` against the log, those of `kvStore/` by themselves.
 
     Raises RocksError where the database cannot be read, StoreError where the log cannot.
@@ -112,7 +113,7 @@ def check_messages(store: Store, other: Other) -> Iterator[Finding]:
         elif content in (Content.TIMER, Content.TRANS):
             _take_messages(taken, rows, content)
         elif content is Content.POP:
-            yield from check_pop(other.relative, rows, taken.odd)
+            yield from check_pop(other.relative, rows, taken.odd, shared)
     yield from odd_rows(other.relative, taken.odd)
     taken.index.finish()
     if len(taken.index.hashes) or taken.messages:

@@ -11,9 +11,10 @@ from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import Rows
 from rocketfsck.store.rocks.rows import decode_row
 from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.tasks.shared import Shared
 
 
-def check_pop(database: str, rows: Rows, odd: OddRows) -> Iterator[Finding]:
+def check_pop(database: str, rows: Rows, odd: OddRows, shared: Shared) -> Iterator[Finding]:
     """Yield a finding for each record whose JSON and key differ; rows that are none go to `odd`."""
     for key, value in rows.pairs():
         try:
@@ -21,6 +22,7 @@ def check_pop(database: str, rows: Rows, odd: OddRows) -> Iterator[Finding]:
         except FormatError as error:
             odd.add(rows.family, key, str(error))
             continue
+        shared.ask(RuleName.POP_ROW, 1)
         content = values["content"]
         told = content if isinstance(content, dict) else {}
         times = [told.get(name) for name in ("popTime", "invisibleTime")]

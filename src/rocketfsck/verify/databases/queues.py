@@ -79,6 +79,8 @@ def check_spill(
     results = list(zip(ran.units, ran.results, strict=True))
     logs = [result for unit, result in results if isinstance(unit.task, LogFileTask)]
     queues = [result for unit, result in results if isinstance(unit.task, QueuesTask)]
+    compared = sum(result.asked.get(RuleName.UNIT_SIZE, 0) for result in ran.results if result is not None)
+    context.shared.ask(RuleName.ROW_DIFFERS, compared)
     found = [finding for result in queues if result is not None for finding in result.findings]
     found += [finding for result in logs if result is not None for finding in result.findings]
     found += merge_queues(inner, queues, logs, gatherer)

@@ -33,6 +33,7 @@ from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.tasks.facts import Known
+from rocketfsck.verify.tasks.shared import Shared
 from rocketfsck.verify.tasks.task import Checked, Context
 
 LEVEL_REASON = "only the levels cross and full read its rows"
@@ -93,24 +94,30 @@ def check_databases(
         configs = tuple(_configs(context, lifting, config_known)) if read else None
     for other in found:
         if other.relative in OTHER_DATABASES:
-            items += _rows(store, other.relative, read)
+            items += _rows(context, other.relative, read)
     files = [file for other in found if other.relative in read for file in other.files]
     checked = Checked(len(files), sum(file.size for file in files))
     return Databases(tuple(items), frozenset(read), checked, configs)
 
 
-def _rows(store: Store, name: str, read: set[str]) -> Iterator[Finding | NotChecked]:
+def _rows(context: Context, name: str, read: set[str]) -> Iterator[Finding | NotChecked]:
     """The rows of a database of messages."""
+    store = context.store
     (other,) = (other for other in databases_of(store) if other.relative == name)
     if (reason := why_not_readable(other)) is not None:
         yield NotChecked(name, reason)
         return
     try:
-        yield from check_messages(store, other)
+        yield from check_messages(store, other, context.shared)
         read.add(name)
     except StoreError as error:
         said = unreadable(store, other, error)
-        yield _settled(store, other, said, lambda: _fails(lambda: list(check_messages(store, other))))
+        yield _settled(store, other, said, partial(_fails, partial(_messages, store, other)))
+
+
+def _messages(store: Store, other: Other) -> Items:
+    """What is said of a database of messages at a second look, whose places are not counted again."""
+    return list(check_messages(store, other, Shared()))
 
 
 def _unread(

@@ -116,7 +116,8 @@ RULES: tuple[Rule, ...] = (
         template="{file} is not zero after its fields, first at byte {start}",
         why=(
             "The bytes are not fields of a newer broker either: their values are neither an offset nor a "
-            "time of the log. The file is not a checkpoint, or is damaged."
+            "time of the log, nor another number such as programs write. The file is not a checkpoint, or is "
+            "damaged."
         ),
         strictness="strict",
         level="quick",
@@ -349,7 +350,7 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.INFO,
         template=(
             "the checkpoint holds {value} at byte {start}, where the version assumed for the store has no "
-            "field; a record has this {kind}"
+            "field; its kind is {kind}"
         ),
         why=(
             "A newer broker has a field there and may start its recovery from it. Repairs keep these bytes, "

@@ -1,6 +1,6 @@
 """The bytes of a checkpoint behind its known fields: zeros, damage, or fields of a newer broker. ADR 0011.
 
-    tail := zero*  |  long[1..FIELD_LIMIT] zero*      each long 0, a commitlog offset or a storeTimestamp
+    tail := zero*  |  long[1..FIELD_LIMIT] zero*      each long 0, an offset, a time or a number
 
 Reference 5.1.
 """
@@ -23,7 +23,11 @@ FIELD_LIMIT = 8
 """Longs behind the known fields that may be fields of a newer broker; what is further behind is damage."""
 
 _LAST_KNOWN = "logicsPhysicalOffset"
+NUMBER_BITS = 53
+"""Numbers of 2^53 or more are later than any time in microseconds: most random bytes are."""
 _LONG = struct.Struct(">q")
+_STARTS = struct.Struct(">qq")
+"""The two times that every checkpoint of a broker with messages has."""
 
 
 def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
@@ -39,7 +43,8 @@ def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iter
     end = known_size + len(tail.rstrip(b"\0"))
     fields = [(pos, value) for pos, (value,) in _longs(tail, known_size) if value]
     sound = len(data) == CHECKPOINT_SIZE and end <= known_size + FIELD_LIMIT * _LONG.size
-    kinds = [kind_of(store, value, known) if sound else None for _, value in fields]
+    whole = all(value > 0 for value in _STARTS.unpack_from(data)) if sound else False
+    kinds = [_kind(store, value, known, whole) if sound else None for _, value in fields]
     if None in kinds:
         where = Where(file=file.relative, start=first, end=end)
         yield Finding(
@@ -49,6 +54,17 @@ def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iter
     for (pos, value), kind in zip(fields, kinds, strict=True):
         where = Where(file=file.relative, start=pos, end=pos + _LONG.size)
         yield Finding(RuleName.CHECKPOINT_FIELD_UNKNOWN, where, {"value": value, "kind": kind})
+
+
+def _kind(store: Store, value: int, known: Known, whole: bool) -> str | None:
+    """`kind_of`; in a checkpoint that is `whole` in its known fields, any other "number", too."""
+    return kind_of(store, value, known) or ("number" if whole and is_number(value) else None)
+
+
+def is_number(value: int) -> bool:
+    """Whether a long is such as programs write, a count or a time in microseconds, and not a flipped bit, nor
+    a long that was written across two."""
+    return 0 < value < 1 << NUMBER_BITS and value & (value - 1) != 0 and value & 0xFFFFFFFF != 0
 
 
 def _longs(tail: bytes, first: int) -> Iterator[tuple[int, tuple[int]]]:

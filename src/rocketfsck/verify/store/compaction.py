@@ -178,6 +178,7 @@ class _Walk:
     def _units(self, file: MappedFile, units: Units) -> Iterator[Finding]:
         """Units by themselves: constants, rising queue offsets, what ends them."""
         count = used_count(units)
+        self.context.shared.ask(RuleName.COMPACTION_UNIT, count)
         if count < len(units):
             end = units[count].tobytes()
             if end not in (SPARSE_END_UNIT, bytes(BATCH_UNIT_SIZE)):
@@ -246,6 +247,8 @@ class _Walk:
                 yield Finding(
                     RuleName.COMPACTION_RECORD, self._record_place(file, batch, row), {"reason": text}
                 )
+        if self.context.level == "full":
+            self.context.shared.ask(RuleName.COMPACTION_BODY_CRC, batch.record_count)
         for row in np.flatnonzero(batch["faults"] & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
             yield Finding(
                 RuleName.COMPACTION_BODY_CRC,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.configviews import TopicConfig
+from rocketfsck.formats.configviews import OFFSET_VIEWS, TopicConfig
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE, TIMER_TOPIC
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
@@ -56,6 +56,8 @@ def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecke
     else:
         yield from _check_topics_gone(store)
     yield from check_subscriptions_gone(store, configs, topics)
+    tables = (table for name in OFFSET_VIEWS for table in configs.views.get(name, {}).values())
+    context.shared.ask(RuleName.CONSUMER_OFFSET_NEGATIVE, sum(map(len, tables)))
     yield from check_consumer_offsets(store, configs, topics, known)
     yield from check_delay_offsets(store, configs, known, has_broker=_has_broker(store))
     yield from _check_timer(context, known)

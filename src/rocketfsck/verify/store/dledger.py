@@ -77,6 +77,7 @@ def check_dledger(context: Context) -> Iterator[Finding | NotChecked]:
             with StreamReader(data) as log, StreamReader(index) as units:
                 walk = _Walk(name, log, units)
                 yield from capped(walk.run(), context.detail_limit)
+            context.shared.ask(RuleName.DLEDGER_UNUSED_FIELD, walk.entry_count)
             last = LastEntry(walk.last_number, walk.last_term) if walk.last_number >= 0 else None
             yield from check_state(context.store, name, last)
         except StoreError as error:
@@ -109,6 +110,7 @@ class _Walk:
     next_pos: int | None = None
     last_number: int = -1
     last_term: int = 0
+    entry_count: int = 0
 
     def run(self) -> Iterator[Finding]:
         before: int | None = None
@@ -230,6 +232,7 @@ class _Walk:
         """Terms that fall, and what is in the fields that nobody writes."""
         if not len(number):
             return
+        self.entry_count += len(number)
         term = heads["term"].astype(np.int64)
         before = np.maximum.accumulate(np.concatenate(([self.last_term], term)))
         self.last_term = int(before[-1])

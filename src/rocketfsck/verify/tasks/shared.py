@@ -18,10 +18,11 @@ Made = TypeVar("Made")
 class Shared:
     """Values by what makes them, and of which store. Safe to use by several threads."""
 
-    __slots__ = ("_lock", "_made")
+    __slots__ = ("_lock", "_made", "asked")
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self.asked: dict[str, int] = {}
         self._made: dict[tuple[Callable[[Store], Any], int], tuple[Store, Any]] = {}
 
     def __reduce__(self) -> tuple[type[Shared], tuple[()]]:
@@ -34,3 +35,8 @@ class Shared:
             if key not in self._made:
                 self._made[key] = store, maker(store)
             return cast(Made, self._made[key][1])
+
+    def ask(self, rule: str, count: int) -> None:
+        """Count places of which a check of the driver asked a rule; tasks have their `Collector.ask`."""
+        with self._lock:
+            self.asked[rule] = self.asked.get(rule, 0) + count

@@ -145,6 +145,8 @@ class QueueWalk:
         for wrong, text in odd_copies(batch, table, topic, queue_id, "this log"):
             for row in np.flatnonzero(wrong)[:BLOCK].tolist():
                 yield Finding(RuleName.TIERED_RECORD, self._record(file, batch, row), {"reason": text})
+        if self.context.level == "full":
+            self.context.shared.ask(RuleName.TIERED_BODY_CRC, batch.record_count)
         for row in np.flatnonzero(batch["faults"] & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
             crc: Facts = {"crc": int(batch["body_crc"][row])}
             yield Finding(RuleName.TIERED_BODY_CRC, self._record(file, batch, row), crc)
@@ -184,6 +186,7 @@ class QueueWalk:
         on their own."""
         for first, rows in unit_blocks(units):
             self.unit_count += len(rows)
+            self.context.shared.ask(RuleName.TIERED_UNIT, len(rows))
             index = np.arange(first, first + len(rows), dtype=np.int64)
             places = rows["offset"].astype(np.int64)
             kept = places >= log.start if len(log.files) else np.zeros(len(rows), np.bool_)

@@ -68,7 +68,7 @@ def capped_timers(
     context: Context, log: StreamReader, wheels: Sequence[StoreFile], newest: int | None
 ) -> Iterator[Finding | NotChecked]:
     """The findings of the log, then those of the wheels, a bounded number of each rule."""
-    store = context.store
+    store, shared = context.store, context.shared
     progress = read_progress(store)
     slots = {file: read_wheel(file) for file in newest_first(wheels) if file.size == TIMER_WHEEL_SIZE}
     precision = precision_of(store, log, next(iter(slots.values()), None))
@@ -86,6 +86,7 @@ def capped_timers(
                 for file, floor in floors.items():
                     if file not in states and floor <= int(block.pos[0]):
                         states[file] = whole.copy()
+                shared.ask(RuleName.TIMER_UNIT_LINK, len(block.pos))
                 yield from _put(whole, log, block, precision)
                 yield from messages.take(block)
         yield from messages.expired()
@@ -100,10 +101,11 @@ def capped_timers(
             made = Made(
                 log, state, whole, state is whole, precision, read_timestamp, store.live.locked is True
             )
-            yield from check_slots(file, rows, made)
+            yield from check_slots(file, rows, made, shared)
 
     with Messages(store, log, read_timestamp, context.level == "full") as messages:
         yield from capped(findings(), context.detail_limit)
+        shared.ask(RuleName.TIMER_UNIT_CONTENT, messages.content_count)
     yield from left_out
 
 

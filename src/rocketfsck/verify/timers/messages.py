@@ -50,6 +50,7 @@ class Messages:
     newest_timestamp: int = 0
     first_offset: int | None = None
     expired_count: int = 0
+    content_count: int = 0
     _expired_where: Where = field(default_factory=Where)
     heads: StreamReader = field(init=False)
     records: LogReader = field(init=False)
@@ -124,6 +125,7 @@ class Messages:
             read = self.records.properties(offset, self.store.dialect.property_parser)
             if read is None:
                 continue  # its head is sound: the check of the log says what is wrong behind it
+            self.content_count += 1
             for name, value, expected in _differences(block, row, *read):
                 where = unit_where(self.log, int(block.pos[row]), offset)
                 found: Facts = {"unit_pos": int(block.pos[row]), "field": name, "value": value}

@@ -15,6 +15,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import StoreFile
 from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.tasks.shared import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +43,19 @@ def check_length(file: StoreFile) -> Iterator[Finding]:
         yield Finding(RuleName.TIMER_WHEEL_LENGTH, where, {"size": file.size}, {"size": TIMER_WHEEL_SIZE})
 
 
-def check_slots(file: StoreFile, slots: Slots, made: Made) -> Iterator[Finding]:
+def check_slots(file: StoreFile, slots: Slots, made: Made, shared: Shared) -> Iterator[Finding]:
     """Every slot that is used, or that the log says must be."""
     number = used_slots(slots)
     rows = slots[number]
     time = rows["slotTime"].astype(np.int64)
     placed = time % SLOT_COUNT == number
+    shared.ask(RuleName.TIMER_SLOT_NUMBER, len(number))
     for row in np.flatnonzero(~placed).tolist():
         found: Facts = {"slot_time": int(time[row])}
         expected: Facts = {"slot": int(time[row]) % SLOT_COUNT}
         yield Finding(RuleName.TIMER_SLOT_NUMBER, _slot(file, int(number[row])), found, expected)
     yield from _positions(file, number[placed], rows[placed], made)
-    yield from _counts(file, number[placed], rows[placed], made)
+    yield from _counts(file, number[placed], rows[placed], made, shared)
     yield from _missing(file, slots, number[~placed], made)
 
 
@@ -85,10 +87,11 @@ def _wrong(
         )
 
 
-def _counts(file: StoreFile, number: Longs, rows: Slots, made: Made) -> Iterator[Finding]:
+def _counts(file: StoreFile, number: Longs, rows: Slots, made: Made, shared: Shared) -> Iterator[Finding]:
     """A number of messages that the log does not have. One too low is what a crash leaves."""
     known = made.whole.has(number, rows["slotTime"].astype(np.int64)) & made.whole.whole[number]
     count, expected = rows["num"].astype(np.int64), made.whole.count[number]
+    shared.ask(RuleName.TIMER_SLOT_COUNT, int(np.count_nonzero(known)))
     for rule, wrong in (
         (RuleName.TIMER_SLOT_COUNT, count > expected),
         (RuleName.TIMER_SLOT_COUNT_LOW, (count < expected) & made.is_exact),

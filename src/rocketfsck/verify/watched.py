@@ -1,0 +1,98 @@
+"""The rules that compare one value at each of many places, and what makes a deviation regular. ADR 0011.
+
+    row := rules, kind of place, areas[, words]
+
+A row is about values. No row has a reference to another file: all of them deviate where that file is lost or
+has another name. Engine: `verify.regular`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rocketfsck.rulenames import RuleName
+from rocketfsck.verify.unknown import LEAST_COUNT, SHARE
+
+LEAST_FILES = 3
+FILE_SHARE = 0.75
+
+Places = Literal["record", "unit", "entry", "index file", "commit log file", "asked"]
+"""`asked`: what the checks of the driver counted with `Shared.ask`, for the first rule of a row."""
+FILES: frozenset[Places] = frozenset({"index file", "commit log file"})
+"""Places of which a store has few. The last one is not full: some rules do not ask it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """`rules` that compare one value at each of many `places`; `areas` are those whose bytes the value is in,
+    or that a repair would write by it, "" for the areas of the files that deviate.
+
+    A rule that judges more than values says in a fact what deviates: each of `words` stands for a value.
+    """
+
+    rules: tuple[RuleName, ...]
+    places: Places
+    areas: str
+    words: tuple[str, ...] = ()
+
+
+LOG = "commitlog"
+QUEUES = "consumequeue batchconsumequeue consumequeue_ext"
+INDEX = "index"
+_TIMERS = "timerlog timerwheel"
+_VALUES = "but the record has"
+_CONSTANTS = ("batchSize is", "compactedOffset is", "reserved is")
+
+WATCHED: tuple[Watched, ...] = (
+    Watched((RuleName.RECORD_BODY_CRC,), "record", LOG),
+    Watched((RuleName.RECORD_PROPERTY_CRC,), "record", LOG),
+    Watched((RuleName.RECORD_SYS_FLAG,), "record", f"{LOG} {QUEUES} {INDEX}"),
+    Watched((RuleName.RECORD_HOST_PORT,), "record", LOG),
+    Watched((RuleName.RECORD_NEGATIVE_FIELD,), "record", f"{LOG} {QUEUES} {INDEX}"),
+    Watched((RuleName.RECORD_TOPIC,), "record", f"{LOG} {QUEUES} {INDEX}"),
+    Watched((RuleName.RECORD_PROPERTIES_NUL,), "record", f"{LOG} {QUEUES} {INDEX}"),
+    Watched((RuleName.RECORD_INNER_BATCH,), "record", f"{LOG} {QUEUES}"),
+    Watched((RuleName.RECORD_INNER_BATCH_FLAG,), "record", f"{LOG} {QUEUES}"),
+    Watched((RuleName.RECORD_COMPRESSED_BODY,), "record", LOG),
+    Watched((RuleName.RECORD_PREPARED_OFFSET,), "record", LOG),
+    Watched((RuleName.RECORD_COMMIT_FLAG,), "record", LOG),
+    Watched((RuleName.RECORD_RECONSUME_TIMES,), "record", LOG),
+    Watched((RuleName.RECORD_BORN_TIMESTAMP,), "record", LOG),
+    Watched((RuleName.BLANK_SIZE,), "commit log file", LOG),
+    Watched((RuleName.UNIT_SIZE,), "unit", QUEUES),
+    Watched((RuleName.UNIT_TAGS_CODE,), "unit", QUEUES),
+    Watched((RuleName.UNIT_INVALID,), "unit", QUEUES),
+    Watched((RuleName.BATCH_UNIT_BASE,), "unit", QUEUES),
+    Watched((RuleName.BATCH_UNIT_RESERVED,), "unit", QUEUES),
+    Watched((RuleName.BATCH_UNIT_CONTENT,), "unit", QUEUES),
+    Watched((RuleName.EXT_UNIT_CONTENT,), "unit", QUEUES),
+    Watched((RuleName.INDEX_ENTRY_HASH,), "entry", INDEX),
+    Watched((RuleName.INDEX_ENTRY_TIME_NEGATIVE,), "entry", INDEX),
+    Watched((RuleName.ENTRY_KEY,), "entry", INDEX),
+    Watched((RuleName.ENTRY_TIME,), "entry", INDEX),
+    Watched((RuleName.INDEX_FIRST_TIME_WRONG,), "index file", INDEX),
+    Watched((RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND), "index file", INDEX),
+    Watched((RuleName.INDEX_HEADER_RANGE,), "index file", INDEX),
+    Watched((RuleName.INDEX_ENTRY_ZERO,), "index file", INDEX),
+    Watched((RuleName.TIMER_SLOT_NUMBER,), "asked", _TIMERS),
+    Watched((RuleName.TIMER_SLOT_COUNT,), "asked", _TIMERS),
+    Watched((RuleName.TIMER_UNIT_LINK,), "asked", _TIMERS),
+    Watched((RuleName.TIMER_UNIT_CONTENT,), "asked", _TIMERS),
+    Watched((RuleName.DLEDGER_UNUSED_FIELD,), "asked", ""),
+    Watched((RuleName.COMPACTION_BODY_CRC,), "asked", ""),
+    Watched((RuleName.COMPACTION_UNIT,), "asked", "", (_VALUES, *_CONSTANTS)),
+    Watched((RuleName.TIERED_BODY_CRC,), "asked", ""),
+    Watched((RuleName.TIERED_UNIT,), "asked", "", (_VALUES,)),
+    Watched((RuleName.ROW_DIFFERS,), "asked", "", (RuleName.UNIT_SIZE.slug, RuleName.UNIT_TAGS_CODE.slug)),
+    Watched((RuleName.POP_ROW,), "asked", ""),
+    Watched((RuleName.CONSUMER_OFFSET_NEGATIVE,), "asked", "config"),
+)
+"""The rules that compare a value at many places."""
+
+
+def is_regular(places: Places, count: int, asked_count: int) -> bool:
+    """Whether `count` of `asked_count` places are too many to be damage."""
+    if places in FILES:
+        return count >= LEAST_FILES and count >= FILE_SHARE * (asked_count - 1)
+    return count >= LEAST_COUNT and count >= SHARE * asked_count
