@@ -76,7 +76,6 @@ WATCHED: tuple[Watched, ...] = (
     Watched((RuleName.INDEX_HEADER_RANGE,), "index file", INDEX),
     Watched((RuleName.INDEX_ENTRY_ZERO,), "index file", INDEX),
     Watched((RuleName.TIMER_SLOT_NUMBER,), "asked", _TIMERS),
-    Watched((RuleName.TIMER_SLOT_COUNT,), "asked", _TIMERS),
     Watched((RuleName.TIMER_UNIT_LINK,), "asked", _TIMERS),
     Watched((RuleName.TIMER_UNIT_CONTENT,), "asked", _TIMERS),
     Watched((RuleName.DLEDGER_UNUSED_FIELD,), "asked", ""),

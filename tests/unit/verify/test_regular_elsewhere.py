@@ -114,12 +114,6 @@ CASES: dict[str, tuple[str, Change, RuleName, set[str]]] = {
         RuleName.TIMER_SLOT_NUMBER,
         {"timerlog", "timerwheel"},
     ),
-    "counts of slots": (
-        "5.5.0-timer",
-        of_slots("num", lambda values: values * 2),
-        RuleName.TIMER_SLOT_COUNT,
-        {"timerlog", "timerwheel"},
-    ),
     "links of timer units": (
         "5.5.0-timer",
         of_timer_units("prevPos", lambda values: values + 7),

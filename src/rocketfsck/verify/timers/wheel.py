@@ -55,7 +55,7 @@ def check_slots(file: StoreFile, slots: Slots, made: Made, shared: Shared) -> It
         expected: Facts = {"slot": int(time[row]) % SLOT_COUNT}
         yield Finding(RuleName.TIMER_SLOT_NUMBER, _slot(file, int(number[row])), found, expected)
     yield from _positions(file, number[placed], rows[placed], made)
-    yield from _counts(file, number[placed], rows[placed], made, shared)
+    yield from _counts(file, number[placed], rows[placed], made)
     yield from _missing(file, slots, number[~placed], made)
 
 
@@ -87,11 +87,10 @@ def _wrong(
         )
 
 
-def _counts(file: StoreFile, number: Longs, rows: Slots, made: Made, shared: Shared) -> Iterator[Finding]:
+def _counts(file: StoreFile, number: Longs, rows: Slots, made: Made) -> Iterator[Finding]:
     """A number of messages that the log does not have. One too low is what a crash leaves."""
     known = made.whole.has(number, rows["slotTime"].astype(np.int64)) & made.whole.whole[number]
     count, expected = rows["num"].astype(np.int64), made.whole.count[number]
-    shared.ask(RuleName.TIMER_SLOT_COUNT, int(np.count_nonzero(known)))
     for rule, wrong in (
         (RuleName.TIMER_SLOT_COUNT, count > expected),
         (RuleName.TIMER_SLOT_COUNT_LOW, (count < expected) & made.is_exact),
