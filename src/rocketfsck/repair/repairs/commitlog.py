@@ -274,7 +274,7 @@ ROWS: tuple[Row, ...] = (
             RuleName.UNIT_OF_DAMAGED_RECORD,
             RuleName.QUEUE_OFFSET_GAP,
         ),
-        needs_beside=("resize-segment",),
+        needs_beside=("resize-segment", "trim-segment"),
     ),
     Repair(
         "write-blank",
@@ -285,6 +285,6 @@ ROWS: tuple[Row, ...] = (
         BlankPlace,
         writes_by=("commitlog_file_size",),
         answers=(RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.SEGMENT_ZERO_INSIDE),
-        needs_beside=("resize-segment",),  # a BLANK goes to the end of its file
+        needs_beside=("resize-segment", "trim-segment"),  # a BLANK goes to the end of its file
     ),
 )

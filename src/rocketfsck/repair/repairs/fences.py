@@ -188,15 +188,20 @@ def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, Spa
     return found
 
 
+_ZEROED = frozenset({RuleName.STALE_TAIL, RuleName.BYTES_BEHIND_END})
+
+
 def length_left(scene: PlanScene, file: MappedFile) -> int:
-    """The bytes of a file after `resize-segment`, which may take away the zeros behind its right length."""
+    """The bytes of a file after `resize-segment` or `trim-segment`: zeros behind its right length are gone."""
     whole = scene.store.geometry.commitlog_file_size
     if file.size > whole:
-        for finding in one_by_one(scene.findings):
-            if finding.rule == RuleName.SEGMENT_LENGTH and finding.where.file == file.relative:
-                size = resized(scene, finding)
-                if size == whole:
-                    return size
+        own = [finding for finding in one_by_one(scene.findings) if finding.where.file == file.relative]
+        lengths = [finding for finding in own if finding.rule == RuleName.SEGMENT_LENGTH]
+        zeroed = any(finding.rule in _ZEROED and (finding.where.start or 0) <= whole for finding in own)
+        if any(
+            whole == (number(item.expected, "size") if zeroed else resized(scene, item)) for item in lengths
+        ):
+            return whole
     return file.size
 
 

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.properties import property_crc, property_crc_trailer
 from rocketfsck.repair.plan.arguments import NewSize, RecordPositions
 from rocketfsck.repair.plan.model import Action
@@ -151,6 +152,22 @@ def test_damage_of_a_file_that_is_too_long_is_answered_with_its_length(left: str
     assert not together & {*names(sick.plan(except_=[left]))}
     plan, after = sick.mend()
     assert together < {*names(plan)}
+    assert sick.mended(name).stat().st_size == SEGMENT
+    assert not bad(after)
+
+
+@pytest.mark.parametrize("left", ["trim-segment", "zero-stale-tail", "write-blank"])
+def test_a_file_that_is_too_long_gets_the_blank_that_it_lacks(left: str, patient: Patients) -> None:
+    """What is behind its records becomes zeros, then it gets its length, then the BLANK up to there."""
+    sick = patient("4.4.0-multiseg")
+    name = "commitlog/00000000000000131072"
+    data = sick.file(name).read_bytes()
+    blank = data.rindex(MAGIC_BLANK.to_bytes(4, "big", signed=True))
+    sick.file(name).write_bytes(data[:blank] + b"\0\0\7\0" + data[blank + 4 :] + b"\7" * 20)
+    together = ["zero-stale-tail", "trim-segment", "write-blank"]
+    assert "write-blank" not in names(sick.plan(except_=[left]))
+    plan, after = sick.mend()
+    assert [action for action in names(plan) if action in together] == together
     assert sick.mended(name).stat().st_size == SEGMENT
     assert not bad(after)
 
