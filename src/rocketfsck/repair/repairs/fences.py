@@ -192,7 +192,7 @@ _ZEROED = frozenset({RuleName.STALE_TAIL, RuleName.BYTES_BEHIND_END})
 
 
 def length_left(scene: PlanScene, file: MappedFile) -> int:
-    """The bytes of a file after `resize-segment` or `trim-segment`: zeros behind its right length are gone."""
+    """The bytes of a file after `resize-segment` or `trim-segment`: zeros behind the right length go."""
     whole = scene.store.geometry.commitlog_file_size
     if file.size > whole:
         own = [finding for finding in one_by_one(scene.findings) if finding.where.file == file.relative]
