@@ -34,7 +34,9 @@ the process.
 - *wrong bodies*: one bit of the bodies of four records in five (nearly all would be no damage, ADR 0011);
 - *units that lead elsewhere*: a bit of the offset of every second unit; each is two findings;
 - *entries of other keys*: a bit of the hash of every second entry;
-- *lost frames*: the first eight bytes of one record in 20, in a store of 8,000 queues.
+- *lost frames*: the first eight bytes of one record in 20, in a store of 8,000 queues. Each ends a run of
+  records, which every walk of the log takes by itself: there is no goal for them but that the time grows with
+  their number alone.
 """
 ALLOWED_MICROSECONDS = 50.0
 FIRST_COUNT = 1000
@@ -65,13 +67,13 @@ def finding_rows(folder: Path, message_count: int, *, with_goals: bool) -> Itera
         ):
             count = message_count
             for path, most in ((little, FIRST_COUNT), (damaged, count)):
-                shutil.copytree(root, path)
+                subprocess.run(["cp", "--archive", "--sparse=always", root, path], check=True)
                 count = harm(path, most)
             for command in (("check", "--quiet"), ("plan",), ("fix", "--yes")):
                 first, _ = _measured(*command, str(little))
                 seconds, peak = _measured(*command, str(damaged))
                 each = max(seconds - first, 0.0) * 1e6 / max(count - FIRST_COUNT, 1)
-                goal = 1.0 if with_goals else None
+                goal = 1.0 if with_goals and root == few else None
                 rate = f"{each:.1f} us each, {peak >> 20} MiB"
                 name = f"{command[0]}, {count:,} {what}"
                 yardstick = f"{ALLOWED_MICROSECONDS:g} us a place"
