@@ -1,4 +1,4 @@
-"""Docstrings and comments keep to docs/style.md: `STILL` counts those that do not yet, and can only shrink."""
+"""Docstrings and comments keep to docs/style.md. `STILL` counts what does not yet, and can only shrink."""
 
 from __future__ import annotations
 
