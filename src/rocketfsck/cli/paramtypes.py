@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rocketfsck.formats.quantities import parse_duration, parse_size, parse_time
 from rocketfsck.outputs import STDIN, STDOUT
 from rocketfsck.privacy import limit_to
 
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
 else:  # generic only from click 8.2 on
     _Int = _Pair = _Float = click.ParamType
 
+Value = TypeVar("Value", int, float)
 _INT64 = 1 << 63
 _RANGE = re.compile(r"(\d*):(\d*)|(\d+)", re.ASCII)
-_SIZE = re.compile(r"(\d{1,19})\s*(?:([KMGT])(?:(i)?B)?|B)?", re.ASCII | re.IGNORECASE)
-_EXPONENTS = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
 class Timestamp(_Int):
@@ -32,16 +32,7 @@ class Timestamp(_Int):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        text = str(value)
-        if re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self.fail(f"{text!r} is neither milliseconds nor a date like 2024-05-17T08:30:00", param, ctx)
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        return value if isinstance(value, int) else _read(self, parse_time, value, param, ctx)
 
 
 class NumberRange(_Pair):
@@ -68,12 +59,7 @@ class Duration(_Float):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|d|min)?", str(value), re.ASCII)
-        if match is None:
-            self.fail(f"{value!r} is not a duration like 90, 90s, 5m, 2h or 7d", param, ctx)
-        return float(match[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(match[2] or "s", 1)
+        return value if isinstance(value, float) else _read(self, parse_duration, value, param, ctx)
 
 
 class InputPath(click.Path):
@@ -155,13 +141,17 @@ class ByteSize(_Int):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        match = _SIZE.fullmatch(str(value).strip())
-        if match is None:
-            self.fail(f"{value!r} is not a size like 4096, 64KiB or 4GiB", param, ctx)
-        unit = (match[2] or "").upper()
-        # `K` alone is what people mean by Ki; `KB` is a power of ten.
-        base = 1000 if unit and match[3] is None and str(value).strip()[-1] in "bB" else 1024
-        factor: int = base ** _EXPONENTS.get(unit, 0)
-        return int(match[1]) * factor
+        return value if isinstance(value, int) else _read(self, parse_size, value, param, ctx)
+
+
+def _read(
+    kind: click.ParamType[Any],
+    parse: Callable[[str], Value],
+    value: object,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> Value:
+    try:
+        return parse(str(value))
+    except ValueError as error:
+        kind.fail(str(error), param, ctx)

@@ -2,7 +2,7 @@
 
     --subset n/t     the n-th of t parts; the parts 1/t … t/t together are the whole store
     --subset x%      tasks until x per cent of the bytes are covered
-    --subset SIZE    tasks until SIZE bytes are covered (K, M, G, T: powers of 1024)
+    --subset SIZE    tasks until SIZE bytes are covered, like 10GiB
 
 The choice depends on the names of the files only, so that it is the same every time.
 """
@@ -12,18 +12,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.quantities import parse_size
 from rocketfsck.verify.rules.catalog import RULES, printable
 from rocketfsck.verify.rules.rule import LEVELS, Level, Rule
 from rocketfsck.verify.tasks.task import DETAIL_LIMIT
 
 _PART = re.compile(r"([0-9]{1,9})/([0-9]{1,9})", re.ASCII)
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", re.ASCII)
-_SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,14 @@ class Subset:
     @classmethod
     def parse(cls, text: str) -> Subset:
         """`n/t`, `x%` or a size; raises UsageError for anything else, zero included."""
-        part, percent, size = _PART.fullmatch(text), _PERCENT.fullmatch(text), _SIZE.fullmatch(text)
+        part, percent = _PART.fullmatch(text), _PERCENT.fullmatch(text)
         if part and 1 <= int(part[1]) <= int(part[2]):
             return cls(number=int(part[1]), total=int(part[2]))
         if percent and 0 < float(percent[1]) <= 100:
             return cls(percent=float(percent[1]))
-        if size and int(size[1]) > 0:
-            return cls(byte_count=int(size[1]) * _UNITS[size[2].upper()])
+        with suppress(ValueError):
+            if size := parse_size(text):
+                return cls(byte_count=size)
         raise UsageError(
             f"a subset is n/t (1 <= n <= t), x% (0 < x <= 100) or a size, not {printable(text)!r}"
         )

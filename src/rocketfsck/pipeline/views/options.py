@@ -7,19 +7,17 @@ that means nothing for the view.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.quantities import parse_size
 from rocketfsck.pipeline.columns import choose_columns
 from rocketfsck.pipeline.sources import Source, find_sources
 from rocketfsck.pipeline.views.model import Wanted
 from rocketfsck.pipeline.views.table import VIEWS
 
-_SIZE = re.compile(r"([0-9]{1,15})\s*([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
 
 
@@ -123,10 +121,10 @@ def read_integer(name: str, text: str) -> int:
 
 def read_size(name: str, text: str) -> int:
     """The bytes that an option's text says, such as 64M; else UsageError."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"{name} must be a number of bytes like 64M (K, M, G, T), not {text!r}")
-    return int(found[1]) << _UNITS[found[2].upper()]
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 def read_truth(name: str, text: str) -> bool:

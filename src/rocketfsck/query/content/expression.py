@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
+from rocketfsck.formats.quantities import parse_date
 
 MAX_LENGTH = 1 << 16
 MAX_DEPTH = 100
@@ -311,11 +311,9 @@ class _Parser:
 
     def time(self, token: _Token) -> int:
         try:
-            moment = datetime.fromisoformat(self.string(token))
+            return parse_date(self.string(token))
         except ValueError:
             raise self.error("not a date like 2024-05-17T08:30:00", token.pos) from None
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return round(aware.timestamp() * 1000)
 
     def string(self, token: _Token) -> str:
         return _ESCAPE.sub(lambda match: _unescaped(match[1]), token.text[1:-1])

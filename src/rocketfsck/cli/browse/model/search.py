@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
-from datetime import UTC, datetime
 
 from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.quantities import parse_time
 from rocketfsck.progress import go_on, moved_to
 from rocketfsck.query.keys import find_by_key
 from rocketfsck.query.places import find_by_offset, find_by_time
@@ -194,13 +193,10 @@ def _scanned(shelf: Shelf, question: Question) -> Iterator[int]:
 
 def time_of(text: str) -> int:
     """A point in time in ms: a number, or a date and time, of UTC unless it names a zone. UsageError."""
-    said = text.strip()
-    if re.fullmatch(r"-?\d{1,19}", said, re.ASCII):
-        return int(said)
-    with suppress(ValueError, OverflowError):
-        moment = datetime.fromisoformat(said)
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    raise UsageError(f"{visible(text)} is neither milliseconds nor a date like 2024-05-17T08:30:00")
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def find_time(shelf: Shelf, view: StoreView, file: OpenFile | None, timestamp: int) -> Place | None:
