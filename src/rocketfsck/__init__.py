@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketfsck._version import __version__
+
 if TYPE_CHECKING:
     from rocketfsck.api import iter_messages as iter_messages
     from rocketfsck.api import read_columns as read_columns
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report as Report
     from rocketfsck.verify.rules.catalog import describe as describe
     from rocketfsck.verify.run import check_store as check_store
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "api": "iter_messages read_columns read_entries read_units",

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command, Settings, common_options, write_exit_status
 from rocketfsck.cli.ending import TerminatedError, terminable
 from rocketfsck.cli.show.fit import terminal_columns

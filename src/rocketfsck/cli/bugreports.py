@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.verify.finding import Finding, SeverityName
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES

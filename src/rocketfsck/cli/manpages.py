@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.cli.app import COMMANDS, group
 from rocketfsck.cli.base import EXIT_STATUS
 from rocketfsck.cli.examples import examples_of

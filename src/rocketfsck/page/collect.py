@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.page.after import Tried, after_of, damaged_size
 from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, put_log, put_queues

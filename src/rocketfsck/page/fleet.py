@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.page.table import columns, shown
 from rocketfsck.page.tables import Counts
 from rocketfsck.pipeline.fleet.model import ORDER, FleetState, StoreRow

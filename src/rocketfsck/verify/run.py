@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.engine import Engine, LocalEngine, core_count
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError

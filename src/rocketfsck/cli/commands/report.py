@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,15 +104,15 @@ def command(
     code = EXIT_OPERATIONAL if statistics.failed else EXIT_CLEAN
     wanted = by or PARTS
     with answer.open(paths) as stream:
-        if answer.form == "text":
-            from rocketfsck.cli.show.reportstats import report_lines
+        from rocketfsck.cli.show.reportstats import report_lines, report_rows
 
+        if answer.form == "text":
             palette = answer.palette(stream)
             for line in report_lines(statistics, wanted, palette, everything=verbose):
                 stream.write(line + "\n")
             return code
         with open_rows(stream, answer.form, COLUMNS, head(statistics)) as writer:
-            for row in rows(statistics):
+            for row in report_rows(statistics):
                 if row["by"] in wanted:
                     writer.write({column.name: row.get(column.name) for column in COLUMNS})
     return code
@@ -137,38 +136,3 @@ def head(statistics: ClusterStatistics) -> dict[str, Any]:
             "is_complete": keys.is_complete,
         },
     }
-
-
-def rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
-    """All counts, a row each; `by` names the table."""
-    from rocketfsck.cli.infostats import tally_facts
-
-    if statistics.total is not None:
-        yield {"by": "total", **tally_facts(statistics.total), "broker_count": len(statistics.brokers)}
-    for broker, log in statistics.brokers:
-        if log.total is not None:
-            yield {"by": "broker", "broker": broker, **tally_facts(log.total)}
-    for topic in statistics.topics:
-        yield {
-            "by": "topic",
-            "topic": topic.topic,
-            **tally_facts(topic.tally),
-            "broker_count": topic.broker_count,
-        }
-    for broker, log in statistics.brokers:
-        for queue in log.queues:
-            yield {
-                "by": "queue",
-                "broker": broker,
-                "topic": queue.topic,
-                "queue_id": queue.queue_id,
-                **tally_facts(queue.tally),
-                "min_offset": queue.min_offset,
-                "max_offset": queue.max_offset,
-            }
-    for day, tally in statistics.days:
-        yield {"by": "day", "day": day or None, **tally_facts(tally)}
-    for name, day, tally in statistics.topic_days:
-        yield {"by": "topic-day", "topic": name, "day": day or None, **tally_facts(tally)}
-    for key in statistics.keys.top if statistics.keys is not None else ():
-        yield {"by": "key", "topic": key.topic, "key": key.key, "message_count": key.count}

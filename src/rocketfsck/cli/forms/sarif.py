@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.cli.forms.checked import CheckSaid
 from rocketfsck.cli.forms.fixes import fixes_of
 from rocketfsck.documents import json_text, named, plain, printable

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.commands.report import rows
-from rocketfsck.cli.infostats import NAME_SHOWN, SHOWN, tally_table
+from rocketfsck.cli.infostats import NAME_SHOWN, SHOWN, tally_facts, tally_table
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
@@ -28,7 +27,7 @@ def report_lines(
 ) -> Iterator[str]:
     """The tables that are `wanted`. `everything` shows all rows of each, else the first of many."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows(statistics):
+    for row in report_rows(statistics):
         found.setdefault(row["by"], []).append(row)
     total = statistics.total
     if "total" in wanted:
@@ -75,3 +74,36 @@ def _key_lines(keys: KeyStatistics, everything: bool) -> Iterator[str]:
     )
     if not keys.is_complete:
         yield f"    other words may have up to {count_of(keys.missed, 'message')} each"
+
+
+def report_rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
+    """All counts, a row each; `by` names the table."""
+    if statistics.total is not None:
+        yield {"by": "total", **tally_facts(statistics.total), "broker_count": len(statistics.brokers)}
+    for broker, log in statistics.brokers:
+        if log.total is not None:
+            yield {"by": "broker", "broker": broker, **tally_facts(log.total)}
+    for topic in statistics.topics:
+        yield {
+            "by": "topic",
+            "topic": topic.topic,
+            **tally_facts(topic.tally),
+            "broker_count": topic.broker_count,
+        }
+    for broker, log in statistics.brokers:
+        for queue in log.queues:
+            yield {
+                "by": "queue",
+                "broker": broker,
+                "topic": queue.topic,
+                "queue_id": queue.queue_id,
+                **tally_facts(queue.tally),
+                "min_offset": queue.min_offset,
+                "max_offset": queue.max_offset,
+            }
+    for day, tally in statistics.days:
+        yield {"by": "day", "day": day or None, **tally_facts(tally)}
+    for name, day, tally in statistics.topic_days:
+        yield {"by": "topic-day", "topic": name, "day": day or None, **tally_facts(tally)}
+    for key in statistics.keys.top if statistics.keys is not None else ():
+        yield {"by": "key", "topic": key.topic, "key": key.key, "message_count": key.count}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.engine import Engine
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.export.file import FileShape

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Literal
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.errors import EXIT_CLEAN, outcome_of
 
 KIND = "rocketfsck.rebuild.stores"

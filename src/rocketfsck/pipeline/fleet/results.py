@@ -11,7 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.errors import outcome_of
 from rocketfsck.pipeline.fleet.model import (
     FINDINGS_KIND,

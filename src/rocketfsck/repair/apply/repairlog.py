@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.documents import from_document, json_text, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.outputs import is_special, open_through, place_of

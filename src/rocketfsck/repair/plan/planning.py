@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import is_newer
 from rocketfsck.progress import phase

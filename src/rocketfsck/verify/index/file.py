@@ -7,7 +7,7 @@ records, where the records pass. Reference 4, 9.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,41 +22,16 @@ from rocketfsck.scan.join.replay import IndexReplay
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.spans import find_span
 from rocketfsck.verify.emit import add_rows
-from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.index.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
 from rocketfsck.verify.index.crossindex import merge_index_files
 from rocketfsck.verify.index.goingon import new_entries, slots_digest
 from rocketfsck.verify.index.header import HeaderCheck, ends_of
-from rocketfsck.verify.index.places import entry_place
+from rocketfsck.verify.index.places import IndexExtent, entry_place
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.known import IndexKnown
 from rocketfsck.verify.tasks.task import Checked, Collector, Context, IndexFileTask, TaskResult
 
-__all__ = ["IndexExtent", "check_index_file", "merge_index_files"]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexExtent:
-    """What of an index file concerns the log: `entry_count` entries in use, by where they point.
-
-    `expired_count` point below the log's start, `missing_count` into commitlog files that are not there and
-    `beyond_count` behind the last file; each with the first such entry. Entry numbers count from 1.
-    `slot_count` slots have entries, 0 where not all were seen or hashSlotCount cannot be right. `first_time`
-    is entry 1's timeDiff, -1 where it was not looked at. `notes`: what `spread` found, if that is known.
-    """
-
-    entry_count: int
-    first_offset: int
-    last_offset: int
-    expired_count: int = 0
-    missing_count: int = 0
-    missing_entry: int = 0
-    beyond_count: int = 0
-    beyond_entry: int = 0
-    beyond_offset: int = 0
-    slot_count: int = 0
-    first_time: int = -1
-    notes: tuple[Finding, ...] | None = field(default=None, compare=False)
+__all__ = ["check_index_file", "merge_index_files"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,12 +21,9 @@ from rocketfsck.formats.indexfile import time_diff
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.finding import Facts, Finding
-from rocketfsck.verify.index.places import entry_place, header_place
+from rocketfsck.verify.index.places import IndexExtent, entry_place, header_place
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
-
-if TYPE_CHECKING:
-    from rocketfsck.verify.index.file import IndexExtent
 
 
 class Count(Enum):

@@ -1,15 +1,41 @@
-"""Where the slots and entries of an index file are, for findings."""
+"""Where the slots and entries of an index file are, for findings, and where its entries point."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from rocketfsck.formats.indexfile import ENTRY_SIZE, HEADER, SLOT_SIZE, entry_pos, slot_pos
-from rocketfsck.verify.finding import Where
+from rocketfsck.verify.finding import Finding, Where
 
 
-def header_place(file: str, field: str) -> Where:
+@dataclass(frozen=True, slots=True)
+class IndexExtent:
+    """What of an index file concerns the log: `entry_count` entries in use, by where they point.
+
+    `expired_count` point below the log's start, `missing_count` into commitlog files that are not there and
+    `beyond_count` behind the last file; each with the first such entry. Entry numbers count from 1.
+    `slot_count` slots have entries, 0 where not all were seen or hashSlotCount cannot be right. `first_time`
+    is entry 1's timeDiff, -1 where it was not looked at. `notes`: what `spread` found, if that is known.
+    """
+
+    entry_count: int
+    first_offset: int
+    last_offset: int
+    expired_count: int = 0
+    missing_count: int = 0
+    missing_entry: int = 0
+    beyond_count: int = 0
+    beyond_entry: int = 0
+    beyond_offset: int = 0
+    slot_count: int = 0
+    first_time: int = -1
+    notes: tuple[Finding, ...] | None = field(default=None, compare=False)
+
+
+def header_place(file: str, name: str) -> Where:
     """One field of an index file's header."""
-    start = HEADER.offset(field)
-    return Where(file=file, start=start, end=start + (HEADER.field(field).size or 0))
+    start = HEADER.offset(name)
+    return Where(file=file, start=start, end=start + (HEADER.field(name).size or 0))
 
 
 def entry_place(

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rocketfsck.errors import StoreError
-from rocketfsck.verify.index.file import IndexExtent, IndexResult
+from rocketfsck.verify.index.file import IndexResult
+from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.index.spread import spread_notes
 from rocketfsck.verify.since.proving import Due, Proven
 from rocketfsck.verify.tasks.planning import Unit

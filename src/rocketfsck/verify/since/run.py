@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.engine import Engine
 from rocketfsck.engine.passes import Passes
 from rocketfsck.errors import StoreError

@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from rocketfsck import __version__
+from rocketfsck._version import __version__
 from rocketfsck.documents import LIMITS, printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.outputs import write_text
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.index.file import IndexExtent
+from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.since.proof import FileProof
 from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
 

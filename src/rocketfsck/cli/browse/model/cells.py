@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rocketfsck.cli.browse.model.files import FileRow, OpenFile
+from rocketfsck.cli.browse.model.findings import MARKS, Findings
 from rocketfsck.cli.dump.item import Item, value_text
 from rocketfsck.cli.show.text import byte_size, pad, shorten, visible, width
-from rocketfsck.verify.finding import Severity
 
-if TYPE_CHECKING:
-    from rocketfsck.cli.browse.model.findings import Findings
-
-MARKS = {Severity.INFO: "i", Severity.WARNING: "!", Severity.ERROR: "E"}
 CELL_LIMIT = 40
 NOTE_LIMIT = 400
 

@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rocketfsck.cli.browse.model.cells import MARKS
 from rocketfsck.cli.browse.model.files import Place, Shelf
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.cli.show.verdict import headline_of
@@ -20,6 +19,7 @@ from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 
+MARKS = {Severity.INFO: "i", Severity.WARNING: "!", Severity.ERROR: "E"}
 NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
