@@ -39,7 +39,7 @@ def test_import_costs_nothing() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "'rocketfsck'" in ended.stdout
-    assert "rocketfsck." not in ended.stdout
+    assert "rocketfsck." not in ended.stdout.replace("'rocketfsck._version'", "")
     assert "numpy" not in ended.stdout
 
 
