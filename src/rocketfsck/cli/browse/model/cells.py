@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from rocketfsck.cli.browse.model.files import FileRow, OpenFile
-from rocketfsck.cli.browse.model.findings import MARKS, Findings
+from rocketfsck.cli.browse.model.files import MARKS, FileRow, OpenFile
 from rocketfsck.cli.dump.item import Item, value_text
 from rocketfsck.cli.show.text import byte_size, pad, shorten, visible, width
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.browse.model.findings import Findings
 
 CELL_LIMIT = 40
 NOTE_LIMIT = 400

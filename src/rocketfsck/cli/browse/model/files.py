@@ -17,12 +17,14 @@ from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.cli.dump.targets import Target, store_targets
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Severity
 
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.pages import Pages
 
 SHOWN_BODY = Wanted(body="hex")
 HIDDEN_BODY = Wanted()
+MARKS = {Severity.INFO: "i", Severity.WARNING: "!", Severity.ERROR: "E"}
 
 
 @dataclass(frozen=True, slots=True)

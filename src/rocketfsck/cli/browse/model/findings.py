@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rocketfsck.cli.browse.model.files import Place, Shelf
+from rocketfsck.cli.browse.model.files import MARKS, Place, Shelf
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.cli.show.verdict import headline_of
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
@@ -19,7 +19,6 @@ from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 
-MARKS = {Severity.INFO: "i", Severity.WARNING: "!", Severity.ERROR: "E"}
 NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
