@@ -123,7 +123,7 @@ def test_ways_to_name_stores(store_dir: Directory) -> None:
         ({"queue_id": "one"}, "queue_id must be a whole number, not 'one'"),
         ({"ignore_missing_files": "true"}, "no option has the name ignore_missing_files"),
         ({"begin_offset": str(1 << 63)}, "begin_offset must fit 64 bits"),
-        ({"split_size": "-1"}, "split_size must be a number of bytes"),
+        ({"split_size": "-1"}, "split_size: '-1' is not a size"),
         ({"split_size": "1"}, "at least 4,096"),
         ({"live_only": "maybe"}, "live_only must be true or false, not 'maybe'"),
         ({"mode": "lenient"}, "the mode"),
