@@ -570,6 +570,16 @@ FOUND = {
         ),
         (CHECK, Scenario("repair", (), told=True)),
     ),
+    "a killed broker's store with a sound repair, whose next start ends what is left": Case(
+        500068,
+        "killed-5.1.4",
+        (
+            Mutation(
+                "set", "index/20231114221334700", {"pos": 40, "data": "b55c1a0a"}, "index_slot.newestIndex"
+            ),
+        ),
+        (Scenario("repair", ("--preen",)),),
+    ),
 }
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 from rocketfsck.verify.store.configfiles import EMPTY
 
 QUICK = "records were not read (level quick)"
@@ -98,6 +100,19 @@ def state_of(
         "healthy": True,
     }
     return next(state for state, does in holds.items() if does)
+
+
+def check_status(report: Report, state: State, *, narrowed: bool = False) -> int:
+    """The exit status of a check, and of a `fix` that changes nothing.
+
+    A start that is refused, or deletes something, is a problem, too, where its cause may be in what the check
+    did not look at, or does not understand. `narrowed`: the user asked for a part of the findings.
+    """
+    hidden = report.level != "full" or not report.coverage.complete
+    hidden = hidden or not UNKNOWN_RULES.isdisjoint(report.counts)
+    harmful = MAY_START.get(state) is False and (state == "interrupted" or (hidden and not narrowed))
+    found = report.exit_code & ~EXIT_PROBLEMS if state == "unclean" else report.exit_code
+    return found | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
 
 
 def _is_only_unclean(store: Store, report: Report, starts: Iterable[StartVerdict]) -> bool:

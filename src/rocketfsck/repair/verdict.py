@@ -15,7 +15,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import (
     Prediction,
@@ -48,7 +47,6 @@ from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.advice import fix_command, store_command
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 
 MISSING_FILES = (
     "look for the missing commit log files first (is a disk not mounted?): once a repair has filled the gap, "
@@ -186,19 +184,6 @@ _HARMS: tuple[tuple[str, str], ...] = (
 A diagnosis is urgent if the start makes its damage worse: one that refuses, deletes or cuts takes more than
 the damage itself has.
 """
-
-
-def exit_status(report: Report, verdict: Verdict, *, narrowed: bool = False) -> int:
-    """The exit status of a check, and of a `fix` that changes nothing.
-
-    A start that is refused, or deletes something, is a problem, too, where its cause may be in what the check
-    did not look at, or does not understand. `narrowed`: the user asked for a part of the findings.
-    """
-    hidden = report.level != "full" or not report.coverage.complete
-    hidden = hidden or not UNKNOWN_RULES.isdisjoint(report.counts)
-    harmful = verdict.may_start is False and (verdict.state == "interrupted" or (hidden and not narrowed))
-    found = report.exit_code & ~EXIT_PROBLEMS if verdict.state == "unclean" else report.exit_code
-    return found | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
 
 
 def urgent_classes(starts: Iterable[StartVerdict]) -> tuple[str, ...]:

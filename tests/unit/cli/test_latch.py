@@ -13,7 +13,8 @@ import pytest
 
 from rocketfsck.cli.latch import agreed_plan
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.verdict import exit_status, judge_store
+from rocketfsck.repair.state import check_status
+from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
@@ -118,12 +119,12 @@ def test_one_status_for_check_and_fix(restart_dir: Directory) -> None:
     store = open_store(restart_dir("5.1.3-basic--flip-last-file"))
     for options in (CheckOptions(level="quick"), CheckOptions()):
         report = check_store(store, options)
-        assert exit_status(report, judge_store(store, report)) == 4
+        assert check_status(report, judge_store(store, report).state) == 4
     sound = replace(report, counts={})
     verdict = judge_store(store, report)
     assert verdict.may_start is False
-    assert exit_status(sound, verdict) == 0  # everything was looked at, and nothing was found
-    assert exit_status(replace(sound, level="quick"), verdict) == 4
-    assert exit_status(replace(sound, level="quick"), verdict, narrowed=True) == 0
+    assert check_status(sound, verdict.state) == 0  # everything was looked at, and nothing was found
+    assert check_status(replace(sound, level="quick"), verdict.state) == 4
+    assert check_status(replace(sound, level="quick"), verdict.state, narrowed=True) == 0
     part = replace(sound, coverage=replace(sound.coverage, done_count=0))
-    assert exit_status(part, verdict) == 4
+    assert check_status(part, verdict.state) == 4

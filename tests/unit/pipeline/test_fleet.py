@@ -21,7 +21,8 @@ from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS
 from rocketfsck.pipeline.fleet.places import find_places, read_list
 from rocketfsck.pipeline.fleet.results import packed
 from rocketfsck.pipeline.fleet.stages import Begin, Ended, run_step
-from rocketfsck.repair.verdict import exit_status, judge_store
+from rocketfsck.repair.state import check_status
+from rocketfsck.repair.verdict import judge_store
 from rocketfsck.verify.policy import RulePolicy
 
 from tests.conftest import Directory
@@ -57,7 +58,7 @@ def test_a_row_is_what_a_check_of_the_store_alone_says(fleet: Path) -> None:
             verdict.state,
             verdict.may_start,
             verdict.next_command,
-            exit_status(alone, verdict),
+            check_status(alone, verdict.state),
         )
         assert (row.error_count, row.warning_count, row.info_count) == tuple(alone.severity_counts.values())
         assert (row.byte_count, row.is_complete) == (alone.store.byte_count, True)

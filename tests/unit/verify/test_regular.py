@@ -15,7 +15,8 @@ from rocketfsck.formats.dialect import ALL_VERSIONS
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.record import decode_record
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.verdict import exit_status, judge_store
+from rocketfsck.repair.state import check_status
+from rocketfsck.repair.verdict import judge_store
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
@@ -288,7 +289,7 @@ def test_a_newer_magic_forbids_a_start_of_known_brokers(store_copy: Directory) -
     assert (verdict.state, verdict.may_start, verdict.newer_record_count) == ("harmful", False, 700)
     assert verdict.damaged_byte_count == 0
     assert "700 records of a newer one" in headline_of(verdict)
-    assert exit_status(report, verdict)
+    assert check_status(report, verdict.state)
     assert report.account is not None
     assert (report.account.count("served"), report.account.lost_count) == (700, 0)
     assert not report.account.is_complete

@@ -135,7 +135,8 @@ def command(
     """
     from rocketfsck.documents import to_document
     from rocketfsck.repair.prospect import plan_or_obstacle
-    from rocketfsck.repair.verdict import exit_status, judge_store, predicted, ranked
+    from rocketfsck.repair.state import check_status
+    from rocketfsck.repair.verdict import judge_store, predicted, ranked
     from rocketfsck.verify.baseline import write_baseline as write_baseline_file
     from rocketfsck.verify.policy import ignored_rules, report_by
     from rocketfsck.verify.run import check_store
@@ -193,7 +194,7 @@ def command(
     report = ranked(report, verdict)
     found, report = report.findings, report_by(report, policy)
     narrowed = options.select or options.ignore or options.baseline is not None
-    code = exit_status(report, verdict, narrowed=bool(narrowed))
+    code = check_status(report, verdict.state, narrowed=bool(narrowed))
     if masks is not None:
         masks.learn_store(store)
         report, verdict = masks.of(report), masks.of(verdict)

@@ -121,7 +121,7 @@ def command(
     """
     from rocketfsck.repair.build.wishes import wished_offsets
     from rocketfsck.repair.plan.basis import named_values
-    from rocketfsck.repair.verdict import exit_status
+    from rocketfsck.repair.state import check_status
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.run import check_store
 
@@ -156,7 +156,7 @@ def command(
         if consent.asks and chosen is not None:
             chosen = _agreed(store, report, plan, only, except_, wished)
         if chosen is None:
-            code = exit_status(report, verdict)
+            code = check_status(report, verdict.state)
             _say(stream, answer, palette, verdict, plan, None, code)
             return code
         if chosen is not plan:

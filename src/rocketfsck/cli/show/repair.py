@@ -272,6 +272,9 @@ def _result(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str
     if report.kept:
         yield from wrapped(f"The former store is kept in {visible(report.kept)}.", columns)
         yield _next(_undo_command(report), palette, "To undo")
+    if report.state == "unclean":
+        yield "Next: start the broker; what is left ends with its start"
+        return
     yield _next(f"rocketfsck check {store}", palette)
 
 

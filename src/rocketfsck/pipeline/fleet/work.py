@@ -16,7 +16,8 @@ from rocketfsck.pipeline.fleet.passing import PassingEngine
 from rocketfsck.pipeline.fleet.results import packed
 from rocketfsck.pipeline.fleet.stages import work_on
 from rocketfsck.pipeline.sources import broker_name
-from rocketfsck.repair.verdict import Verdict, exit_status, judge_store, ranked
+from rocketfsck.repair.state import check_status
+from rocketfsck.repair.verdict import Verdict, judge_store, ranked
 from rocketfsck.store import Store
 from rocketfsck.verify.policy import report_by
 from rocketfsck.verify.report import Report
@@ -112,7 +113,7 @@ def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_
     blank = StoreRow(asked.run_id, broker_name(root, None), root, verdict.state, 0)
     return replace(
         blank,
-        exit_code=exit_status(report, verdict, narrowed=narrowed),
+        exit_code=check_status(report, verdict.state, narrowed=narrowed),
         may_start=verdict.may_start,
         version=verdict.version,
         error_count=verdict.error_count,

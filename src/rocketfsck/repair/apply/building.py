@@ -38,6 +38,7 @@ from rocketfsck.repair.plan.model import Action, Extent, Plan
 from rocketfsck.repair.plan.opening import open_planned
 from rocketfsck.repair.plan.scene import ActScene, hash_bytes
 from rocketfsck.repair.plan.table import Row
+from rocketfsck.repair.state import check_status, state_of
 from rocketfsck.store.model import Settings, Store, StoreFile
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
@@ -182,7 +183,7 @@ def build(
         report, found = _checked(work, report, before, scene.reopen(), tree)
         if report.problem:
             return report, area
-    report = _judged_by_start(work, report, before, scene.reopen(), losses=check)
+    report = _judged_by_start(work, report, before, scene.reopen(), found)
     if report.problem:
         return report, area
     if not work.in_place:
@@ -264,14 +265,21 @@ def _check_before(before: Store, options: CheckOptions) -> Report:
 
 
 def _judged_by_start(
-    work: Work, report: ApplyReport, before: Store, after: Store, *, losses: bool
+    work: Work, report: ApplyReport, before: Store, after: Store, found: Report | None
 ) -> ApplyReport:
-    """The report with what brokers do with the store as it was and with the result. It reads the log once
-    more than a start does, but where the plan was made from a quick check."""
-    wanted = losses and work.plan.level != "quick"
+    """The report with what brokers do with the store as it was and with the result, `found` by its check.
+
+    Where the result was checked and the plan was not made from a quick check, this reads the log once more
+    than a start does.
+    """
+    wanted = found is not None and work.plan.level != "quick"
     starts = compare_starts(Former(before, work.conf(after), wanted), after, work.plan.actions)
     problem = start_problem(starts)
-    return replace(report, starts=starts, problem=problem, kept="" if problem else report.kept)
+    report = replace(report, starts=starts, problem=problem, kept="" if problem else report.kept)
+    if found is None:
+        return report
+    state = state_of(after, found, [item.after for item in starts])
+    return replace(report, state=state, check_exit_code=check_status(found, state))
 
 
 def _newly_unread(found: Report, check_before: Callable[[], Report], tree: WorkTree, root: str) -> str:

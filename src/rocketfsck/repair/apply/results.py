@@ -15,6 +15,7 @@ from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.spoiled import SpoiledMessages
 from rocketfsck.repair.apply.startjudge import StartComparison
 from rocketfsck.repair.plan.model import Assumption, RefusedAction, Unanswered
+from rocketfsck.repair.state import State
 from rocketfsck.verify.account.model import Fates
 
 SCHEMA_VERSION = 3
@@ -32,8 +33,10 @@ class ApplyReport:
     is worse with the result than with the store as it was. `assumptions` are what the plan wrote by, and how
     each was known or confirmed. `outside` are the directories outside of the store that the user named, which
     `undo` must be given again. `not_kept` says which owners, permissions and attributes of files could not be
-    kept. `refused_actions` are those of the plan that were not done, and why. `messages_before` and
-    `messages_after` are the messages by what became of them, None where nobody counted them.
+    kept. `state` is what the result is for whoever starts a broker on it, and `check_exit_code` the exit
+    status of its check; both are None where nobody checked it. `refused_actions` are those of the plan that
+    were not done, and why. `messages_before` and `messages_after` are the messages by what became of them,
+    None where nobody counted them.
     """
 
     store: str
@@ -57,6 +60,8 @@ class ApplyReport:
     refused_actions: tuple[RefusedAction, ...] = ()
     messages_before: Fates | None = None
     messages_after: Fates | None = None
+    state: State | None = None
+    check_exit_code: int | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -66,9 +71,10 @@ class ApplyReport:
 
     @property
     def exit_code(self) -> int:
-        """1 where something was corrected, plus 4 where problems are left."""
+        """1 where something was corrected, plus 4 where a check of the result finds problems."""
         corrected = EXIT_CORRECTED if self.published and self.actions else EXIT_CLEAN
-        return corrected | (EXIT_PROBLEMS if self.left or self.problem else EXIT_CLEAN)
+        left = bool(self.left) if self.check_exit_code is None else bool(self.check_exit_code & EXIT_PROBLEMS)
+        return corrected | (EXIT_PROBLEMS if left or self.problem else EXIT_CLEAN)
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
@@ -77,11 +83,11 @@ class ApplyReport:
 
     @classmethod
     def from_json(cls, document: Any) -> ApplyReport:
-        """The report that `to_json` wrote; raises UsageError for anything else."""
+        """The report that `to_json` of this release or an earlier one wrote; raises UsageError for others."""
         inner = dict(document) if isinstance(document, dict) else {}
         for name in ("kind", "exit_code", "outcome"):
             inner.pop(name, None)
-        return from_document(cls, inner, "report")
+        return from_document(cls, inner, "report", exact=False)
 
 
 def undo_command(root: str, work_dir: Path | str | None, outside: Iterable[str] = ()) -> str:
