@@ -266,8 +266,8 @@ def _check_before(before: Store, options: CheckOptions) -> Report:
 def _judged_by_start(
     work: Work, report: ApplyReport, before: Store, after: Store, *, losses: bool
 ) -> ApplyReport:
-    """The report with what brokers do with the store as it was and with the result. It reads the log once
-    more than a start does, but where the plan was made from a quick check."""
+    """The report with what brokers do with the store as it was and with the result. The prediction reads the
+    log once more than a start does, except where the plan was made from a quick check."""
     wanted = losses and work.plan.level != "quick"
     starts = compare_starts(Former(before, work.conf(after), wanted), after, work.plan.actions)
     problem = start_problem(starts)
