@@ -1,7 +1,7 @@
 """Consume queues from the commit log alone, as the broker's dispatcher would write them.
 
 A unit is at its record's own queueOffset; where the log has lost records, pre-blank units keep their places
-(a broker takes an empty unit for the queue's end). Of records with one queue offset the first counts, as at
+(a broker treats an empty unit as the queue's end). Of records with one queue offset the first counts, as at
 dispatch. What the log does not tell: the filter bit maps of consumequeue_ext, and units of records that have
 expired. Reference 2.13, 3, 8.
 

@@ -1,9 +1,9 @@
 """Carving: every record that a file holds, wherever it is and whatever is around it.
 
-A header is a message's magic after a possible totalSize; where the frame that follows is sound there is a
-record, and the scan continues from its end. Where a body does not have its CRC the frame itself is in doubt,
-so what is inside it is searched, too: such finds overlap. Nothing is judged here but frames and checksums.
-Reference 2.1 to 2.7; fault catalogue, C2.
+A header is a message's magic after a possible totalSize; where its frame is sound there is a record, and the
+scan continues from its end. Where a body does not have its CRC the frame itself is in doubt, so what is
+inside it is searched, too: such finds overlap. Nothing is judged here but frames and checksums. Reference 2.1
+to 2.7; fault catalogue, C2.
 
 Memory: the read buffers and 80 bytes a record found (some 300 while records are judged and placed).
 """
