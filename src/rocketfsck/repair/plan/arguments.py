@@ -1,4 +1,4 @@
-"""What each action is given in addition to its target: plain values that determine, with the store, what is
+"""What each action is given apart from its target: plain values that determine, with the store, what is
 written.
 
 The row of a repair names the class of its actions' arguments, and a plan is read by these types: what is

@@ -4,7 +4,7 @@ An action is provably safe (`preen`) if and only if
 
 1. everything that it writes by is known from the bytes or was given (`repair.plan.basis`),
 2. nothing valid is lost by it, and no broker and no consumer notices a change of anything valid,
-3. this version understands all that is in the areas that it changes or takes from.
+3. this version understands all that is in the areas that the action changes or takes from.
 
 Rows of the table of repairs declare what their actions write by and their areas; planners give each action
 its losses and notices. Only this module draws the conclusion, and only it says what `apply` must be given.

@@ -1,5 +1,4 @@
-"""Repairs of the files in `config/`: from .bak, cut after the value, closed where they were cut, or made
-again.
+"""Repairs of the files in `config/`: from .bak, cut after the value, closed where cut, or made again.
 
 The file that was there is set aside. What no copy has is not made up: a consumerOffset.json of which nothing
 is left stays unanswered. Fault catalogue K5, K6; reference 1.6.

@@ -162,8 +162,7 @@ def is_misnamed(scene: PlanScene) -> bool:
 
 
 def displaced_files(scene: PlanScene) -> list[str]:
-    """Commit log files of which every record says that it belongs elsewhere: what belongs there is
-    unknown."""
+    """Commit log files of which every record says that it is elsewhere: what belongs there is unknown."""
     return [
         finding.where.file
         for finding in one_by_one(scene.findings)

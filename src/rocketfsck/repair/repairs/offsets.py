@@ -1,4 +1,4 @@
-"""Records that say that they belong elsewhere: their physicalOffset is written, where it is the damage.
+"""Records that say that they are elsewhere: their physicalOffset is written, where it is the damage.
 
 A unit that leads to the record says so, or one that the same plan makes for it. A property CRC that is right
 says the contrary: it covers the physicalOffset, so the record is whole, and a copy of one from elsewhere.
@@ -24,7 +24,7 @@ from rocketfsck.wording import count_of
 
 
 def single_offsets(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings on one record alone that says that it belongs elsewhere."""
+    """The findings on one record alone that says that it is elsewhere."""
     return [
         finding
         for finding in one_by_one(findings)
