@@ -45,7 +45,7 @@ START_SETTINGS = (
     "transRocksDBEnable",
     "useSeparateStorePathForRocksdbCQ",
 )
-"""Settings, in addition to those of sizes, index and delay levels, that decide what a start does."""
+"""Settings, besides those of sizes, index and delay levels, that decide what a start does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 
 SKIPPED_TABLE = 1 << 40
-"""Number of the walk's own table of names, in addition to those of the scans."""
+"""Number of the walk's own table of names, besides those of the scans."""
 
 
 class UnitTaker(Protocol):

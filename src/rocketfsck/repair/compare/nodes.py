@@ -1,4 +1,4 @@
-"""What two replicas say apart from their records: DLedger's entries and state, the epochs of controller mode.
+"""What two replicas say besides their records: DLedger's entries and state, the epochs of controller mode.
 
     node     how far the entries of a node go, what it treats as agreed on, in which term it votes
     parting  the first entry that is not the same on both sides

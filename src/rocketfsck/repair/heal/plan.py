@@ -1,7 +1,6 @@
 """A plan to repair one store from another copy of it: each record is taken from where it is valid.
 
-    compare -> what is taken -> actions heal-log -> the log as it will be, tried in a view -> what follows of
-    it
+    compare -> what is taken -> actions heal-log -> the log as it will be, tried apart -> what follows of it
 
 A is the store that is repaired, B is only read. A's valid records stay; where both are valid and differ, A's
 stay unless B is preferred. What comes back asks for queue units, index entries and a checkpoint: these

@@ -1,5 +1,4 @@
-"""What each action is given apart from its target: plain values that determine, with the store, what is
-written.
+"""What each action is given besides its target: plain values that determine, with the store, what is written.
 
 The row of a repair names the class of its actions' arguments, and a plan is read by these types: what is
 missing, unknown, of another type or out of range is refused before anything is looked at. Whether the values

@@ -18,7 +18,7 @@ from rocketfsck.writer.disk.confined import Place
 
 INDEX_SWITCH = "messageIndexEnable"
 LOOKED_AT = (INDEX_SWITCH, "messageIndexSafe", *START_SETTINGS)
-"""Settings, in addition to sizes, that a check, or a predicted start, looks at."""
+"""Settings, besides sizes, that a check, or a predicted start, looks at."""
 
 
 def describe_store(store: Store) -> PlannedStore:

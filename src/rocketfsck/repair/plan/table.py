@@ -37,7 +37,7 @@ class Repair(Generic[A]):
     (`repair.plan.basis.BASES`), `traits` the traits of the broker's version among it; `areas` are the parts
     of the store that the acts change or take something from, () for that of the action's target.
 
-    `answers` are rules that the repair can answer in addition to those that name it.
+    `answers` are rules that the repair can answer besides those that name it.
 
     `needs` are repairs whose actions the acts of this one treat as done: where an action of one of them is
     wanted and left out of a plan, those of this one are left out with it (`repair.plan.law.dependents`).

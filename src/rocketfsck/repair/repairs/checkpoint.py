@@ -56,8 +56,7 @@ _BROKEN = frozenset(
         RuleName.BLANK_TOO_EARLY,
     }
 )
-"""Findings after which nobody can say where the log ends, apart from those of bodies that no repair
-answers."""
+"""Findings after which nobody can say where the log ends, besides those of bodies that no repair answers."""
 _SOUND_BUT_LOST = frozenset({RuleName.RECORD_BODY_CRC, RuleName.RECORD_PROPERTY_CRC, RuleName.RECORD_TOPIC})
 """Records that no repair answers, and that a recovery cuts off, or makes a queue for that none here does."""
 _DONE_BEFORE = (

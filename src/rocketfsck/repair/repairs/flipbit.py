@@ -132,8 +132,7 @@ def _body_of(record: LargeRecord) -> BodyPlace:
 def _of_whole_file(
     scene: PlanScene, reader: FileReader, file: MappedFile, findings: Sequence[Finding]
 ) -> Iterator[Action]:
-    """One action for all records of a file that one bit explains. The file's findings are listed in part
-    only."""
+    """One action for all records that one bit explains in a file whose findings are listed only in part."""
     starts: list[int] = []  # of records that have an explanation, and of those that have none
     ends: list[int] = []
     bits: list[int] = []

@@ -61,7 +61,7 @@ HEADERS = frozenset(
 """Rules about what a header says, which a rebuilding answers as well."""
 
 REBUILT = frozenset({RuleName.INDEX_ENTRY_BEHIND_COUNT, RuleName.ENTRY_OF_DAMAGED_RECORD})
-"""Rules, in addition to those whose repair says so, that only a rebuilding answers."""
+"""Rules, besides those whose repair says so, that only a rebuilding answers."""
 
 _EARLIEST_ZONE = "Etc/GMT+12"
 """The time zone whose clocks show the earliest time. In which one the broker names files is not known: a new

@@ -55,7 +55,7 @@ def contested(scene: PlanScene) -> set[Name]:
     the queue still knows:
 
     - The log has two records for one place. A broker that builds such a queue skips one of the two, or shifts
-      all behind it, by the order of the log alone.
+      all after it, by the order of the log alone.
     - A record's own queueOffset is out of line with the records around it, and its unit is in line; or the
       log lacks the very message whose unit seems to belong to no record: damage of the record, not of the
       queue.
