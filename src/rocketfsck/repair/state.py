@@ -182,5 +182,5 @@ def is_sound(report: Report) -> bool:
 
 
 def _is_known_sound(report: Report) -> bool:
-    """Whether everything was looked at, and nothing is wrong: files that a broker passes over are no loss."""
+    """Whether all was looked at, and nothing is wrong: files that a broker passes over are not a loss."""
     return is_sound(report) and report.level == "full" and report.coverage.complete

@@ -4,9 +4,9 @@
     predicted starts    >  Verdict
     plan of a repair   /
 
-A start is predicted for every version that the store may be of, and the worst of them decides. Where the
-check found nothing above info, messages out of reach are not looked for: that would read the log once more.
-Design, section 5.
+A start is predicted for every version that the store may have, and the worst of them decides. Where the check
+found nothing above info, messages out of reach are not looked for: that would read the log once more. Design,
+section 5.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def judge_store(
     """The verdict on a store that was just checked; `version` asks for the start of that one alone. `plan`
     and `predictions` are those that were made already; the plan is made and tried with `jobs` else.
 
-    Raises UsageError for a version that is none. What cannot be predicted or planned is said in the verdict.
+    Raises UsageError for what is not a version. What cannot be predicted or planned is said in the verdict.
     """
     sound = is_sound(report)
     if predictions is None:
@@ -212,7 +212,7 @@ def predicted(
 
     Next to a running broker, none but that of the `version`, unless `while_running`: a later start finds
     another store, and after an unclean stop, which this would be, a start reads much of the log. Raises
-    UsageError for a version that is none.
+    UsageError for what is not a version.
     """
     if store.live.locked and version is None and not while_running:
         return []
@@ -223,7 +223,7 @@ def predicted(
 
 
 def sound_end_of(store: Store, report: Report) -> int | None:
-    """The physical offset behind the last record, where the report of a sound store tells it: every byte was
+    """The physical offset after the last record, where the report of a sound store tells it: every byte was
     read, and the last file with records has nothing else but zeros."""
     if report.level != "full" or not report.coverage.complete or report.suppressed:
         return None
@@ -257,7 +257,7 @@ def _advice(store: Store, report: Report) -> str:
 
 
 def _lacks_last_file(store: Store, account: MessageAccount) -> bool:
-    """Whether units lead into the commit log file behind the last one.
+    """Whether units lead into the commit log file after the last one.
 
     What a power cut takes is in files that are there, since brokers make a file before they write to it. A
     single message may be a damaged unit.

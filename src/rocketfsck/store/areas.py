@@ -63,7 +63,7 @@ class QueueFiles:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether a directory stands there; False as well for a path that the system does not accept."""
+    """Whether a directory is there; False as well for a path that the system does not accept."""
     if is_remote(path):
         return path.is_dir()
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for names that are too long
@@ -99,8 +99,8 @@ def list_commitlog(lister: Lister, directories: Sequence[Path]) -> list[MappedFi
 
 
 def with_short_names(log: MappedFileQueue, lister: Lister) -> MappedFileQueue:
-    """The log with the files behind its last one whose names state the offset that follows, without the zeros
-    in front: a broker loads them like any other. They are no strays then."""
+    """The log with the files after its last one whose names state the offset that follows, without the zeros
+    in front: a broker loads them like any other. Such files are not strays then."""
     odd = {str(stray.path): stray for stray in lister.strays if _is_short_name(stray, log)}
     entries = [entry for place in log.locations if odd for entry in list_directory(place)]
     files = list(log.files)
@@ -130,7 +130,7 @@ def _is_short_name(stray: Stray, log: MappedFileQueue) -> bool:
 
 
 def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[Other, ...]]:
-    """The queues below `<root>/<area>/`, by topic and queueId, and a RocksDB that lives there beside them."""
+    """The queues below `<root>/<area>/`, by topic and queueId, and a RocksDB that lives next to them."""
     directory = os.path.join(lister.root, area)  # noqa: PTH118 - text, for speed
     queues = []
     database: list[StoreFile] = []
@@ -180,7 +180,7 @@ def list_indexes(lister: Lister) -> tuple[IndexFile, ...]:
 
 
 def list_configs(lister: Lister) -> tuple[tuple[StoreFile, ...], list[Other]]:
-    """The text files in `config/`, and the databases and binary files beside them."""
+    """The text files in `config/`, and the databases and binary files next to them."""
     directory = os.path.join(lister.root, "config")  # noqa: PTH118
     configs = []
     others = []
@@ -220,7 +220,7 @@ def flat_directory(lister: Lister, entry: Entry, kind: OtherKind, area: str) -> 
 
 def unlisted(store: Store, areas: Collection[str]) -> tuple[Stray, ...]:
     """What hides files of these areas ("commitlog", "consumequeue", "index" …): directories and files that
-    the system did not let us look at, and links that lead nowhere under a name that the area has use for.
+    the system did not let us look at, and links without a target under a name that the area has use for.
 
     A store that has any is not known in full: what reads all of an area must not go on as if it were.
     """

@@ -1,7 +1,7 @@
-"""Whether a broker is at work in a store: the POSIX record lock on byte 0 of `lock`.
+"""Whether a broker is running in a store: the POSIX record lock on byte 0 of `lock`.
 
 A broker holds `FileChannel.tryLock(0, 1, false)`, on Linux an fcntl write lock, while it runs (4.2.0+); the
-file's presence means nothing. F_GETLK asks who would stand in the way of such a lock, without taking it and
+file's presence means nothing. F_GETLK asks who would be in the way of such a lock, without taking it and
 through a read-only descriptor. Reference 5.4.
 
 A process that closes any descriptor of a file gives up its own POSIX locks on it: do not ask in a process

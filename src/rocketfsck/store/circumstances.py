@@ -1,4 +1,4 @@
-"""What is known of a store beside its files: sizes, dialect, settings, lock. Each with how it is known.
+"""What is known of a store besides its files: sizes, dialect, settings, lock. Each with how it is known.
 
 `store.model` gives all these names, too.
 """
@@ -30,7 +30,7 @@ class LockState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """Whether a broker is at work in the store, and how that is known (a sentence).
+    """Whether a broker is running in the store, and how that is known (a sentence).
 
     `holder_pid` is None where the system does not tell (a lock held on another host gives none);
     `holder_command` is the holder's command line where /proc gives it.

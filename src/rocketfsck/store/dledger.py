@@ -28,7 +28,7 @@ def with_dledger(
     """The commit log with DLedger's data files in it, and the note that says so.
 
     The log stays plain where the broker.conf turns DLedger off, where several nodes have data files in this
-    store, and where plain files lie at or behind the first data file: then nothing says which a broker reads.
+    store, and where plain files lie at or after the first data file: then nothing says which a broker reads.
     """
     files = tuple(file for file in dledger_files(others) if file.start_offset is not None)
     if not files or not settings.flag("enableDLegerCommitLog", True):

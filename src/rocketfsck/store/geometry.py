@@ -107,7 +107,7 @@ def file_size_of(files: Sequence[MappedFile], default: int, multiple: int = 1) -
 
 
 def rounded(name: str, text: str) -> str:
-    """The size that a broker makes of the text of a setting; the text itself where it is no size."""
+    """The size that a broker makes of the text of a setting; the text itself where it is not a size."""
     value, multiple = parse_int32(text.strip()) or 0, SETTINGS[name].multiple
     return str(-(-value // multiple) * multiple) if value > 0 else text.strip()
 
@@ -157,8 +157,8 @@ class _Seen:
 def _best_size(seen: _Seen, multiple: int, default: int, *, round_to: tuple[int, ...]) -> int | None:
     """The size that most lengths, distances and starts speak for; None if none looks like a setting.
 
-    One length that nothing else supports and that is a multiple of none of `round_to` is taken for a cut file
-    rather than a setting.
+    One length that nothing else supports and that is a multiple of none of `round_to` is treated as a cut
+    file rather than a setting.
     """
     scores = {
         size: (seen.lengths[size] + seen.distances[size]) * _aligned_share(seen.starts, size)

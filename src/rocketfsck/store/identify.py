@@ -1,4 +1,4 @@
-"""What a single file of a store is: by the place it stands at, else by its bytes. For looking at one file.
+"""What a single file of a store is: by its place, else by its bytes. For looking at one file.
 
 The place says most: `…/commitlog/<20 digits>`, `…/consumequeue/<topic>/<queueId>/<20 digits>`, `…/index/<17
 digits>`. A file that was copied away from its place is known by a magic code, by units, or by its length.

@@ -1,7 +1,7 @@
 """Files that show through from others: a sparse file with some bytes of its own above another file.
 
     layer  := ranges of the sparse file that are its own; everything else in front of `visible_size` is the
-              lower file's, and behind it zeros
+              lower file's, and all after that is zeros
 
 With a layer, a change of some bytes of a large file costs these bytes and no copy of the file. Layers are
 known to this process alone, by the path of the sparse file; whoever opens it with a `FileReader` reads
@@ -40,7 +40,7 @@ class Layer:
         self.starts[first:last], self.ends[first:last] = [start], [end]
 
     def cut(self, size: int) -> None:
-        """The sparse file has this length now; what it gets behind it later are zeros."""
+        """The sparse file has this length now; what it gets after that later are zeros."""
         self.visible_size = min(self.visible_size, size)
         kept = bisect_left(self.starts, size)
         self.starts, self.ends = self.starts[:kept], [min(end, size) for end in self.ends[:kept]]

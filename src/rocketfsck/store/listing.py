@@ -208,9 +208,9 @@ class Lister:
 
     def mapped_file(self, entry: Entry, prefix: str) -> MappedFile | None:
         """The entry as a file of a mapped file queue; None if it is not a file with such a name, or would end
-        behind the last offset that there is (2**63-1).
+        after the last offset that there is (2**63-1).
 
-        `prefix` is the directory's relative path with a `/` behind it.
+        `prefix` is the directory's relative path, followed by a `/`.
         """
         offset = filename_to_offset(entry.name) if entry.kind is EntryKind.FILE else None
         if offset is None or entry.size > INT64_MAX - offset:

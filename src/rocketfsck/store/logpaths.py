@@ -55,8 +55,9 @@ def commitlog_places(
 ) -> LogPlaces:
     """The directories of the commit log of the store that `lister` lists; `entries` are those of its root.
 
-    `known` are the names of directories that hold other things. Raises StoreError for one given that is none.
-    Settings of another machine often name directories that are not here: then the store's own are read.
+    `known` are the names of directories that hold other things. Raises StoreError for a given path that is
+    not a directory. Settings of another machine often name directories that are not here: then the store's
+    own are read.
     """
     if given:
         for path in given:

@@ -1,4 +1,4 @@
-"""Reading next to a broker that is at work: at a limited rate, and without a trace in the page cache.
+"""Reading next to a running broker: at a limited rate, and without a trace in the page cache.
 
 While `reading_politely` is in force, each read of a `FileReader` waits for its turn, and bytes that were not
 in the page cache before leave the cache again. Which those are, a read that may not wait tells: it gives only

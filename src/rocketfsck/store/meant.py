@@ -27,8 +27,8 @@ _DATA = ("commitlog", "consumequeue", "batchconsumequeue", "index", "checkpoint"
 def find_meant_stores(path: Path) -> tuple[Path, ...]:
     """The store that `path` is a part of, else those up to two levels below it, by name; none if it is one.
 
-    A directory of nothing but a copied commitlog is not part of a store, and neither is one with a store's
-    parts in it. What cannot be listed holds none.
+    A directory with only a copied commitlog is not part of a store, and neither is one with a store's parts
+    in it. What cannot be listed holds none.
     """
     place = path.absolute()
     for above in list(place.parents)[:DEPTH]:

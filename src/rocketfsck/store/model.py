@@ -116,7 +116,7 @@ class MappedFileQueue:
 
     `locations` are the directories' paths as text, `directories` the same as Paths. `file_size` is the length
     every file should have, in bytes. `files` are the regular files whose names are 20 ASCII digits, of any
-    length; whatever else stands in the directories is in `Store.strays`.
+    length; whatever else is in the directories is in `Store.strays`.
     """
 
     locations: tuple[str, ...]
@@ -134,7 +134,7 @@ class MappedFileQueue:
 
     @property
     def end_offset(self) -> int | None:
-        """Stream offset behind the last byte of the last file; None without files."""
+        """Stream offset after the last byte of the last file; None without files."""
         if not self.files or self.files[-1].start_offset is None:
             return None
         return self.files[-1].start_offset + self.files[-1].size
@@ -195,7 +195,7 @@ class ExtQueue:
 
 @dataclass(frozen=True, slots=True)
 class IndexFile(StoreFile):
-    """A file in `index/` whose name a broker takes for a number; `created` is the name as a naive local time.
+    """A file in `index/` whose name a broker reads as a number; `created` is the name as a naive local time.
 
     `created` is None where the name is not 17 digits that make a date and time.
     """
@@ -213,7 +213,7 @@ class StrayReason(StrEnum):
     QUEUE_ID = "queue-id"  # a queue directory whose name is not a decimal integer as Java writes it
     FILE = "file"  # a regular file where only directories belong
     SPECIAL = "special"  # a FIFO, socket or device
-    DANGLING = "dangling"  # a symbolic link that leads nowhere, or in a circle
+    DANGLING = "dangling"  # a symbolic link without a target, or in a circle
     UNREADABLE = "unreadable"  # an entry that the operating system does not let us look at
     MORE = "more"  # stands for strays that are not listed one by one; `detail` counts them
     UNKNOWN = "unknown"  # an entry at the root (or in config/) that no known version makes
@@ -235,7 +235,7 @@ class Stray:
 
 
 class OtherKind(StrEnum):
-    """Parts of a store that are recognised and listed, beside the log, the queues and the index."""
+    """Parts of a store that are recognised and listed, besides the log, the queues and the index."""
 
     TIMER_WHEEL = "timerwheel"
     TIMER_LOG = "timerlog"
@@ -260,7 +260,7 @@ class OtherKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """One part of a store that is neither log, queue nor index; `topic`/`queue_id` where it is of a queue.
+    """One part of a store that is neither log, queue nor index; `topic`/`queue_id` if it belongs to a queue.
 
     `mapped_files` is there for the parts that are mapped file queues; `files` are all its regular files.
     """
@@ -326,7 +326,7 @@ class Store:
 
     @property
     def has_entries(self) -> bool:
-        """Whether the commit log is DLedger's, or goes on in its files behind the plain ones."""
+        """Whether the commit log is DLedger's, or continues in its files after the plain ones."""
         return any(file.in_entries for file in self.commitlog.files)
 
     @property

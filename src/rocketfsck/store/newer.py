@@ -1,4 +1,4 @@
-"""Signs that a newer broker than the store is read as was at work on the index: for those who write one, or
+"""Signs that a newer broker than the store is read as has worked on the index: for those who write one, or
 predict it.
 
     rocksdbstore/        made by every broker from 5.4.0 on: it indexes the tags of a message, too
@@ -26,7 +26,7 @@ TAG_STORE = "rocksdbstore"
 
 
 def writes_more_entries(store: Store) -> bool:
-    """Whether a broker was at work that indexes more than the version that the store is read as."""
+    """Whether a broker has run that indexes more than the version that the store is read as."""
     return not store.dialect.tag_entries and any(other.relative == TAG_STORE for other in store.others)
 
 
@@ -69,7 +69,7 @@ def has_tag_entries(store: Store) -> bool:
 
 
 def _count_strange(store: Store, file: IndexFile) -> tuple[int, int]:
-    """Of the newest entries of a file: how many are of records, but of none of their keys; all of records."""
+    """Counts of a file's newest entries: of records, but of none of their keys; of records at all."""
     entries = _newest(file, store.geometry.slot_count)
     offsets = sorted({offset for _, offset, _, _ in entries})
     hashes = {

@@ -1,4 +1,4 @@
-"""What is no store, whatever else is there: an empty mount point, another program's files, config alone."""
+"""What is not a store, whatever it holds: an empty mount point, another program's files, config alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rocketfsck.wording import count_of
 
 def refuse_no_store(store: Store) -> None:
     """Raise NoStoreError for a directory without any part of a store: an empty one, another program's, a
-    directory of stores. Config files and databases of settings alone are none: a broker that ever started
-    has at least `checkpoint` or `abort` next to them, so the messages are on a disk that is not mounted."""
+    directory of stores. Config files and databases of settings alone are not a store: a broker that ever
+    started has at least `checkpoint` or `abort` next to them, so the messages are on a disk that is not
+    mounted."""
     parts = (
         store.commitlog.files,
         store.queues,

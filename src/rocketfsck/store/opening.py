@@ -100,11 +100,11 @@ def open_store(
     `broker_conf` gives the settings (file sizes, commitlog paths, delay levels); `version` the broker's
     version, where the bytes need not tell it; `commitlog_paths` all directories of the commitlog, instead of
     those in the settings or `<root>/commitlog`; `delay_levels` the text of `messageDelayLevel`;
-    `storage_options` what fsspec is told of the URLs among these; `settings` single settings of the broker by
-    their names in broker.conf, which go over those of `broker_conf`.
+    `storage_options` what fsspec is given for the URLs among these; `settings` single settings of the broker
+    by their names in broker.conf, which go over those of `broker_conf`.
 
-    Raises NoStoreError if nothing of a store is there; StoreError if `root` is no directory that can be
-    listed, a given commitlog path is no directory, or the broker.conf cannot be read; UsageError for an
+    Raises NoStoreError if nothing of a store is there; StoreError if `root` is not a directory that can be
+    listed, a given commitlog path is not a directory, or the broker.conf cannot be read; UsageError for an
     unknown version, or a URL that cannot be served. What is wrong *inside* the store raises nothing.
     """
     base = absolute_path(locate(root, storage_options))

@@ -1,4 +1,4 @@
-"""The parts of a store beside log, queues and index: recognised by name and listed, not read.
+"""The parts of a store besides log, queues and index: recognised by name and listed, not read.
 
 timerwheel, timerwheel.<n>, timerlog/<20 digits>             reference 1.8
 compaction/{compactionLog,compactionCq}/<topic>/<queueId>/   reference 1.9; compacting/, replicating/ inside
@@ -64,7 +64,7 @@ _SIZES: Mapping[OtherKind, tuple[int, int]] = {
 
 
 def list_other(lister: Lister, entry: Entry) -> list[Other] | None:
-    """What an entry at the root holds, if it is one of the parts above; None: it is none of them."""
+    """What an entry at the root holds, if it is one of the parts above; None if it is not."""
     name = entry.name
     if entry.kind is EntryKind.FILE:
         kind = FILE_KINDS.get(name)

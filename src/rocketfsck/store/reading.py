@@ -2,7 +2,7 @@
 
 A mapped file that shrinks kills the process that reads it; a file read by `preadv`
 that shrinks is an error with a name and a position, which is what everything here raises (`StoreError`). Only
-regular files are opened: a FIFO would block for ever, a device may answer a read with anything.
+regular files are opened: a FIFO would block forever, a device may answer a read with anything.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class FileReader(Closing):
                 yield pos, self.read(pos, min(CHUNK_SIZE, high - pos))
 
     def used_end(self, start: int = 0, end: int | None = None, *, limit: int | None = None) -> int:
-        """The position behind the last byte of `start:end` that is not zero; `start` if there is none.
+        """The position after the last byte of `start:end` that is not zero; `start` if there is none.
 
         Holes are not read. The search ends, as if there were none, after `limit` bytes of zeros.
         """

@@ -1,7 +1,7 @@
 """broker.conf: the Java properties format, as `java.util.Properties#load(InputStream)` reads it.
 
 Grammar (bytes are ISO-8859-1): natural lines end in LF, CR or CRLF; a natural line that is empty or whose
-first non-blank character is `#` or `!` is skipped; a line that ends in an odd number of backslashes goes on
+first non-blank character is `#` or `!` is skipped; a line that ends in an odd number of backslashes continues
 in the next natural line, whose leading blanks are dropped; blanks are space, TAB and FF. The key ends at the
 first unescaped `=`, `:` or blank; blanks around that are dropped, one `=` or `:` belongs to it. Escapes:
 `\\t \\n \\r \\f \\uXXXX`, any other `\\c` is `c`. A later line for the same key wins.

@@ -4,8 +4,8 @@
     <base>/<hash>_<cluster>/<broker>/<topic>/<queueId>/CONSUME_QUEUE/<hash><20 digits>    TIERED_QUEUE
     <base>/<hash>_<cluster>/<broker>/rmq_sys_INDEX/0/INDEX/<hash><20 digits>              TIERED_SEGMENT_INDEX
 
-`base` is `tieredStoreFilePath`. It is known from broker.conf, and inside the store's root by the names in it:
-a cluster's directory begins with the hash of the rest.
+`base` is `tieredStoreFilePath`. The value is known from broker.conf, and inside the store's root by the names
+in it: a cluster's directory begins with the hash of the rest.
 """
 
 from __future__ import annotations

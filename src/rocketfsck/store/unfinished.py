@@ -93,7 +93,7 @@ def _areas(above: str, mtime_ns: int) -> tuple[str, ...]:  # noqa: ARG001 - a ch
 
 
 def _journal(path: str, root: str) -> tuple[str, str]:
-    """State and mode of a journal of this store; "" for both where it is none."""
+    """State and mode of a journal of this store; "" for both where it is not one."""
     try:
         document = json.loads(read_whole(path, LIMITS["journal"]))
     except (StoreError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Carries out a plan: builds the result beside the store, checks it, and only then puts it in its place.
+"""Carries out a plan: builds the result next to the store, checks it, and only then puts it in its place.
 
     lock -> preconditions -> clone -> acts -> check -> ledger -> sync -> publish -> release
 
@@ -68,11 +68,11 @@ def apply_plan(
     `settings` of the broker's broker.conf (`repair.plan.law`).
 
     `in_place` replaces single files of the store instead of the store as a whole. `work_dir` is where it is
-    built (else beside the store); on another file system only in place. Without `keep` there is no undo: the
-    old bytes are deleted in the end, what was set aside is not. Without `check` the result is not checked
-    and no ledger made. `outside` are directories outside of the store in which files may be changed, too: a
-    plan cannot name them itself, since it may come from anybody. `answer` says in the log of repairs how the
-    user agreed.
+    built (else next to the store); on another file system only in place. Without `keep` there is no undo: the
+    old bytes are deleted in the end, what was set aside is not. Without `check` the result is not checked and
+    no ledger made. `outside` are directories outside of the store in which files may be changed, too: a plan
+    cannot name them itself, since it may come from anybody. `answer` says in the log of repairs how the user
+    agreed.
 
     Raises UsageError for a plan that cannot be carried out this way; StoreError if the store is not as the
     plan says, a broker holds it, or something cannot be read or written (the store is then as it was, or the
@@ -121,8 +121,8 @@ def interrupted_plan(root: Path, work_dir: Path | None = None) -> Plan | None:
 
 
 def interrupted_area(root: Path | str) -> Area | None:
-    """The directory next to a store of a repair or an undo that was interrupted; None without one. It only
-    reads, and what cannot be read is none."""
+    """The directory next to a store of a repair or an undo that was interrupted; None without one. The search
+    only reads, and what cannot be read does not count."""
     name = real_root(root)
     with suppress(RocketfsckError, OSError):
         for area in find_areas(name, None, tidy=False):
@@ -186,7 +186,7 @@ def _saved_report(area: Area) -> ApplyReport:
 def _apply(work: Work, keep: bool, check: bool) -> ApplyReport:
     logs = work.logs if work.in_place else {}
     lock = StoreLock(work.root)
-    lock.take()  # a broker at work is found out before anything else
+    lock.take()  # a running broker is found out before anything else
     lock.release()
     _refuse_no_store(work)
     then = work.list_store()
@@ -246,7 +246,7 @@ def _what_holds(work: Work, before: Store, check: bool) -> Work | None:
 
 def _refuse_no_store(work: Work) -> None:
     """Raises UsageError for a directory that holds nothing of a store: a plan may name any directory, and
-    one that is no store may have any number of files to list."""
+    one that is not a store may have any number of files to list."""
     store = open_store(Path(work.root), commitlog_paths=list(map(Path, work.plan.store.commitlog_paths)))
     if not (store.commitlog.files or store.queues or store.indexes):
         raise UsageError(f"{printable(str(store.root))} is not a message store: nothing was changed")

@@ -46,8 +46,8 @@ def judge(
     """Compare what a check of the result found with what the plan answers and what it leaves.
 
     `name_of` gives the store's name of a file of the result. `check_before` checks the store as it was; it is
-    called only if the result has findings that the plan does not know. One of those is no new one if the
-    store had it too, or another of the same rule at the same queue, else file, that is gone now: what a
+    called only if the result has findings that the plan does not know. One of those does not count as new if
+    the store had it too, or another of the same rule at the same queue, else file, that is gone now: what a
     finding says of its neighbourhood may change by a repair. Of those that a check only counts, as many may
     be listed afterwards as the plan leaves.
     """

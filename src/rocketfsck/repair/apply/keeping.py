@@ -1,7 +1,7 @@
 """Whether a repaired store has the owners, permissions and attributes that it had.
 
-Everything that the repair made anew is compared with what it takes the place of. What is not kept is part of
-the report; a store that its broker could not write to any more is not published.
+Everything that the repair made is compared with what it takes the place of. What is not kept is part of the
+report; a store that its broker could not write to any more is not published.
 """
 
 from __future__ import annotations

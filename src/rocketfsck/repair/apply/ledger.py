@@ -2,10 +2,10 @@
 
     before == kept + corrected + moved + lost          after == kept + corrected + moved + gained
 
-A unit is kept where the same bytes stand at the same queue offset; moved where a unit for the same record
-stands at another one; corrected where its queue offset has another unit; lost where its queue offset has
-none. A record is valid if its frame is sound and its checksums fit. Valid records, and units whose record is
-still in the log, may only be lost where the plan says so. Only files that differ are looked at.
+A unit is kept where the same bytes are at the same queue offset; moved where a unit for the same record is at
+another one; corrected where its queue offset has another unit; lost where its queue offset has none. A record
+is valid if its frame is sound and its checksums fit. Valid records, and units whose record is still in the
+log, may only be lost where the plan says so. Only files that differ are looked at.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Ledger:
     """One account a changed queue, and one for the changed files of the log, if any.
 
     `unchanged_queue_count` and `unchanged_log_file_count` are those that nothing was done to. Changed
-    files have `filler_count` filler records more than before: they are no messages, and in no account.
-    `notices` are what the broker and its consumers will notice.
+    files have `filler_count` filler records more than before: fillers are not messages, and are in no
+    account. `notices` are what the broker and its consumers will notice.
     """
 
     queues: tuple[Account, ...] = ()
@@ -174,7 +174,7 @@ def _blocks(
 ) -> Iterator[tuple[Longs, NDArray[Any], NDArray[Any]]]:
     """Both sides' units, block by block, wherever either side has data; zeros where one has none.
 
-    Holes are no units, and are not read: a file may have a terabyte of them.
+    Holes are not units, and are not read: a file may have a terabyte of them.
     """
     sides = [None if queue is None else UnitReader(queue) for queue in (old, new)]
     readers = [side for side in sides if side is not None]
@@ -298,7 +298,7 @@ def _record_account(
 
 
 def _pair_records(left: Rows, right: Rows) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
-    """Records without a partner: one at the same place, or one that says it stands at the same offset."""
+    """Records without a partner: one at the same place, or one that says that its offset is the same."""
     place, offset, mark = left.columns()
     other_place, other_offset, other_mark = right.columns()
     mine, other = np.arange(left.count), np.arange(right.count)

@@ -1,6 +1,6 @@
 """The log of repairs: one JSON line for each action, what it changed and who agreed to it.
 
-    <area>/actions.jsonl                              the actions of one repair, beside its journal
+    <area>/actions.jsonl                              the actions of one repair, next to its journal
     $XDG_STATE_HOME/rocketfsck/repairs/<digest>.jsonl all repairs of a store, by the digest of its real path
     --log FILE                                        the same, where the user wants it
 
@@ -153,7 +153,7 @@ def append_actions(path: Path, actions: Iterable[LoggedAction]) -> None:
 
 
 def read_actions(path: Path) -> tuple[LoggedAction, ...]:
-    """The actions in a log; lines that are none are passed over, and what is not there is empty.
+    """The actions in a log; lines that are not actions are passed over, and a missing log is empty.
 
     Of a long log the last `MAX_SIZE` bytes count.
     """

@@ -6,7 +6,7 @@
 
 All else is copied: index files (a broker writes the headers of all of them when it stops), checkpoint,
 abort, config, timers, databases, DLedger's files, and what this version does not know. Starts are predicted
-for every version that the store may be of, after an orderly stop and after a kill. Reference 3.3, 4.4, 6.
+for every version that the store may have, after an orderly stop and after a kill. Reference 3.3, 4.4, 6.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rocketfsck.writer.disk.confined import Place
 IMMUTABLE = (".sst", ".blob")
 """How the names of files end that RocksDB writes once and then only deletes."""
 _LOG_ACTIVE_COUNT = 2
-"""The last files of a log that a broker goes on writing: the one with the end, and one made in advance."""
+"""The last files of a log that a broker continues to write: the one with the end, and one made in advance."""
 _QUEUE_ACTIVE_COUNT = 3
 """As many files at a queue's end are recovered by a start, which may end the queue in each of them."""
 _SOUND = frozenset({"records", "filler", "blank"})
@@ -123,7 +123,7 @@ def _append_pos(queue: QueueStart) -> int:
 
 
 def sound_end(files: Sequence[MappedFile], regions: Mapping[str, Sequence[RegionTotal]]) -> int:
-    """The physical offset up to which a check found nothing but sound records, to whole files; 0 for none."""
+    """The physical offset up to which a check found only sound records, to whole files; 0 for none."""
     end = 0
     for file in files:
         kinds = {region.kind for region in regions.get(file.relative, ())}

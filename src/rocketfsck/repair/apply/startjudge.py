@@ -4,7 +4,7 @@
                                                 worse in nothing, or the repair is not published
     the store repaired  --predict--> verdicts  /
 
-Every version that the store may be of is asked; those that start alike once. Design, section 5.
+Every version that the store may have is asked; those that start alike once. Design, section 5.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ START_SETTINGS = (
     "transRocksDBEnable",
     "useSeparateStorePathForRocksdbCQ",
 )
-"""Settings, beside those of sizes, index and delay levels, that decide what a start does."""
+"""Settings, besides those of sizes, index and delay levels, that decide what a start does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Former:
 
 
 def compare_starts(before: Former, after: Store, actions: Sequence[Action]) -> tuple[StartComparison, ...]:
-    """Predict the starts of all versions that the store may be of, after and before the repair.
+    """Predict the starts of all versions that the store may have, after and before the repair.
 
     `before` is asked for the store's own version, and wherever the start afterwards takes something. What
     cannot be predicted has a verdict that says so.
@@ -119,7 +119,7 @@ def start_problem(comparisons: Sequence[StartComparison]) -> str:
 def predict_output(
     store: Store, versions: Iterable[Version], *, losses: bool, areas: Areas = NO_AREAS
 ) -> tuple[StartVerdict, ...]:
-    """The starts of these versions on a store that was built anew, or parts of it.
+    """The starts of these versions on a store that was built again, or parts of it.
 
     `areas` are the directories that were built, by the name of the store's that they stand for.
     """
@@ -129,7 +129,7 @@ def predict_output(
 def predict_rebuilt(
     store: Store, into: Path, *, queues: bool, index: bool, checkpoint: bool
 ) -> tuple[StartVerdict, ...]:
-    """The starts on a store with what was rebuilt of it, in `into`, in the place of its own.
+    """The starts on a store with what was rebuilt of it, in `into`, in place of its own.
 
     Reads what the broker would read, and not the whole log: messages out of reach are not looked for.
     """

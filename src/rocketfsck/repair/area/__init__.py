@@ -1,1 +1,1 @@
-"""The area beside a store: the journal, the tree that is changed, locks, links, and owners."""
+"""The area next to a store: the journal, the tree that is changed, locks, links, and owners."""

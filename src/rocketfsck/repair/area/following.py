@@ -32,7 +32,7 @@ _LOOKED_AT = 1000
 def leads_elsewhere(path: str, places: Iterable[str]) -> bool:
     """Whether a link leads to something that is neither in one of these directories nor above one.
 
-    `places` are real paths. False for a link that leads nowhere.
+    `places` are real paths. False for a link whose target does not exist.
     """
     real = os.path.realpath(path)
     inner = _slashed(real)

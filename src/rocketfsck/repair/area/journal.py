@@ -1,4 +1,4 @@
-"""The directory beside a store in which a repair is built and what it replaced is kept, and its journal.
+"""The directory next to a store in which a repair is built and what it replaced is kept, and its journal.
 
     <STORE>.before-<id>/journal.json      what is going on here; see `Journal`
                         store/            the new store while it is built; the old one once it is published
@@ -15,8 +15,8 @@ store and its areas can be moved or copied together. States follow each other so
                                '-> final
 
 "building" and "undone" can be thrown away. "ready" says that all is built, checked and synced: from then on
-the store is changed, and what is here says how to finish that or to take it back. "final" is no way back: it
-only keeps what must not be lost.
+the store is changed, and what is here says how to finish that or to take it back. "final" offers no way back:
+it only keeps what must not be lost.
 
 A journal names files of the store relative to directories that the user has named: the store is the first,
 `outside` are the others. Whatever it says, nothing else can be reached by it (see `writer.disk.confined`).

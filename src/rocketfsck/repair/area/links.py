@@ -2,8 +2,8 @@
 
 Brokers follow links. A repair that moved or rewrote what a link leads to would change two files where it
 means one, and one that moved the link would take the file away. So neither is done: see `pins_of`. A link to
-another place, a second disk as a rule, is simply where the files are. A link to nowhere is only a name, but
-one that leads back to itself cannot even be looked through: it stays, too.
+another place, a second disk as a rule, is simply where the files are. A link without a target is only a name,
+but one that leads back to itself cannot even be looked through: it stays, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pins_of(root: str, outside: Sequence[str] = ()) -> dict[str, str]:
 
 
 def dead_link_above(root: str, name: str) -> str:
-    """The link to nowhere that has the name of a directory above something in a store; "" without one.
+    """The link without a target that has the name of a directory above something in a store; "" without one.
 
     Nothing can be made below it.
     """

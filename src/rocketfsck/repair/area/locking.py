@@ -35,7 +35,7 @@ class StoreLock:
         try:
             self.descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         except (FileNotFoundError, IsADirectoryError):
-            return  # no broker can hold what is not there, or is no file
+            return  # no broker can hold what is not there, or is not a file
         except OSError as error:
             if error.errno == errno.ELOOP:
                 return  # nor what leads to itself

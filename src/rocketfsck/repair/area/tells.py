@@ -2,8 +2,8 @@
 
 Two directories change names when a repair is published. Where that was interrupted, it must be known which
 is which, also on another file system, after a remount or a copy: so neither device and inode numbers nor
-times can be relied on, but names, lengths and bytes can. They are looked at in the area only, whose trees
-nobody changes.
+times can be relied on, but names, lengths and bytes can. This module looks at them in the area only, whose
+trees nobody changes.
 """
 
 from __future__ import annotations

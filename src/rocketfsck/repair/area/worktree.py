@@ -1,4 +1,4 @@
-"""The tree that the acts of a repair change: a copy beside the store whose untouched files are hard links.
+"""The tree that the acts of a repair change: a copy next to the store whose untouched files are hard links.
 
     <area>/store/…         reads like the store; file names are relative to it
     <area>/outside/<n>/…   commitlog directories outside of the store's root, by their number
@@ -8,7 +8,7 @@
 A file is shared with the store as long as nothing changes it. Before the first change it is made our own: a
 reflink, else a sparse copy. So no change of the tree ever reaches the store. Content that changes keeps its
 file's time of modification, by which a broker deletes old files; `set_mtime` sets another. What takes a
-file's place gets its owner, permissions and attributes, what is new those of the files beside it (`models`).
+file's place gets its owner, permissions and attributes, what is new those of the files next to it (`models`).
 
 Symbolic links of the store: one that leads out of it is followed, and what it leads to can be changed, but
 the link itself is never moved. One that leads to something in the store or above it stays a link; neither it
@@ -131,7 +131,7 @@ class WorkTree:
         return path
 
     def exists(self, file: str) -> bool:
-        """Whether anything has this name: a file, a directory, a link that leads nowhere."""
+        """Whether anything has this name: a file, a directory, a link without a target."""
         return os.path.lexists(self.place(file))
 
     def size(self, file: str) -> int:
@@ -191,7 +191,7 @@ class WorkTree:
     def set_aside(self, file: str) -> str:
         """Move a file or directory out of the tree; nothing is deleted.
 
-        Returns its name below `set_aside_root`: the one it had, with a number behind it if that is taken.
+        Returns its name below `set_aside_root`: the one it had, followed by a number if that is taken.
         """
         source = self._movable(file)
         name = wanted = file.strip("/")
@@ -225,7 +225,7 @@ class WorkTree:
             fileops.rename(source, target)
 
     def _give_traits(self, source: Place, aside: Place | None, target: Place) -> None:
-        """Let what will be at `target` have the traits of what was there, or of what is beside it."""
+        """Let what will be at `target` have the traits of what was there, or of what is next to it."""
         fileops.set_traits(source, model_of(aside, target, fileops.is_directory(source)))
         if fileops.is_directory(source):
             for name in fileops.list_names(source):
@@ -284,7 +284,7 @@ class WorkTree:
             fileops.make_directory(place, 0o755)
 
     def _make_parents(self, place: Place) -> None:
-        """Make the directories above a place in the tree, each like those beside it."""
+        """Make the directories above a place in the tree, each like those next to it."""
         above = place.parent
         if fileops.exists(above):
             return

@@ -1,4 +1,4 @@
-"""What can be made anew from the commit log: consume queues and index files; index links from their entries.
+"""What can be made again from the commit log: consume queues and index files; index links from their entries.
 
     walk         the log's live records, fed to the builders
     queues       consume queues of every kind; queuestates, unitwriter: where units go, and their files

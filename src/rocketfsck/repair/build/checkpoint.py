@@ -29,7 +29,7 @@ def build_checkpoint(
     """The checkpoint that fits the store; `end` is the log's end, if it is known. Raises StoreError.
 
     `newest_offset` is the physical offset of the newest record with a unit, -1 for none; with None the queues
-    are read for it. With `zero_tail` all behind the fields of the store's version is damage, be it a newer
+    are read for it. With `zero_tail` all after the fields of the store's version is damage, even a newer
     version's field.
     """
     before = read_checkpoint(store)

@@ -28,7 +28,7 @@ __all__ = ["build_subscriptions", "build_topics", "close_text", "has_shape", "li
 def close_text(data: bytes) -> bytes | None:
     """The longest beginning of a JSON text that was cut which makes a value once its brackets are closed.
 
-    None where nothing but brackets would be left. Members are kept as far as they are whole.
+    None where only brackets would be left. Members are kept as far as they are whole.
     """
     text = data.decode(errors="surrogateescape")
     stack: list[str] = []
@@ -128,7 +128,7 @@ _GROUP_DEFAULTS: Mapping[str, bool | int] = {
 
 
 def _version(store: Store, counter: int) -> dict[str, int]:
-    """The dataVersion of a file that is made anew: older than that of any replica."""
+    """The dataVersion of a newly made file: older than that of any replica."""
     state = {"stateVersion": 0} if store.dialect.config_has_state_version else {}
     return {"counter": counter, **state, "timestamp": 0}
 

@@ -14,7 +14,7 @@ from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, Root, place_at
 
 LAST_TIME = 253_402_300_799_999
-"""The end of the year 9999 in ms: later times in a file are no times."""
+"""The end of the year 9999 in ms: later times in a file are not times."""
 
 
 def write_part(
@@ -77,7 +77,7 @@ def _is_ours(built: Path, wanted: os.stat_result) -> bool:
 
 
 def set_time(path: Path, timestamp: int) -> None:
-    """Give a file the time of a message (ms) as its mtime; times that are none count as the nearest."""
+    """Give a file the time of a message (ms) as its mtime; what is not a time counts as the nearest one."""
     fileops.set_times(place_at(path), _nanoseconds(timestamp), _nanoseconds(timestamp))
 
 

@@ -265,7 +265,7 @@ class IndexBuilder:
         return self.directory / f"{number:06d}.building"
 
     def _go_on_before(self, from_offset: int) -> None:
-        """Go on behind the last file of the store that ends before `from_offset`."""
+        """Continue after the last file of the store that ends before `from_offset`."""
         before = readable_headers(self.store.indexes)
         before = [
             (file, header)
@@ -304,10 +304,10 @@ def build_index(
     """Write index/ of the store below `into`.
 
     With `from_offset` only records from there on are put: into the last index file of the store that ends
-    before it (copied into `into` under its name), or behind it if that is full. `names` are the names of the
-    files that are made, in order; without, a file that begins where one of the store's does gets its name,
-    another that of its first record's time in `time_zone`. Raises StoreError where the log cannot be read or
-    a file cannot be written.
+    before it (copied into `into` under its name), or into files after that one if it is full. `names` are the
+    names of the files that are made, in order; without, a file that begins where one of the store's does gets
+    its name, another that of its first record's time in `time_zone`. Raises StoreError where the log cannot
+    be read or a file cannot be written.
     """
     compiled = log_is_large(store)
     with phase("building the index"), opened(into) as root:

@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class QueueGap:
-    """Queue offsets `start:end` of which the log has no record: pre-blank units stand in their places."""
+    """Queue offsets `start:end` of which the log has no record: pre-blank units are in their places."""
 
     start: int
     end: int
@@ -19,8 +19,8 @@ class BuiltQueue:
     """One queue as it was rebuilt. Queue offsets are half-open; `unit_count` leaves filling units out.
 
     `duplicate_count` records had a queue offset that was taken: the dispatcher skips them. `misplaced_count`
-    units do not stand at their record's queue offset: the dispatcher appends a record of queue offset 0
-    always, and one whose offset the log cannot explain where the queue ends.
+    units are not at their record's queue offset: the dispatcher appends a record of queue offset 0 always,
+    and one whose offset the log cannot explain where the queue ends.
     """
 
     topic: str

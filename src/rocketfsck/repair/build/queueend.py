@@ -1,6 +1,6 @@
 """Where a queue of a store ends, as a broker's recovery finds it. Reference 3.5.
 
-The recovery takes units up to the first that is not valid, in the last three files; what points behind the
+The recovery takes units up to the first that is not valid, in the last three files; what points beyond the
 end of the log is cut off.
 """
 

@@ -1,9 +1,9 @@
 """Consume queues from the commit log alone, as the broker's dispatcher would write them.
 
-A unit stands at its record's own queueOffset; where the log has lost records, pre-blank units keep their
-places (a broker takes an empty unit for the queue's end). Of records with one queue offset the first counts,
-as at dispatch. What the log does not tell: the filter bit maps of consumequeue_ext, and units of records that
-have expired. Reference 2.13, 3, 8.
+A unit is at its record's own queueOffset; where the log has lost records, pre-blank units keep their places
+(a broker treats an empty unit as the queue's end). Of records with one queue offset the first counts, as at
+dispatch. What the log does not tell: the filter bit maps of consumequeue_ext, and units of records that have
+expired. Reference 2.13, 3, 8.
 
 Memory: that of the walk, 64 MiB of units, and some 200 bytes a queue.
 """
@@ -38,7 +38,7 @@ EXT_UNIT_SIZE = units.UNIT_SIZES[units.EXT]
 FLUSH_COUNT = 1 << 16
 UNITS_A_WRITE = 64
 MAX_GAPS = 1000
-"""Gaps that are told one by one, of a queue."""
+"""Gaps of a queue that are listed one by one."""
 EXT_END_SIZE = 4
 
 
@@ -298,8 +298,7 @@ def build_queues(
             found = builder.found_batch_topics
             if not found:
                 return queue_build(builder, walked)
-            # The log shows inner batches where none were expected: their topics' queues are of the other
-            # kind.
+            # The log shows inner batches where none were expected: their topics' queues have the other kind.
             batch_topics |= found
             builder.forget()
 

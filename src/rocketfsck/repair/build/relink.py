@@ -1,4 +1,4 @@
-"""An index file whose links, slots and header are made anew from its own entries. Reference 4.1, 4.4.
+"""An index file whose links, slots and header are made again from its own entries. Reference 4.1, 4.4.
 
 For a file whose entries are sound and whose chains are not: hashes, offsets and timeDiffs stay as they are.
 """
@@ -103,7 +103,7 @@ def _entry_count(reader: IndexReader) -> int:
 
 
 def store_timestamp_at(store: Store, offset: int) -> int | None:
-    """The storeTimestamp of the record that stands at a physical offset; None if none does."""
+    """The storeTimestamp of the record at a physical offset; None if there is none."""
     try:
         head = head_of(store.commitlog, offset)
     except StoreError:

@@ -1,9 +1,9 @@
 """A directory that appears whole, and whose making can go on after it was killed.
 
-It is built in `.NAME.rebuilding` beside its place. Now and then the state of the work is written there; a
-process that finds it, with the same inputs and since the same start of the machine, goes on from it. (Files
-that were written before a kill are in the system's memory; after a power failure nobody knows, so that the
-work begins anew.) Two processes cannot work on it at once.
+The directory is built in `.NAME.rebuilding` next to its place. Now and then the state of the work is written
+there; a process that finds it, with the same inputs and since the same start of the machine, continues from
+it. (Files that were written before a kill are in the system's memory; after a power failure nobody knows, so
+that the work begins again.) Two processes cannot work on it at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ State = dict[str, Any]
 
 
 class ResumableDirectory:
-    """`path` is where to build; `state` what a run before had saved, None to begin anew."""
+    """`path` is where to build; `state` what a run before had saved, None to begin from nothing."""
 
     def __init__(self, path: Path, inputs: State) -> None:
         self.path = path
@@ -55,14 +55,14 @@ class ResumableDirectory:
         self.has_saved = True
 
     def forget(self) -> None:
-        """The saved state is good no more: a later run begins anew. Raises OSError."""
+        """The saved state is good no more: a later run begins again. Raises OSError."""
         for name in (STATE_NAME, f"{STATE_NAME}.part"):
             if fileops.exists(place_at(self.path / name)):
                 fileops.unlink(place_at(self.path / name))
         self.has_saved = False
 
     def _load(self) -> State | None:
-        """Raises StoreError for what is no regular file, or too long to be a state: nothing is deleted."""
+        """Raises StoreError for what is not a regular file, or too long to be a state: nothing is deleted."""
         path = self.path / STATE_NAME
         if not path.exists():
             return None

@@ -1,8 +1,8 @@
-"""`rocksdbstore/` made anew: the index from the log, timers and transactions from the database there is.
+"""`rocksdbstore/` made again: the index from the log, timers and transactions from the database there is.
 
     default   a row for each key, for the tags and the unique key of each record; up to where, and when
-    timer     copied: what was delivered already is nowhere in the log
-    trans     copied: how often a producer was asked, and which messages were given up, is nowhere in the log
+    timer     copied: the log does not show what was delivered already
+    trans     copied: the log does not show how often a producer was asked, and which messages were given up
 
 A family that cannot be read any more stays empty, which `notes` say. Reference 11.3, 11.7.
 """

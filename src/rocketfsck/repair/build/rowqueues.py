@@ -1,4 +1,4 @@
-"""The database of consume queues, made anew from the log. Reference 3.9; `formats.rocks`.
+"""The database of consume queues, made again from the log. Reference 3.9; `formats.rocks`.
 
     default   a row for each record that a broker dispatches, at its queue offset; of several the last
     offset    of each queue the greatest, of the record that was put last, and the least; the end of the last

@@ -40,8 +40,8 @@ class RebuildOptions:
     """What to rebuild: consume queues (all, or those `wanted`), index (from an offset on), checkpoint,
     `message_rows` (the RocksDB of messages).
 
-    `only_missing`: queues and index go on behind what the store has of them, as the broker's dispatcher
-    would; files to which nothing is added are not made. `time_zone` is that of the names of index files.
+    `only_missing`: queues and index continue after what the store has of them, as the broker's dispatcher
+    would; only files to which something is added are made. `time_zone` is that of the names of index files.
     `jobs` 0: one thread a core.
     """
 
@@ -129,7 +129,7 @@ def _check_rows(store: Store, options: RebuildOptions) -> None:
 
 
 def inputs_of(store: Store, options: RebuildOptions) -> State:
-    """All that determines the result, beside the bytes of files that do not change."""
+    """All that determines the result, apart from the bytes of files that do not change."""
     files = [(file.location, file.size, file.mtime_ns) for file in store.commitlog.files]
     kept: list[object] = []
     if options.only_missing or options.from_offset is not None:
@@ -175,7 +175,7 @@ class _Rebuilding:
         self.rows: RowBuilder | None = None
 
     def run(self) -> Rebuilt:
-        """Build everything. A database is not saved on the way: a run that was killed begins anew."""
+        """Build everything. A database is not saved on the way: a run that was killed begins again."""
         database = rows_in(self.store) if self.options.queues else None
         self.saves = database is None and not self.options.message_rows
         if database is None:
@@ -289,7 +289,7 @@ class _Rebuilding:
 def write_checkpoint(
     store: Store, options: RebuildOptions, root: Path, walked: LogWalked, newest_offset: int | None
 ) -> None:
-    """Write the checkpoint of the store, with what was built below `root`, beside that.
+    """Write the checkpoint of the store, with what was built below `root`, next to that.
 
     `newest_offset` is the physical offset of the newest record with a unit in the queues that were built, -1
     for none; None where no files of queues were built. Queues and index files that stay as they are in the

@@ -57,7 +57,7 @@ class UnitWriter:
     _begun: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
 
     def go_on(self, queue: int, following: int, path: str) -> None:
-        """A queue goes on with unit `following`: what the existing file `path` holds before it is copied
+        """A queue continues with unit `following`: what the existing file `path` holds before it is copied
         when the file is made."""
         number, place = divmod(following, self.area.file_units)
         if place:

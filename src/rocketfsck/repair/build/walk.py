@@ -1,7 +1,7 @@
 """One pass over the commit log that feeds whoever builds from it: queues, index, or both.
 
 Files come in the order of their names, records in the order of the log, stale tails left out (fault
-catalogue, C3); behind damage the walk goes on at the next sound record (C2). Sound files are read by all
+catalogue, C3); after damage the walk continues at the next sound record (C2). Sound files are read by all
 threads, in pieces (`scan.threads.pieces`); one that is not is walked once more, alone. Keys are taken on a
 thread of their own. Memory: some 64 MiB a thread for the pieces under way, and what the takers say of theirs.
 """
@@ -36,7 +36,7 @@ from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 
 SKIPPED_TABLE = 1 << 40
-"""Number of the walk's own table of names, beside those of the scans."""
+"""Number of the walk's own table of names, besides those of the scans."""
 
 
 class UnitTaker(Protocol):
@@ -89,7 +89,7 @@ def walk_log(
 ) -> LogWalked:
     """Feed every live record to the takers, from file number `walked.file_count` on.
 
-    `after_file` is told when everything of a file has been taken. `jobs` are the threads that scan (0: one
+    `after_file` is called when everything of a file has been taken. `jobs` are the threads that scan (0: one
     a core). Raises StoreError where the log cannot be read, and what the takers raise.
     """
     done = LogWalked() if walked is None else walked
@@ -261,7 +261,7 @@ class _Join:
     def add(self, piece: Piece[_Rows]) -> None:
         """Take the next piece, or walk the file alone from where the pieces do not fit."""
         if self.finished or self.pos >= piece.task.end:
-            return  # of a record that covers the whole piece, or of what is no log any more
+            return  # a record covers the whole piece, or it is not log any more
         if piece.start == NOWHERE and self._is_zero_from(self.pos):
             self.finished = True
             return
@@ -287,7 +287,7 @@ class _Join:
         self.walk.tell(self.pos)
 
     def _goes_on(self, piece: Piece[_Rows]) -> bool:
-        """Whether what stands behind the piece is as it should be: a piece, a BLANK that fits, or zeros."""
+        """Whether what follows the piece is as it should be: a piece, a BLANK that fits, or zeros."""
         if piece.stop == Stop.LIMIT:
             return True
         if piece.stop == Stop.ZERO:

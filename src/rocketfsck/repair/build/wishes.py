@@ -37,7 +37,7 @@ def wished_offsets(store: Store, text: str) -> tuple[GroupOffset, ...]:
     """The offsets that `--offsets TEXT` asks for, at most the ends of the queues.
 
     Raises UsageError where offsets cannot be set here, none of them is for a queue of the store, or the file
-    is of another form; StoreError for one that cannot be read.
+    has another form; StoreError for one that cannot be read.
     """
     if kept_in_databases(store, OFFSET_DATABASES):
         raise UsageError(IN_DATABASE)

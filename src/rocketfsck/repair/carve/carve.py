@@ -1,9 +1,9 @@
-"""Carving: every record that a file holds, wherever it stands and whatever is around it.
+"""Carving: every record that a file holds, wherever it is and whatever is around it.
 
-A header is a message's magic behind a possible totalSize; where the frame behind it is sound there is a
-record, and the scan goes on from its end. Where a body does not have its CRC the frame itself is in doubt, so
-what is inside it is searched, too: such finds overlap. Nothing is judged here but frames and checksums.
-Reference 2.1 to 2.7; fault catalogue, C2.
+A header is a message's magic after a possible totalSize; where its frame is sound there is a record, and the
+scan continues from its end. Where a body does not have its CRC the frame itself is in doubt, so what is
+inside it is searched, too: such finds overlap. Nothing is judged here but frames and checksums. Reference 2.1
+to 2.7; fault catalogue, C2.
 
 Memory: the read buffers and 80 bytes a record found (some 300 while records are judged and placed).
 """
@@ -52,7 +52,7 @@ COLUMNS: dict[str, str] = {
 PENDING_COUNT = 4096
 """Pieces of columns that wait to be put together."""
 
-_LAST_HEADER = 7  # bytes that may begin a header which goes on behind a window
+_LAST_HEADER = 7  # bytes that may begin a header which continues after a window
 _BEHIND = 8  # room for a BLANK that a file need not have: carved files may end anywhere
 _CHUNK_SIZE = 1 << 20
 _DOUBT_LIMIT = 64 << 20
@@ -127,7 +127,7 @@ class Carver:
         return total
 
     def _settle(self) -> None:
-        """Put small pieces together: where every record stands alone, each would take more than its data."""
+        """Put small pieces together: where every record is alone, each would take more than its data."""
         for name, parts in self._pending.items():
             if parts:
                 self._chunks[name].append(np.concatenate(parts))
@@ -175,7 +175,7 @@ class _Walk:
                     self.pos = start + 1
 
     def _next_header(self, window: ReadAhead) -> int | None:
-        """The next position from `pos` on where a header stands with room for the least record."""
+        """The next position from `pos` on where there is a header with room for the least record."""
         window.move_to(self.pos)
         while True:
             most = self.reader.size - window.file_pos
@@ -197,7 +197,7 @@ class _Walk:
         return 0 if head is None else head.physical_offset
 
     def _run(self, window: ReadAhead, base: int) -> Iterator[NDArray[np.uint32]]:
-        """Records from `pos` on, one behind the other; `pos` is then where the search goes on."""
+        """Records from `pos` on, one after the other; `pos` is then where the search continues."""
         window.move_to(self.pos)
         while True:
             self.batch.begin(0)
@@ -242,7 +242,7 @@ class _Walk:
         return int(self.batch["total_size"][0])
 
     def _large(self, base: int) -> bool:
-        """Whether a record that fits no window stands at `pos`; it is then the batch's only one."""
+        """Whether a record that fits no window is at `pos`; it is then the batch's only one."""
         record = read_large_record(self.reader, self.pos, self.file_size)
         if isinstance(record, Stop):
             return False
@@ -252,7 +252,7 @@ class _Walk:
         )
 
     def _search_inside(self, row: int) -> None:
-        """Go on behind the first byte of a record; behind its last if that was done too often."""
+        """Continue after the first byte of a record; after its last if that was done too often."""
         size = int(self.batch["total_size"][row])
         self.doubt_left -= size
         self.pos = int(self.batch["pos"][row]) + (1 if self.doubt_left > 0 else size)

@@ -4,7 +4,7 @@
     bytes     equal blocks of the common range are skipped at the speed of reading
     records   files with any difference are carved, and the records matched by physical offset and bytes
 
-Bytes that differ in no record (what stands behind a BLANK) are no difference: brokers do not copy them
+Bytes that differ outside of records (those after a BLANK) are not a difference: brokers do not copy them
 exactly (reference 2.8). Fault catalogue, H1 and H2.
 
 All three steps are kernels, so they run on any engine; what comes back is counted or bounded. Memory here
@@ -56,7 +56,7 @@ from rocketfsck.store.reading import FileReader
 __all__ = ["SIDES", "Comparison", "Copy", "Different", "Lack", "Side", "compare_stores", "describe_side"]
 
 DIFFERENT_LIMIT = 1000
-"""Records that are different on the two sides and told one by one."""
+"""Records that are different on the two sides and listed one by one."""
 
 WAVE_COUNT = 256
 """Groups that are given to the engine at once: each may tell of as many records as are still wanted."""
@@ -64,7 +64,7 @@ WAVE_COUNT = 256
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One replica. Physical offsets: `start_offset` of its first file, `end_offset` behind its last live
+    """One replica. Physical offsets: `start_offset` of its first file, `end_offset` after its last live
     record (equal where it has none). `last_timestamp` is the storeTimestamp of its last record, if known."""
 
     path: Path
@@ -200,7 +200,7 @@ def describe_side(store: Store) -> Side:
 
 
 def _live_end_offset(store: Store, file: MappedFile) -> int:
-    """The physical offset behind the last live record of a file; the file's own start where it has none."""
+    """The physical offset after the last live record of a file; the file's own start where it has none."""
     base, scan = file.start_offset or 0, LiveScan()
     with FileReader(file.location) as reader:
         options = log_options(store, file, read_bodies=False)

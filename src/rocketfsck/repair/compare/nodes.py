@@ -1,6 +1,6 @@
-"""What two replicas say beside their records: DLedger's entries and state, the epochs of controller mode.
+"""What two replicas say besides their records: DLedger's entries and state, the epochs of controller mode.
 
-    node     how far the entries of a node go, what it takes for agreed on, in which term it votes
+    node     how far the entries of a node go, what it treats as agreed on, in which term it votes
     parting  the first entry that is not the same on both sides
     epochs   the last epoch that both have with one start, and up to where a slave keeps its log
 
@@ -24,7 +24,7 @@ from rocketfsck.store.model import MappedFile, Store
 
 @dataclass(frozen=True, slots=True)
 class EntryParting:
-    """The first place where the entries are not the same, and what stands there; None: no sound entry."""
+    """The first place where the entries are not the same, and what is there; None: no sound entry."""
 
     physical_offset: int
     index: int | None
@@ -43,8 +43,8 @@ class EpochsCompared:
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """What the replicas' own files say. `ahead` is the side whose last entry is of a later term, or of the
-    same term and a higher number: the one that may lead; None where both are alike, or one is no node."""
+    """What the replicas' own files say. `ahead` is the side whose last entry has a later term, or the same
+    term and a higher number: the one that may lead; None where both are alike, or one is not a node."""
 
     nodes: tuple[NodeSide | None, NodeSide | None]
     parting: EntryParting | None

@@ -90,7 +90,7 @@ class Group:
 
     `shared` are the parts that are in one file on both sides, `unlike` the offsets of the blocks of them that
     are not the same. `ends` are where the live records of the sides end, `common` is the range that both
-    sides have. `limit` bounds the places that are told one by one.
+    sides have. `limit` bounds the places that are listed one by one.
     """
 
     files: tuple[Files, Files]
@@ -183,7 +183,7 @@ def _unproven(group: Group, side: int) -> Found:
 
     def keep(rows: dict[str, NDArray[Any]], base: int) -> Flags:
         place = rows["pos"] + base
-        # a record elsewhere than its physicalOffset says is none of this log (C3)
+        # a record elsewhere than its physicalOffset says does not belong to this log (C3)
         live: Flags = (place == rows["physical_offset"]) & (place < group.ends[side])
         return live & ~group.proven(place, rows["total_size"])
 

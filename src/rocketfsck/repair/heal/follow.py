@@ -153,7 +153,8 @@ def _bad(findings: Iterable[Finding], view: TriedStore | None = None) -> list[Fi
 
 def _moved(action: Action, scene: PlanScene, view: TriedStore, found: Collection[str]) -> Action:
     """An action that was planned for the tried store, for the store itself. What an action before it changes
-    is no precondition: it is not yet so when the plan is applied. Nor does it answer what is still found."""
+    is not a precondition: it is not yet so when the plan is applied. Nor does it answer what is still
+    found."""
     kept = (replace(extent, file=view.name_of(extent.file)) for extent in action.preconditions)
     return replace(
         action,

@@ -63,7 +63,7 @@ def heal_stores(
 
 
 def _sources(stores: Sequence[Store]) -> tuple[list[SourceFile], list[int]]:
-    """The commit log files of both, and which store each is of."""
+    """The commit log files of both, and which store each belongs to."""
     sources, sides = [], []
     for side, store in enumerate(stores):
         for file in store.commitlog.files:

@@ -1,11 +1,11 @@
 """A plan to repair one store from another copy of it: each record is taken from where it is valid.
 
-    compare -> what is taken -> actions heal-log -> the log as it will be, tried beside -> what follows of it
+    compare -> what is taken -> actions heal-log -> the log as it will be, tried apart -> what follows of it
 
 A is the store that is repaired, B is only read. A's valid records stay; where both are valid and differ, A's
 stay unless B is preferred. What comes back asks for queue units, index entries and a checkpoint: these
 actions are those of the ordinary planner, made from a check of the store as the heal will leave it. So a plan
-says nothing that was not tried. Fault catalogue, H1 and H2.
+says only what was tried. Fault catalogue, H1 and H2.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class HealOptions:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is taken from B, file by file, what is not, and where A's log is cut (None: nowhere)."""
+    """What is taken from B, file by file, what is not, and where A's log is cut (None: not at all)."""
 
     parts: tuple[SlotPart, ...]
     conflicts: tuple[Conflict, ...]
@@ -77,7 +77,7 @@ class Chosen:
 def plan_heal(a: Store, b: Store, options: HealOptions | None = None) -> tuple[Plan, Report]:
     """The plan to repair store A from store B, and the report of A that it was made with.
 
-    Raises UsageError where the two are no copies of one log, or A must be repaired otherwise first;
+    Raises UsageError where the two are not copies of one log, or A must be repaired otherwise first;
     StoreError if something cannot be read, or the result cannot be tried.
     """
     options = options or HealOptions()
@@ -215,7 +215,7 @@ def _heal_action(
 
 
 def _new_name(store: Store, start: int) -> str:
-    """The name of a file that is not there: beside the one before it, else the first, be that empty."""
+    """The name of a file that is not there: next to the one before it, else the first, even an empty one."""
     files = files_of(store) or store.commitlog.files
     before = [file for file in files if (file.start_offset or 0) < start]
     near = (*before[-1:], *files)[:1]

@@ -1,8 +1,8 @@
 """What one replica can have from another, group of files by group: a kernel of the planning of a heal.
 
     protected   valid live records of A, and bytes that are the same on both sides
-    taken       valid live records of B that A lacks, where nothing protected stands; BLANKs likewise
-    conflict    valid live records of B that A lacks, where something protected stands
+    taken       valid live records of B that A lacks, where nothing protected is; BLANKs likewise
+    conflict    valid live records of B that A lacks, where something protected is
 
 Results tell what is taken up to the first conflict behind everything that both have (`behind` false) and
 from there on: whether the histories part there is known only when all groups are.
@@ -48,7 +48,7 @@ class HealTask:
 
 @dataclass(frozen=True, slots=True)
 class SlotPart:
-    """What is taken for one file of A: ranges in order, the records in them by queue, and what A loses.
+    """What one file of A gets from B: ranges in order, the records in them by queue, and what A loses.
 
     `start_offset` is where the file begins, `record_count` counts what is taken, `store_timestamp` (ms) is
     that of its last record (0 if only a BLANK is taken).
@@ -67,9 +67,9 @@ class SlotPart:
 class HealResult:
     """What is taken in one group, and what is not.
 
-    `common_end` is the end of the last record that both have, `divergence` the first conflict behind it
-    (None without any). `conflicts` are the first ones; `conflict_counts` are of records, up to there and
-    from there on.
+    `common_end` is the end of the last record that both have, `divergence` the first conflict after it (None
+    without any). `conflicts` are the first ones; `conflict_counts` count records, up to there and from there
+    on.
     """
 
     parts: tuple[SlotPart, ...]
@@ -180,8 +180,8 @@ def _records_of_a(group: Group) -> tuple[Found, tuple[Longs, Longs]]:
 
 
 def _records_of_b(group: Group) -> tuple[Found, list[Part]]:
-    """Valid live records of B in bytes that are not proven to be the same, and the BLANKs behind its last
-    ones where its log goes on in the next file."""
+    """Valid live records of B in bytes that are not proven to be the same, and the BLANKs after its last ones
+    where its log continues in the next file."""
     files = [file for file in group.files[1] if group.is_open(1, range_of(file))]
     reached: dict[int, int] = {}
 

@@ -40,10 +40,10 @@ KNOWN_FILLERS = 4096
 LARGEST_FRAME = (4 << 20) + (128 << 10)
 """Bytes of the longest record that a unit is believed to lead to: the default limits (reference 2.9)."""
 PHYSICAL_OFFSET_POS = 28
-"""Where the field stands in a record (reference 2.1)."""
+"""Where the field is in a record (reference 2.1)."""
 _KNOWN_SIZE = 1 << 16
 _EDGE_SIZE = 256
-"""More than a filler record has in front of and behind its body of zeros."""
+"""More than a filler record has before and after its body of zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def _units_in(
 
 
 def _blocks(reader: UnitReader, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Index and count of units in `low:high`, without those in holes: they point nowhere."""
+    """Index and count of units in `low:high`, without those in holes, which point to no record."""
     for start, end in reader.with_data(low, high):
         low = max(start, low)  # a unit in which one extent ends and the next begins comes once
         while low < end:
@@ -325,7 +325,7 @@ def blank_pos_of(size: int) -> int:
 
 
 def keep_bytes(tree: WorkTree, file: str, *spans: tuple[int, int]) -> str:
-    """Set a copy of ranges of a file aside, before they are overwritten; "" if they are nothing but zeros.
+    """Set a copy of ranges of a file aside, before they are overwritten; "" if they are all zeros.
 
     The copy has the bytes at their own positions less that of the first; zeros are holes. Returns its name
     there.

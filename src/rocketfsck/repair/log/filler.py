@@ -4,7 +4,7 @@
 
 Every version's `checkMessageAndReturnSize` takes them (reference 2.15): frame, lengths and body CRC are
 right, and so is the property CRC where the version has one. No dispatcher puts a rollback into a consume
-queue or the index (reference 8), so nothing is served that was not there before.
+queue or the index (reference 8), so brokers serve only what was there before.
 """
 
 from __future__ import annotations

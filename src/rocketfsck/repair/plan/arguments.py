@@ -1,4 +1,4 @@
-"""What each action is given beside its target: plain values that determine, with the store, what is written.
+"""What each action is given besides its target: plain values that determine, with the store, what is written.
 
 The row of a repair names the class of its actions' arguments, and a plan is read by these types: what is
 missing, unknown, of another type or out of range is refused before anything is looked at. Whether the values
@@ -58,7 +58,7 @@ class NewName(Arguments):
     """The name that a file gets, relative to the root; "" for a `circle`.
 
     `circle` has the last parts of the names of files of which each has the name of another: each gets the
-    name behind its own, the last one the first.
+    name after its own, the last one the first.
     """
 
     new_name: str = ""
@@ -171,9 +171,9 @@ class QueuesToBuild(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class IndexPart(Arguments):
-    """The first record that is indexed anew, and the name of the first index file that is made anew.
+    """The first record that is indexed again, and the name of the first index file that is made again.
 
-    `from_offset` is None where all files are; `first_file` is "" where only entries behind the last file are
+    `from_offset` is None where all files are; `first_file` is "" where only entries after the last file are
     missing.
     """
 
@@ -242,7 +242,7 @@ class Epochs(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic that is made anew, and the number and the kind of its queues."""
+    """A newly made topic, and the number and the kind of its queues."""
 
     topic: str
     queue_count: Natural

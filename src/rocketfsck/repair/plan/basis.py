@@ -3,7 +3,7 @@
     file and index sizes     what the bytes prove (`Geometry.proven`); a silent broker.conf gives the default
     delay levels             the units of SCHEDULE_TOPIC_XXXX that are there
     queue kinds              topics.json, or the queues that are there
-    missing files            nobody but the user knows that they are nowhere
+    missing files            only the user knows that they are lost
     time zone                the names of the index files that are there, against their first records
     version                  the traits that the repair depends on, in all versions that the bytes allow
 
@@ -202,7 +202,7 @@ def _queue_kinds(scene: Known, action: Action) -> Assumption | None:
 
 
 def _missing_files(_scene: Known, _action: Action) -> Assumption:
-    """A file that a repair makes up cannot be put back later: only the user knows that it is nowhere."""
+    """A file that a repair makes up cannot be put back later: only the user knows that it is lost."""
     text = "the file may be on a disk that is not mounted, or in a backup"
     return Assumption("missing_files", "are lost", "assumed", text)
 

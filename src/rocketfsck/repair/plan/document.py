@@ -3,7 +3,7 @@
     {"kind": "rocketfsck.plan", "schema_version": 5, "store": {...}, "level": ..., "actions": [...], ...}
 
 Every member of the dataclasses of `repair.plan.model` is there under its name, and nothing else
-(`rocketfsck.documents`). The arguments of an action are of the class that the row of its repair names.
+(`rocketfsck.documents`). The arguments of an action have the class that the row of its repair names.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def _state_directory() -> Path:
 
 
 def keep_plan(plan: Plan) -> Path:
-    """Keep a plan for its store, in the place of an earlier one. Raises StoreError."""
+    """Keep a plan for its store, in place of an earlier one. Raises StoreError."""
     path = kept_path(plan.store.root)
     with named_errors(path, "cannot be written"):
         part = f"{path.name}.{secrets.token_hex(8)}.part"

@@ -4,10 +4,10 @@ An action is provably safe (`preen`) if and only if
 
 1. everything that it writes by is known from the bytes or was given (`repair.plan.basis`),
 2. nothing valid is lost by it, and no broker and no consumer notices a change of anything valid,
-3. the areas that it changes or takes from hold nothing that this version does not understand.
+3. this version understands all that is in the areas that the action changes or takes from.
 
 Rows of the table of repairs declare what their actions write by and their areas; planners give each action
-its losses and notices. Only this module draws the conclusion, and only it says what `apply` must be told.
+its losses and notices. Only this module draws the conclusion, and only it says what `apply` must be given.
 
 An action is judged in its plan: after those that its repair `needs`. Without them it is not safe, and no plan
 has it.
@@ -258,7 +258,7 @@ def dependents(
 
 
 def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Row, Action]]) -> tuple[Assumption, ...]:
-    """What building parts of a store anew takes for granted, by the repairs that build the same."""
+    """What building parts of a store again takes for granted, by the repairs that build the same."""
     actions = [
         replace(action, assumptions=assumptions_of(StoreAlone(store), action, row.writes_by, row.traits))
         for row, action in rows
@@ -337,7 +337,7 @@ def _normal(name: str, value: str) -> str:
 
 
 def _told(item: Assumption, settings: Settings) -> str | None:
-    """What a broker with this broker.conf takes for a value; None where it does not say such things."""
+    """The value that a broker with this broker.conf uses; None where the file does not say such things."""
     basis = BASES.get(item.name)
     if basis is None or not basis.keys:
         return None

@@ -1,7 +1,7 @@
 """The plan of a repair: what would be done, why, to which bytes, and what is lost. Data only.
 
 A plan is a JSON document that can be read, mailed and compared; `apply` does exactly what it says or
-refuses. Its actions are carried out in their order. Design, section 5.
+refuses. The actions of a plan are carried out in their order. Design, section 5.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Loss:
 
     `what` is "record", "unit", "entry" or "byte". Queue offsets are the first and the last of a run of a
     queue; physical offsets are half-open. What does not apply is None. `kept_in` says where the bytes go on
-    to exist ("" if they are nowhere else than in the old store and the undo journal). `valid`: a broker or a
-    consumer could still have used it; a unit that points behind the log's end, for one, is not valid.
+    to exist ("" if only the old store and the undo journal have them). `valid`: a broker or a consumer could
+    still have used it; a unit that points behind the log's end, for one, is not valid.
     """
 
     what: str
@@ -120,11 +120,11 @@ class Action:
     """One act of a repair: a row of the table of actions, with all that it needs to be carried out.
 
     `name` is the row's; `target` the file or directory it is about, relative to the root ("" is the store).
-    `arguments` are of the class that the row names; they determine, with the store, every byte that is
-    written. `why` are the fingerprints of the findings it answers and `rules` their rules' ids; `partly` has
-    those of which it answers only a number of what they count, and that number.
-    `preconditions` are checked before anything is changed. `gains` counts what becomes readable again, by
-    what it is. `write_byte_count` is in bytes and may be an upper bound. `note` is one sentence.
+    `arguments` have the class that the row names; they determine, with the store, every byte that is written.
+    `why` are the fingerprints of the findings it answers and `rules` their rules' ids; `partly` has those of
+    which it answers only a number of what they count, and that number. `preconditions` are checked before
+    anything is changed. `gains` counts what becomes readable again, by what it is. `write_byte_count` is in
+    bytes and may be an upper bound. `note` is one sentence.
 
     `assumptions` are all values that the action writes by, `notices` what will be noticed of it. `preen` says
     that the action is provably safe. The law (`repair.plan.law`) decides that; planners leave it as it is.

@@ -18,7 +18,7 @@ from rocketfsck.writer.disk.confined import Place
 
 INDEX_SWITCH = "messageIndexEnable"
 LOOKED_AT = (INDEX_SWITCH, "messageIndexSafe", *START_SETTINGS)
-"""Settings beside sizes that a check, or a predicted start, looks at."""
+"""Settings, besides sizes, that a check, or a predicted start, looks at."""
 
 
 def describe_store(store: Store) -> PlannedStore:
@@ -47,7 +47,7 @@ def _told_settings(store: Store) -> dict[str, str]:
 
 
 def _is_told(store: Store) -> bool:
-    """Whether the commitlog stands elsewhere than where it is looked for."""
+    """Whether the commitlog is elsewhere than where it is looked for."""
     return store.commitlog.locations not in ((f"{store.root}/commitlog",), (str(store.root),))
 
 
@@ -56,14 +56,14 @@ def open_planned(
 ) -> Store:
     """The store below `root` as the plan's store was opened.
 
-    `settings` is a file that is written for it. Raises StoreError as `open_store` does, UsageError for
-    a version or a size that is none.
+    `settings` is a file that is written for it. Raises StoreError as `open_store` does, UsageError for what
+    is not a version or a size.
     """
     lines = [f"{name}={value}" for name, value in planned.settings.items() if name in LOOKED_AT]
     for name, size in planned.geometry.items():
         if name not in SETTINGS or size <= 0:
             raise UsageError(f"plan: store.geometry: {name!a} of {size} is not a size of a store's files")
-        # What no broker could be told was read off the files, and will be again.
+        # A size that no broker.conf can set was read off the files, and will be again.
         if size < 1 << 31 and size % SETTINGS[name].multiple == 0:
             lines.append(f"{SETTINGS[name].names[0]}={size}")
     if any("\n" in line or "\\" in line or "\r" in line for line in lines):

@@ -243,7 +243,7 @@ def _refuse_other_state(store: Store, report: Report) -> None:
 
 
 def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, list[Finding]]:
-    """What asks for each repair. What is no more than information does so only for repairs that are named."""
+    """What asks for each repair. What is only information does so only for repairs that are named."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         name = RULES[finding.rule].repair
@@ -289,7 +289,7 @@ def is_of_dledger(area: str) -> bool:
 
 
 def has_open_entries(scene: PlanScene) -> bool:
-    """Whether the log is DLedger's and ends with entries that its node does not take for agreed on.
+    """Whether the log is DLedger's and ends with entries that its node does not treat as agreed on.
 
     A broker dispatches none of them, and another leader of the group may have others in their place.
     """

@@ -75,7 +75,7 @@ def hash_bytes(path: str, start: int = 0, end: int | None = None) -> str:
     """Hex SHA-256 of bytes of a file; a whole file's length is hashed before its data.
 
     Holes are hashed as the zeros they read as. More bytes than a file of a broker has, which may be little
-    but holes, are hashed by their chunks of `_CHUNK_SIZE` that are not all zero, each behind its place: the
+    but holes, are hashed by their chunks of `_CHUNK_SIZE` that are not all zero, each after its place: the
     same bytes have the same hash, whether their zeros are holes or data. Raises StoreError if the bytes
     cannot be read.
     """

@@ -30,16 +30,16 @@ class Repair(Generic[A]):
     log, then what is rebuilt from it, then checkpoint and config); no two have the same. `plan` makes actions
     of the findings whose rules ask for this repair: it yields nothing for those it cannot answer, and may
     yield actions of other repairs that answer them better. `act` carries out one action on the working tree
-    by its arguments, which are of the class `arguments`; it raises StoreError and changes nothing where the
-    tree is not what the action expects.
+    by its arguments, which have the class `arguments`; where the tree is not what the action expects, it
+    raises StoreError and changes nothing.
 
     What the law of safety asks (`repair.plan.law`): `writes_by` names everything that the acts write by
     (`repair.plan.basis.BASES`), `traits` the traits of the broker's version among it; `areas` are the parts
     of the store that the acts change or take something from, () for that of the action's target.
 
-    `answers` are rules that the repair can answer beside those that name it.
+    `answers` are rules that the repair can answer besides those that name it.
 
-    `needs` are repairs whose actions the acts of this one take for done: where an action of one of them is
+    `needs` are repairs whose actions the acts of this one treat as done: where an action of one of them is
     wanted and left out of a plan, those of this one are left out with it (`repair.plan.law.dependents`).
 
     `needs_beside` is the same for actions on the same target only.

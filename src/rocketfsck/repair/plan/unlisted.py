@@ -69,7 +69,7 @@ def all_findings(store: Store, report: Report) -> tuple[Finding, ...]:
 
 
 def count_by_place(findings: Iterable[Finding]) -> dict[tuple[str, str], int]:
-    """How many findings there are of each rule in each file, each of those that one stands for."""
+    """How many findings of each rule each file has, with each of those that one stands for."""
     totals: dict[tuple[str, str], int] = {}
     for finding in findings:
         key = finding.rule, finding.where.file

@@ -56,7 +56,7 @@ _BROKEN = frozenset(
         RuleName.BLANK_TOO_EARLY,
     }
 )
-"""Findings after which nobody can say where the log ends, beside those of bodies that no repair answers."""
+"""Findings after which nobody can say where the log ends, besides those of bodies that no repair answers."""
 _SOUND_BUT_LOST = frozenset({RuleName.RECORD_BODY_CRC, RuleName.RECORD_PROPERTY_CRC, RuleName.RECORD_TOPIC})
 """Records that no repair answers, and that a recovery cuts off, or makes a queue for that none here does."""
 _DONE_BEFORE = (
@@ -134,7 +134,7 @@ def newest_index_timestamp(store: Store) -> int:
 
 
 def keep_index(scene: ActScene) -> None:
-    """Let the next start keep index files that were made anew: after a crash it deletes those that end behind
+    """Let the next start keep index files that were made again: after a crash it deletes those that end after
     indexMsgTimestamp."""
     store = scene.reopen()
     if store.abort is None or store.checkpoint is None:
@@ -151,7 +151,7 @@ def checkpoint_of_crash(scene: PlanScene) -> tuple[Extent, ...]:
 
 
 def put_checkpoint(scene: ActScene, checkpoint: Checkpoint, *, zero_tail: bool = False) -> None:
-    """Make the file one page with these fields. Its time stays.
+    """Make the file one page with these fields. The time of the file stays.
 
     What is behind the fields may be a newer broker's: it stays, too, unless it is known to be damage.
     """

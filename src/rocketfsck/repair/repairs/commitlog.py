@@ -1,9 +1,9 @@
 """Repairs of the commit log: which damage gets what; the tail cut or sealed.
 
-    damage with sound records behind it    fence: filler records in its place         salvage-log, fence-gap
-    damage with nothing behind it          cut: zeros from the last sound record on   cut-log
-    old or foreign bytes behind the end    seal: zeros, so that no start finds them   zero-stale-tail
-    the same behind a file's length        these zeros are taken away again           trim-segment
+    damage with sound records after it     fence: filler records in its place         salvage-log, fence-gap
+    damage with nothing after it           cut: zeros from the last sound record on   cut-log
+    old or foreign bytes after the end     seal: zeros, so that no start finds them   zero-stale-tail
+    the same after a file's length         these zeros are taken away again           trim-segment
     a body that one flipped bit explains   the bit turned back                        flip-bit
     a file that ends without a BLANK       the BLANK                                  write-blank
 
@@ -71,7 +71,7 @@ def _asked_files(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[tupl
 
 
 def plan_salvage_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Fences over damage that sound records follow; a file of nothing but damage behind the log is cut."""
+    """Fences over damage that sound records follow; a file of damage alone after the log is cut."""
     for file, found in _asked_files(scene, findings):
         empty = [finding for finding in found if finding.rule == RuleName.LOG_NO_RECORDS]
         if empty and not goes_on_after(scene, file):
@@ -122,7 +122,7 @@ def plan_cut_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
 
 
 def plan_zero_stale_tail(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """What stands behind the end becomes zeros."""
+    """What follows the end becomes zeros."""
     for file, found in _asked_files(scene, findings):
         start = min(finding.where.start or 0 for finding in found)
         note = "write zeros over the bytes after the end of the log, so no start adopts them again"
@@ -155,7 +155,7 @@ def _cut(
                 start_offset=base + start,
                 end_offset=base + end,
                 kept_in=KEPT,
-                # half a record was never acknowledged as a whole, and nothing valid lies behind it
+                # half a record was never acknowledged as a whole, and nothing valid lies after it
                 valid=name != "cut-log" or bool(frames) or bool(records),
             ),
         ],
@@ -184,13 +184,13 @@ def _trim(scene: PlanScene, file: MappedFile, start: int) -> Iterator[Action]:
 
 
 def _tail_follows(scene: PlanScene, end_offset: int) -> Iterator[Action]:
-    """What refers to the log behind its new end goes, too."""
+    """What refers to the log after its new end goes, too."""
     yield from cut_queues(scene, end_offset)
     yield from index_follows(scene)
 
 
 def plan_write_blank(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """A BLANK where the live records of a file end, though the log goes on in the next."""
+    """A BLANK where the live records of a file end, though the log continues in the next."""
     for file, _ in _asked_files(scene, findings):
         yield from fence_file(scene, file)
         yield from end_file(scene, file)

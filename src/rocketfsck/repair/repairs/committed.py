@@ -43,7 +43,7 @@ def _committed(store: Store) -> Iterator[tuple[Name, int]]:
 def delay_follows(scene: PlanScene, ends: Mapping[Name, int]) -> Iterator[Action]:
     """The offsets of delay levels whose queues will end before them: a broker brings them back by itself."""
     if any(finding.rule == RuleName.DELAY_OFFSET_RANGE for finding in scene.findings):
-        return  # the file is written anew for these
+        return  # the file is written again for these
     configs = load_configs(scene.store)
     levels = [
         level

@@ -1,4 +1,4 @@
-"""Repairs of the files in `config/`: from .bak, cut behind the value, closed where they were cut, or anew.
+"""Repairs of the files in `config/`: from .bak, cut after the value, closed where cut, or made again.
 
 The file that was there is set aside. What no copy has is not made up: a consumerOffset.json of which nothing
 is left stays unanswered. Fault catalogue K5, K6; reference 1.6.
@@ -52,12 +52,12 @@ TOPICS_MADE = (
     "list the topics that the log and the queues have; assumed: as many queues as the highest queueId asks "
     "for, read and write permission, no order, the default attributes"
 )
-"""What is assumed of topics that are made anew."""
+"""What is assumed of newly made topics."""
 GROUPS_MADE = (
     "list the groups that retry topics and committed offsets tell of; assumed: the settings that a broker "
     "gives a new group"
 )
-"""What is assumed of groups that are made anew."""
+"""What is assumed of newly made groups."""
 _TOPICS = "config/topics.json"
 _SUBSCRIPTIONS = f"config/{SUBSCRIPTIONS}"
 _DELAYS = "config/delayOffset.json"
@@ -95,7 +95,7 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
 
 
 def _is_restored(scene: PlanScene, name: str) -> bool:
-    """Whether another finding lets the file be written anew."""
+    """Whether another finding lets the file be written again."""
     return any(
         RULES[finding.rule].repair == "restore-config"
         and finding.where.file.removesuffix(_BACKUP) == name
@@ -105,7 +105,7 @@ def _is_restored(scene: PlanScene, name: str) -> bool:
 
 
 def _topics_in(data: bytes) -> tuple[NewTopic, ...]:
-    """The topics of a topics.json that was made anew."""
+    """The topics of a newly made topics.json."""
     return tuple(
         NewTopic(
             name,
@@ -204,7 +204,7 @@ def put_file(scene: ActScene, name: str, data: bytes) -> None:
 
 
 def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """What is behind the value goes, unless the whole file is written anew."""
+    """What is behind the value goes, unless the whole file is written again."""
     for finding in one_by_one(findings):
         if _is_restored(scene, finding.where.file):
             continue
@@ -316,7 +316,7 @@ def act_queue_type(scene: ActScene, action: Action, arguments: TopicTypes) -> No
 
 
 def _bounds(store: Store, queue_id: int) -> tuple[int, int]:
-    """Queue offsets of the first live unit of a delay queue and behind its last; (0, 0) without one."""
+    """Queue offsets of the first live unit of a delay queue and after its last; (0, 0) without one."""
     for index, queue in enumerate(store.queues):
         if (queue.topic, queue.queue_id) == (SCHEDULE_TOPIC, queue_id):
             facts = check_queues(QueuesTask(Context(store, "cross", 0), index, index + 1)).facts[0]

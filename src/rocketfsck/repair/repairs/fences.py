@@ -1,4 +1,4 @@
-"""Fences: filler records over damage, or in the place of a missing commit log file; and BLANKs.
+"""Fences: filler records over damage, or in place of a missing commit log file; and BLANKs.
 
 Whichever finding asks for it, the fence of a file is one action with all that is damaged in it. What is
 overwritten is set aside first. Fault catalogue C1 to C3; reference 2.8.
@@ -50,7 +50,7 @@ from rocketfsck.wording import count_of
 
 KEPT = "set aside"
 _INNER = (RuleName.LOG_BOUNDARY_LOST, RuleName.RECORD_MALFORMED, RuleName.BLANK_TOO_EARLY)
-"""Rules of damage with records behind it in the same file."""
+"""Rules of damage that records follow in the same file."""
 _OF_QUEUES = frozenset(
     {
         RuleName.RECORD_WITHOUT_UNIT,
@@ -63,13 +63,13 @@ _OF_QUEUES = frozenset(
 )
 """Rules of queues that differ from the log; what a BLANK hides may be the cause, or something else."""
 FENCE_LIMIT = 4096
-"""Missing files that are made and fenced at most; a larger gap is no gap in one store."""
+"""Missing files that are made and fenced at most; a larger gap is not a gap in one store."""
 
 
 def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     """The one action that fences all that is damaged in a file, and what follows from it.
 
-    It is the same whichever finding asks for it.
+    The action is the same whichever finding asks for it.
     """
     store, base = scene.store, file.start_offset or 0
     asked = _fence_ranges(scene, file)
@@ -116,7 +116,7 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
 
 
 def _is_elsewhere(finding: Finding, hidden: Span) -> bool:
-    """Whether a finding on a queue is of bytes that no BLANK hides: what comes back does not answer it."""
+    """Whether a finding on a queue is about bytes that no BLANK hides: what comes back does not answer it."""
     if finding.rule not in _OF_QUEUES:
         return False
     low, high = hidden

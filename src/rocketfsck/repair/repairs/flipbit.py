@@ -132,7 +132,7 @@ def _body_of(record: LargeRecord) -> BodyPlace:
 def _of_whole_file(
     scene: PlanScene, reader: FileReader, file: MappedFile, findings: Sequence[Finding]
 ) -> Iterator[Action]:
-    """One action for all records of a file that one bit explains. Its findings are listed only in part."""
+    """One action for all records that one bit explains in a file whose findings are listed only in part."""
     starts: list[int] = []  # of records that have an explanation, and of those that have none
     ends: list[int] = []
     bits: list[int] = []
@@ -183,7 +183,7 @@ def _of_whole_file(
 
 
 def _number_in(positions: Sequence[int], finding: Finding) -> int:
-    """How many of these positions, which rise, are in the place of a finding."""
+    """How many of these positions, which rise, are within the place of a finding."""
     start, end = finding.where.start or 0, finding.where.end or 0
     return bisect_left(positions, end) - bisect_left(positions, start)
 

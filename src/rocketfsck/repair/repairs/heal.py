@@ -1,7 +1,7 @@
-"""Acts that take bytes from another copy of the store. They are planned by `repair.heal.plan` alone.
+"""Acts that take bytes from another copy of the store. Only `repair.heal.plan` plans them.
 
     heal-log      ranges of a commit log file that is there, or is made for them
-    heal-cut      what A has behind the end of the copy whose history counts goes
+    heal-cut      what A has after the end of the copy whose history counts goes
 
 What is overwritten is set aside first. Fault catalogue, H1 and H2.
 """

@@ -1,4 +1,4 @@
-"""Repairs of index files: all built again from the log, links made anew, headers recounted.
+"""Repairs of index files: all built again from the log, links made again, headers recounted.
 
     entries, their number or order are wrong    build index/ again from the log       rebuild-index
     only links and slots are wrong              put the file's own entries again      relink-index
@@ -61,7 +61,7 @@ HEADERS = frozenset(
 """Rules about what a header says, which a rebuilding answers as well."""
 
 REBUILT = frozenset({RuleName.INDEX_ENTRY_BEHIND_COUNT, RuleName.ENTRY_OF_DAMAGED_RECORD})
-"""Rules beside those whose repair says so that only a rebuilding answers."""
+"""Rules, besides those whose repair says so, that only a rebuilding answers."""
 
 _EARLIEST_ZONE = "Etc/GMT+12"
 """The time zone whose clocks show the earliest time. In which one the broker names files is not known: a new
@@ -132,15 +132,15 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a rebuilding begins: the number of the first file that is made anew (that of the last file, plus
-    one, where only entries behind it are missing) and the physical offset of its first record."""
+    """Where a rebuilding begins: the number of the first file that is made again (that of the last file, plus
+    one, where only entries after it are missing) and the physical offset of its first record."""
 
     number: int
     from_offset: int
 
 
 def first_wrong(scene: PlanScene, findings: Iterable[Finding]) -> Start | None:
-    """The first file that findings are about; None where all files must be made anew.
+    """The first file that findings are about; None where all files must be made again.
 
     A file before it must be sound, and end with a record whose keys are all in it.
     """
@@ -260,7 +260,7 @@ def _same(first: str, second: str) -> bool:
 
 
 def act_relink(scene: ActScene, action: Action, _arguments: Arguments) -> None:
-    """Write the file anew out of its own entries. Its time stays."""
+    """Write the file again out of its own entries. The time of the file stays."""
     store = scene.reopen()
     file = next((item for item in store.indexes if item.relative == action.target), None)
     if file is None:
@@ -272,7 +272,7 @@ def act_relink(scene: ActScene, action: Action, _arguments: Arguments) -> None:
 
 
 def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Fields of headers, and entry 0; what a file has behind its indexCount asks for a rebuilding."""
+    """Fields of headers, and entry 0; what a file has after its indexCount asks for a rebuilding."""
     if is_misnamed(scene):
         return
     if is_rebuilt(scene):

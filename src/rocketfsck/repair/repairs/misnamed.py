@@ -70,7 +70,7 @@ _FOLLOWING = frozenset(
 class Rename:
     """`old` and `new` are names relative to the root; `new` is what the records of the file say.
 
-    `circle`: all names of files of which each has the name of another; each gets the name behind its own, the
+    `circle`: all names of files of which each has the name of another; each gets the name after its own, the
     last one the first, which is `old`.
     """
 
@@ -142,7 +142,7 @@ def leaving_twins(scene: PlanScene) -> dict[str, Finding]:
 
 
 def is_zero(scene: PlanScene, name: str, start: int = 0) -> bool:
-    """Whether a file holds nothing but zeros from a position on; not so if it cannot be read."""
+    """Whether a file holds only zeros from a position on; not so if it cannot be read."""
     try:
         return is_zero_from(scene.path_of(name), start)
     except StoreError:
@@ -150,7 +150,7 @@ def is_zero(scene: PlanScene, name: str, start: int = 0) -> bool:
 
 
 def is_zero_from(location: str, start: int) -> bool:
-    """Whether a file holds nothing but zeros from a position on. Raises StoreError."""
+    """Whether a file holds only zeros from a position on. Raises StoreError."""
     with FileReader(location) as reader:
         return reader.used_end(start) == start
 
@@ -162,7 +162,7 @@ def is_misnamed(scene: PlanScene) -> bool:
 
 
 def displaced_files(scene: PlanScene) -> list[str]:
-    """Commit log files of which every record says that it stands elsewhere: what belongs there is unknown."""
+    """Commit log files of which every record says that it is elsewhere: what belongs there is unknown."""
     return [
         finding.where.file
         for finding in one_by_one(scene.findings)
@@ -204,7 +204,7 @@ def claims(finding: Finding) -> bool:
 
 
 def _rename_of(scene: PlanScene, name: str) -> Rename | None:
-    """Where a file belongs; None where it does not say so, or stands there."""
+    """Where a file belongs; None where it does not say so, or is there."""
     size = scene.store.geometry.commitlog_file_size
     try:
         start = _stated_start(scene, name, size)

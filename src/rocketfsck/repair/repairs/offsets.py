@@ -1,4 +1,4 @@
-"""Records that say that they stand elsewhere: their physicalOffset is written, where it is the damage.
+"""Records that say that they are elsewhere: their physicalOffset is written, where it is the damage.
 
 A unit that leads to the record says so, or one that the same plan makes for it. A property CRC that is right
 says the contrary: it covers the physicalOffset, so the record is whole, and a copy of one from elsewhere.
@@ -24,7 +24,7 @@ from rocketfsck.wording import count_of
 
 
 def single_offsets(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings on one record alone that says that it stands elsewhere."""
+    """The findings on one record alone that says that it is elsewhere."""
     return [
         finding
         for finding in one_by_one(findings)
@@ -60,7 +60,7 @@ def belongs_elsewhere(scene: PlanScene, finding: Finding) -> bool:
 
 
 def set_offsets(scene: PlanScene, findings: Sequence[Finding], *, gained: bool = True) -> Iterator[Action]:
-    """Actions that write where these records stand into them. `gained`: no other action counts them so."""
+    """Actions that write into these records where they are. `gained`: no other action counts them so."""
     for name, found in by_file(findings).items():
         places = [finding.where.start or 0 for finding in found]
         yield answer(
@@ -88,7 +88,7 @@ def set_offsets(scene: PlanScene, findings: Sequence[Finding], *, gained: bool =
 
 
 def act_offsets(scene: ActScene, action: Action, arguments: RecordPositions) -> None:
-    """Write where the records stand into them."""
+    """Write into the records where they are."""
     file = log_file(scene.reopen(), action.target)
     if file is None:
         raise StoreError("is no longer a commit log file", path=action.target)

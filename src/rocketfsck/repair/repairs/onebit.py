@@ -1,7 +1,7 @@
 """One flipped bit, found from the CRC that it broke. Reference 2.6.
 
 CRC-32 is linear over GF(2): computed xor stored (the syndrome) depends on the error alone, not on the body.
-A single wrong bit with d bits behind it gives x**(d + 32) mod P, so d is a discrete logarithm, found by baby
+A single wrong bit with d bits after it gives x**(d + 32) mod P, so d is a discrete logarithm, found by baby
 and giant steps in about the square root of the body's bits; nothing is tried on the body. The stored CRC
 lacks its top bit, so there are two syndromes to solve for. A syndrome of one bit is a flip of the CRC field
 itself.

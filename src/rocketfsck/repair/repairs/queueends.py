@@ -133,7 +133,7 @@ def _is_evidence(why: Iterable[Finding]) -> bool:
 
 
 def tail_behind(queue: ConsumeQueue, end_offset: int) -> tuple[int, int, int] | None:
-    """Indexes `start:end` of the units at a queue's end that point to `end_offset` or behind it, and the
+    """Indexes `start:end` of the units at a queue's end that point to `end_offset` or beyond it, and the
     first one's offset; None where there are none, or not all units from there on do. Raises StoreError."""
     if not queue.files:
         return None
@@ -172,7 +172,7 @@ def act_cut_queue(scene: ActScene, action: Action, arguments: LogEnd) -> None:
     pos = tail[0] * queue.unit_size
     for file in reversed(queue.files):
         start = file.start_offset or 0
-        # A last file of zeros is a message to a broker. Only a first file that says where the queue goes on
+        # A last file of zeros is a message to a broker. Only a first file that says where the queue continues
         # has to stay.
         if start >= pos and (file is not queue.files[0] or start == 0):
             scene.tree.set_aside(file.relative)
@@ -188,7 +188,7 @@ def _queue_at(store: Store, directory: str) -> ConsumeQueue:
 
 
 def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Old units behind the end of a queue become zeros."""
+    """Old units after the end of a queue become zeros."""
     rebuilt = {queue_of(finding) for finding in scene.findings if asks_to_build(finding)}
     rebuilt -= scene.once(contested)
     for finding in one_by_one(findings):

@@ -68,7 +68,7 @@ class Merger:
         return changed
 
     def is_empty(self, directory: str) -> bool:
-        """Whether a queue that begins at queue offset 0 holds nothing but zeros in its one file."""
+        """Whether a queue that begins at queue offset 0 holds only zeros in its one file."""
         if not self.tree.exists(directory):
             return False
         starts = [filename_to_offset(name) for name in self.tree.names(directory)]
@@ -90,7 +90,7 @@ class Merger:
         return found
 
     def _extent(self, built: Path, starts: list[int]) -> tuple[int, int]:
-        """Queue offsets of the first unit that was built and behind the last; (0, 0) for none."""
+        """Queue offsets of the first unit that was built and after the last; (0, 0) for none."""
         first = end = -1
         for start in starts:
             units = np.frombuffer(self._read_built(built / offset_to_filename(start)), UNIT_DTYPE)
@@ -135,7 +135,8 @@ class Merger:
     def _are_places(self, offset: Longs, size: Longs) -> NDArray[np.bool_]:
         """Which units mark the places of messages that the log does not have any more.
 
-        They point below its start, into a missing file, into bytes that are no record, or to filler.
+        Such units point below the log's start, into a missing file, into bytes that are not a record, or to
+        filler.
         """
         starts = np.array(self.log.starts, np.int64)
         ends = starts + np.array([file.size for file in self.log.files], np.int64)
@@ -147,7 +148,7 @@ class Merger:
         return found
 
     def _is_lost(self, number: int, offset: int, size: int) -> bool:
-        """Whether no live record but filler stands at an offset in a file of the log."""
+        """Whether there is no live record but filler at an offset in a file of the log."""
         if self.looks >= LOOK_LIMIT:
             return False
         self.looks += 1
@@ -204,7 +205,7 @@ class Merger:
         return True
 
     def _drop_empty(self, directory: str, end_unit: int) -> bool:
-        """Set files of zeros behind the last unit aside; whether there were any."""
+        """Set files of zeros after the last unit aside; whether there were any."""
         if not self.tree.exists(directory):
             return False
         dropped = False

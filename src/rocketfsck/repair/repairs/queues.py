@@ -68,7 +68,7 @@ _LOST = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})
 def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     """The one action that builds all queues again of which findings say that they are wrong.
 
-    It is the same whichever finding asks for it. Queues of a log that is not theirs are left alone.
+    The action is the same whichever finding asks for it. Queues of a log that is not theirs are left alone.
     """
     found = {finding.rule for finding in scene.findings}
     if is_unsettled(scene) or found & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}:
@@ -219,7 +219,7 @@ def _new_ends(findings: Sequence[Finding], queues: Iterable[ConsumeQueue]) -> di
 
 
 def _expired(scene: PlanScene, queues: Iterable[ConsumeQueue]) -> Iterator[Loss]:
-    """Units of batch queues that point below the log: a batch queue is built anew as a whole."""
+    """Units of batch queues that point below the log: a batch queue is built again as a whole."""
     for queue in queues:
         if queue.kind == "batch" and queue.files:
             with UnitReader(queue) as reader:
@@ -286,8 +286,8 @@ def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
 
 
 def _places_follow(scene: PlanScene, action: Action) -> Iterator[Action]:
-    """Records that say that they stand elsewhere, and get a unit that leads to them: a broker that builds
-    the queue anew goes by what they say."""
+    """Records that say that they are elsewhere, and get a unit that leads to them: a broker that builds the
+    queue again goes by what they say."""
     if unknown_areas(scene.findings).keys() & {*_AREAS}:
         return  # the queues are not built
     lost = [

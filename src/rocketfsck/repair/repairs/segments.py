@@ -1,4 +1,4 @@
-"""Repairs of what stands in a store's directories: lengths, strays, twins, empty files, times.
+"""Repairs of what is in a store's directories: lengths, strays, twins, empty files, times.
 
 Nothing is deleted: what does not belong is set aside. Fault catalogue C6, C7, C11, Q10; reference 1.2, 1.3.
 """
@@ -65,7 +65,7 @@ def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
 
 
 def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Files of a wrong length: zeros are added or taken away, an empty file behind the last goes."""
+    """Files of a wrong length: zeros are added or taken away, an empty file after the last goes."""
     if is_unsettled(scene):
         return
     cut_queues_too = False

@@ -1,7 +1,7 @@
 """Which findings ask for a queue to be built again, and what keeps a queue from that.
 
 impossible   no broker has a queue of such a name
-occupied     what is no file has the name of one of its files
+occupied     what is not a file has the name of one of its files
 linked       a symbolic link is in its place, above or below it, or leads there
 contested    the log contradicts itself, or lacks what the queue still knows
 """
@@ -55,11 +55,11 @@ def contested(scene: PlanScene) -> set[Name]:
     the queue still knows:
 
     - The log has two records for one place. A broker that builds such a queue skips one of the two, or shifts
-      all behind it, by the order of the log alone.
+      all after it, by the order of the log alone.
     - A record's own queueOffset is out of line with the records around it, and its unit is in line; or the
       log lacks the very message whose unit seems to belong to no record: damage of the record, not of the
       queue.
-    - A batch queue has units of lost messages. It is built as a whole, and their places would go.
+    - A batch queue has units of lost messages. Such a queue is built as a whole, and their places would go.
     """
     queues = scene.store.queues
     named = [(queue_of(finding), finding) for finding in one_by_one(scene.findings)]
@@ -94,15 +94,15 @@ def impossible(finding: Finding) -> str:
         return NEGATIVE
     try:
         name[0].encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8; a queue that is there is another matter
+    except UnicodeEncodeError:  # bytes that are not UTF-8; a queue that is there is another matter
         return NO_TEXT if finding.rule == RuleName.QUEUE_MISSING else ""
     return ""
 
 
 def blocked_directories(store: Store, moved: Collection[str]) -> frozenset[str]:
     """The directories of plain queues that cannot be merged with what is there: a FIFO, a socket, a device, a
-    directory or a link to nowhere has the name of one of their files. No repair reads these; `moved` are the
-    names of those that a repair sets aside."""
+    directory or a link without a target has the name of one of their files. No repair reads these; `moved`
+    are the names of those that a repair sets aside."""
     size = store.geometry.consumequeue_file_size
     found = set()
     for stray in store.strays:

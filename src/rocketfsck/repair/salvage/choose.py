@@ -1,8 +1,8 @@
 """Which of the records found go into the new store, and what becomes of the others.
 
 Of equal bytes one is taken. A record of an earlier life of the log (its queue offset was given out again, and
-it is older than what stands before it) is not: a broker cut it off. Two different records that lay claim to
-the same bytes of the log cannot both be kept in their places. Fault catalogue, C3; reference 2.13, 6.6.
+it is older than what is before it) is not: a broker cut it off. Two different records that lay claim to the
+same bytes of the log cannot both be kept in their places. Fault catalogue, C3; reference 2.13, 6.6.
 """
 
 from __future__ import annotations

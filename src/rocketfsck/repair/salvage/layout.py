@@ -1,10 +1,10 @@
-"""Where salvaged records go: each to its own physical offset, or one behind the other.
+"""Where salvaged records go: each to its own physical offset, or one after the other.
 
 keep    every record at its physicalOffset, fences over what is missing between them, BLANKs at the ends
 pack    from one file's length on, without gaps; the records' physicalOffset is rewritten
 
 A packed log does not begin at 0. The units that keep the places of lost records in a queue name the offset 0.
-A broker that finds no message there goes on with the next file of the log: of a file that begins at 0 it
+A broker that finds no message there continues with the next file of the log: of a file that begins at 0 it
 delivers nothing more (`count_skipped`). Reference 2.8, 3.3.
 """
 
@@ -25,7 +25,7 @@ from rocketfsck.wording import count_of
 LayoutName = Literal["keep", "pack"]
 
 MAX_FENCED_FILES = 4096
-"""Whole files that are made of nothing but fences: a larger gap is none of one store."""
+"""Whole files that are made of fences alone: a larger gap does not belong to one store."""
 
 MAX_MISSING = 1 << 20
 """A queue that jumps by more has a wrong queue offset, or another history; no room is made for it."""
@@ -140,7 +140,7 @@ def _with_fences(found: Found, rows: Longs, file_size: int) -> tuple[Longs, Long
 
 
 def _missing_room(found: Found, rows: Longs, sizes: Longs) -> Longs:
-    """For each row the bytes that are to stand before it, so that what its queue misses had room."""
+    """For each row the bytes that are to be before it, so that what its queue misses had room."""
     room = np.zeros(len(rows), np.int64)
     taking = np.flatnonzero(takes_queue_offset(found)[rows])
     if not len(taking):
@@ -159,7 +159,7 @@ def _missing_room(found: Found, rows: Longs, sizes: Longs) -> Longs:
 
 def count_skipped(found: Found, placement: Placement) -> int:
     """How many records brokers pass over when they deliver: those of the file that begins at offset 0 which
-    stand behind a hole of their queue."""
+    follow a hole of their queue."""
     if placement.start_offset:
         return 0
     own = takes_queue_offset(found)[placement.rows]

@@ -1,6 +1,6 @@
 """The ledger of a salvage: where every record came from, how sure it is, where it went; and what held none.
 
-One JSON object a line. Its kinds:
+One JSON object a line. The kinds of objects:
 
     head      what was asked for, and the sums
     source    a file that was carved; skipped: one that was not, and why
@@ -38,7 +38,7 @@ from rocketfsck.store.reading import FileReader
 
 SCHEMA_VERSION = 1
 GAP_LIMIT = 1000
-"""Missing ranges of one queue that are told one by one."""
+"""Missing ranges of one queue that are listed one by one."""
 
 _BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
@@ -149,7 +149,7 @@ def account_queues(found: Found, rows: Longs) -> list[QueueAccount]:
 
 
 def ledger_lines(story: Story, head: Mapping[str, Any]) -> Iterator[str]:
-    """Every line of the ledger, `head` first. Names that are no UTF-8 are base64, as `…_b64`."""
+    """Every line of the ledger, `head` first. Names that are not UTF-8 are base64, as `…_b64`."""
     yield _line("head", head)
     for source in story.sources:
         yield _line("source", {**_path(source), "size": source.size, "base_offset": source.base_offset})
@@ -177,7 +177,7 @@ def _targets(story: Story) -> Longs:
 
 
 def _runs(story: Story, target: Longs) -> Longs:
-    """Half-open row ranges that are told in one line, shape (n, 2)."""
+    """Half-open row ranges that share one line, shape (n, 2)."""
     found, count = story.found, len(story.found)
     if not count:
         return np.zeros((0, 2), np.int64)

@@ -2,8 +2,8 @@
 
     sources -> carve -> judge -> choose -> place -> write log -> queues, index, checkpoint, topics -> check
 
-Nothing that is read is changed. The store is built beside its place and appears whole; what is wrong with it
-is told by a check before that. Design, section 5.
+Nothing that is read is changed. The store is built next to its place and appears whole; a check says before
+that what is wrong with it. Design, section 5.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _gaps(sources: Sequence[SourceFile], found: Found) -> list[list[Gap]]:
 def _origin(paths: Sequence[Path], version: str | None) -> Store | None:
     """The first of the paths that is a store: its sizes, version and config are taken over.
 
-    It is read as `version` where that is given.
+    The store is read as `version` where that is given.
     """
     for path in paths:
         if (path / LOG_DIRECTORY).is_dir() or any(place.is_dir() for place in path.glob("dledger-*/data")):
@@ -258,7 +258,7 @@ def _place(
 
 
 def default_ledger(into: Path) -> Path:
-    """Where the ledger goes unless another place is named: beside the store."""
+    """Where the ledger goes unless another place is named: next to the store."""
     return into.with_name(f"{into.name}.ledger.jsonl")
 
 
@@ -270,8 +270,8 @@ def write_store(
 ) -> SalvagedStore:
     """Write the store and its ledger; both appear when they are whole.
 
-    Raises UsageError if there is nothing to write, StoreError if something cannot be read or written or
-    stands in the way.
+    Raises UsageError if there is nothing to write, StoreError if something cannot be read or written or is in
+    the way.
     """
     if not len(salvage.story.placement.rows):
         raise UsageError("the sources hold no usable record: nothing to write")

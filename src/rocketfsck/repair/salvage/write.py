@@ -113,7 +113,7 @@ class LogWriter(Closing):
             _store_property_crcs(buffer, at[checked], found["total_size"][rows[checked]].astype(np.int64))
 
     def _moved(self, offsets: Longs) -> Longs:
-        """Where the records of these old offsets stand now, -1 for those that were not taken."""
+        """Where the records of these old offsets are now, -1 for those that were not taken."""
         old = self.found["physical_offset"][self.placement.rows]  # in this order, see `place_packed`
         where = np.searchsorted(old, offsets)
         where[where == len(old)] = 0
@@ -181,7 +181,7 @@ def _store_longs(buffer: NDArray[np.uint8], at: Longs, values: Longs) -> None:
 
 
 def _store_property_crcs(buffer: NDArray[np.uint8], at: Longs, sizes: Longs) -> None:
-    """Write the property CRCs of records anew, of those that end in one."""
+    """Write the property CRCs of records again, of those that end in one."""
     name = np.frombuffer(f"{CRC32}\x01".encode(), np.uint8)
     trailer = at + sizes - PROPERTY_CRC_SIZE
     ends_in_it = (buffer[trailer[:, None] + np.arange(len(name))] == name).all(axis=1)

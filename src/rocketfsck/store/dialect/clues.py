@@ -1,8 +1,8 @@
 """What the bytes of a store show about the version that wrote them: one clue a fact. Reference 0.4.
 
-A clue is a trait of `formats.dialect.Dialect` that something in the store needs. Its weight says how sure it
-is: what the newest data shows comes before what may be left over from an older or newer broker, and that
-before what is only missing.
+A clue is a trait of `formats.dialect.Dialect` that something in the store needs. The weight of a clue says
+how sure it is: what the newest data shows comes before what may be left over from an older or newer broker,
+and that before what is only missing.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def _in_configs(found: Found) -> Iterator[Clue]:
 
 
 def _part(file: StoreFile | None, size: int, pos: int = 0) -> bytes:
-    """Up to `size` bytes of a file; none if it is not there or cannot be read."""
+    """Up to `size` bytes of a file; empty if it is missing or cannot be read."""
     if file is None:
         return b""
     try:

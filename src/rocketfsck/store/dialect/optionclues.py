@@ -1,6 +1,6 @@
-"""Clues in the options that RocksDB writes beside a database whenever a broker opens it.
+"""Clues in the options that RocksDB writes next to a database whenever a broker opens it.
 
-    OPTIONS-NNNNNN   text; the highest number is of the last opening
+    OPTIONS-NNNNNN   text; the highest number belongs to the last opening
       [DBOptions]
         bytes_per_sync=1048576   set by brokers from 5.3.2 on, 0 before
 

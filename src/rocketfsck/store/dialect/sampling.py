@@ -92,7 +92,7 @@ def records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[
 
 
 def _record_at(reader: FileReader, pos: int) -> Record | None:
-    """The record at a position, if one of a moderate size stands there."""
+    """The record at a position, if one of a moderate size is there."""
     head = reader.read_upto(pos, 8)
     size = read_frame(head)[0] if len(head) == 8 else 0
     if not MIN_RECORD_SIZE <= size <= _MAX_RECORD_SIZE:

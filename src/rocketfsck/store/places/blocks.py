@@ -1,8 +1,8 @@
 """Blocks of remote files in memory: what many small readings, and a long one, need of a slow file system.
 
-A reading of a few bytes fetches a small block, a long one, or one that goes on where the last ended, a large
-one, and orders the next few ahead. All readers of a process share the blocks, which are bounded together
-whatever the files; two threads that want the same block wait for one request.
+A reading of a few bytes fetches a small block, a long one, or one that continues where the last ended, a
+large one, and orders the next few ahead. All readers of a process share the blocks, which are bounded
+together whatever the files; two threads that want the same block wait for one request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHOLE_SIZE = 1 << 20
 
 CACHE_SIZE = 128 << 20
 OVERHEAD_SIZE = 1 << 10
-"""What a block costs beside its bytes, about: the blocks of small files are many."""
+"""What a block costs besides its bytes, about: the blocks of small files are many."""
 
 AHEAD_COUNT = 3
 THREAD_COUNT = 8
@@ -38,7 +38,7 @@ class Source(Protocol):
 
     @property
     def size(self) -> int:
-        """Its length in bytes."""
+        """The file's length in bytes."""
 
     def fetch(self, start: int, end: int) -> bytes:
         """Exactly the bytes `start:end`. Raises StoreError."""

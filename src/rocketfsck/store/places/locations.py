@@ -6,8 +6,8 @@ A `file://` URL is the path in it. Every other URL is a `RemotePath`, which path
 whose text begins with `scheme://`: that is how readers and listings tell it (`store.places.remote`). A path
 that has `://` in it but no scheme that fsspec knows stays a path. Nothing is imported for paths.
 
-Options for a remote file system (keys, an endpoint) belong to the URLs below a root. They travel to other
-processes inside of what they were told for, and are never shown.
+Options for a remote file system (keys, an endpoint) belong to the URLs below a root. Options travel to other
+processes inside of what they were given for, and are never shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _COLLAPSED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?!/)")
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _NO_AUTHORITY = ":"
-"""What stands in a `RemotePath` for the empty authority of `hdfs:///path`, which pathlib would drop."""
+"""What a `RemotePath` has in place of the empty authority of `hdfs:///path`, which pathlib would drop."""
 
 _SHORT_SECRET = 3
 _SHOWN_OPTIONS = frozenset({"client_kwargs", "endpoint_url", "host", "port", "profile", "user", "username"})
@@ -37,7 +37,7 @@ _TEXT_OPTIONS = frozenset(
 
 
 class StorageOptions:
-    """What fsspec is told beside a URL: by name, and never shown."""
+    """What fsspec is given besides a URL: by name, and never shown."""
 
     __slots__ = ("_values",)
 
@@ -324,7 +324,7 @@ def _has_fsspec() -> bool:
 
 
 def _is_known(scheme: str) -> bool:
-    """Whether fsspec knows a scheme; none is known where it is not installed."""
+    """Whether fsspec is installed and knows a scheme."""
     try:
         from fsspec import available_protocols
     except ImportError:

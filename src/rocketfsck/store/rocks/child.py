@@ -6,11 +6,11 @@
     type FAMILY: payload is keySize bytes of name; ROWS: `count` u32 lengths of keys, as many of values, then
     keys and values; ERROR: keySize bytes of text; END: no payload
 
-RocksDB is C++ that hostile bytes can keep busy for ever, or worse: this process limits its memory, and
-whoever starts it waits no longer than is due. Nothing of rocketfsck is imported. `strict`: a WAL that ends
-in the midst of a record is an error; `tolerant`: what is behind such a place is left out, as a broker does.
-`estimate`: no rows; valueSize of a FAMILY is about how many it has. `mark`: of each family only the row
-MARK. No FAMILY: all of them.
+RocksDB is C++ that hostile bytes can keep busy forever, or worse: this process limits its memory, and whoever
+starts it waits no longer than is due. Nothing of rocketfsck is imported. `strict`: a WAL that ends in the
+midst of a record is an error; `tolerant`: what is behind such a place is left out, as a broker does.
+`estimate`: no rows; valueSize of a FAMILY is about how many it has. `mark`: of each family only the row MARK.
+No FAMILY: all of them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
     CURRENT      -> a manifest that is there and whole
     the manifest -> sst files that are there, of the length that it says
-                 -> a WAL, at least the one that the database goes on with
+                 -> a WAL, at least the one that the database continues with
 
 A WAL is gone through as long as it is small; RocksDB looks at the larger ones itself (`reading`, strict).
 """

@@ -2,7 +2,7 @@
 
     scratch := CURRENT MANIFEST-n (copies)  n.sst n.blob n.log (symbolic links)
 
-RocksDB writes beside what it opens, even for reading; so the store's directory is never opened. What it says
+RocksDB writes next to what it opens, even for reading; so the store's directory is never opened. What it says
 becomes a `RocksError` that names the file. Reference 11.4.
 """
 

@@ -24,7 +24,7 @@ FORMAT_VERSION = 5
 BATCH_ROWS = 4096
 MEMORY_LIMIT = 4 << 30
 NOT_OF_BROKERS = ("rocksdict-config.json", "LOG")
-"""What rocksdict and RocksDB leave beside the database, and brokers elsewhere or not at all."""
+"""What rocksdict and RocksDB leave next to the database, and brokers elsewhere or not at all."""
 
 
 def main(directory: str, names: Sequence[str], source: BinaryIO) -> None:

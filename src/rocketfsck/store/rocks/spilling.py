@@ -89,7 +89,7 @@ class SpilledQueue:
 
     @property
     def end(self) -> int | None:
-        """The queue offset behind the last, as a broker has it; None where the database has no such bound."""
+        """The queue offset after the last, as a broker has it; None where the database has no such bound."""
         return None if self.greatest is None else self.greatest.queue_offset + 1
 
 
@@ -269,7 +269,7 @@ def _is_name(topic: bytes) -> bool:
 
 
 def _runs(rows: Rows) -> Iterator[tuple[int, int, UnitKey | None]]:
-    """Half-open ranges of rows of one queue, with the first one's key; None for rows that are no units."""
+    """Half-open ranges of rows of one queue, with the first one's key; None for rows that are not units."""
     widths = np.diff(rows.key_starts)
     fits = np.diff(rows.value_starts) == VALUE_SIZE
     row = 0
