@@ -95,7 +95,7 @@ def _in_time(before: LogFacts, after: LogFacts) -> bool:
 
 
 def _regions(before: Iterable[RegionTotal], after: Iterable[RegionTotal]) -> tuple[RegionTotal, ...] | None:
-    """One run of records, and what follows them; None where there is more."""
+    """One run of records, and what follows it; None where there is more."""
     old, own = {total.kind: total for total in before}, {total.kind: total for total in after}
     if old.keys() - {RECORDS, ZERO} or own.keys() - {RECORDS, ZERO, BLANK, FILLER}:
         return None
