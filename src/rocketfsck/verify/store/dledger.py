@@ -3,7 +3,7 @@
     data  := entry* BLANK?            entry := magic size index term pos channel chainCrc bodyCrc bodyLen body
     index := unit*                    unit := magic pos size index term, at 32 * index
 
-    XR032  a unit and what is at its pos          XR033  an entry, or the record in it, and its own place
+    XR032  a unit and what is at its pos             XR033  an entry, or the record in it, and its own place
     XR034  what only one of the two has              XR038  a term that falls
     XR039  fields of an entry that nobody writes     XR043  the files that say how far the group agreed
 
