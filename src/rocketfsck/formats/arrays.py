@@ -1,6 +1,6 @@
 """Names for the types of NumPy arrays that columns, buffers and selections of rows are.
 
-They say what annotations mean; no code depends on them when it runs.
+The names say what annotations mean; no code depends on them when it runs.
 """
 
 from __future__ import annotations

@@ -41,11 +41,11 @@ _UNWRITABLE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 class InlineList(list[Any]):
-    """A list that stands on one line, as fastjson writes a Java Set or array; a List has an item a line."""
+    """A list on one line, as fastjson writes a Java Set or array; a List has an item a line."""
 
 
 class RepeatedNames(dict[Any, Any]):
-    """A table in which a name stands more than once: the last value counts; `pairs` are all, in order."""
+    """A table in which a name occurs more than once: the last value counts; `pairs` are all, in order."""
 
     def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
         super().__init__(pairs)
@@ -99,7 +99,7 @@ class _Reader:
         pairs: list[tuple[Any, Any]] = []
         while (start := self.skip(_BLANKS_AND_COMMAS)) != "}":
             key = self.key(start)
-            # Nothing, not even a blank, may stand between a number and its colon.
+            # Nothing, not even a blank, may come between a number and its colon.
             if (self.skip() if isinstance(key, str) else self.text[self.pos : self.pos + 1]) != ":":
                 raise self.fail("a colon is missing after the name")
             self.pos += 1
@@ -176,7 +176,7 @@ def _join_surrogates(match: re.Match[str]) -> str:
 def valid_prefix(data: bytes) -> tuple[Any, int]:
     """The value that the bytes begin with and the offset where it ends; whatever follows is not looked at.
 
-    FormatError if no complete value stands at the beginning.
+    FormatError if the bytes do not begin with a complete value.
     """
     reader = _Reader(bytes(data).decode(errors="surrogateescape"))
     reader.pos = int(reader.text.startswith("\ufeff"))
@@ -186,7 +186,7 @@ def valid_prefix(data: bytes) -> tuple[Any, int]:
 
 def decode_config(data: bytes) -> Any:
     """The value of a config file: dict, list, str, int, float, bool or None. Integer keys are ints; a
-    table keeps its order, and is RepeatedNames where a name stands twice.
+    table keeps its order, and is RepeatedNames where a name occurs twice.
 
     FormatError, with the byte offset, where fastjson would throw, also for what follows the value.
     """

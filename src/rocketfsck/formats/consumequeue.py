@@ -112,7 +112,7 @@ def decode_ext_unit(data: Buffer, pos: int = 0) -> ExtUnit | None:
     """
     if pos >= 0 and data[pos : pos + 2] == EXT_END_MARK:
         return None
-    # No unit is longer than an i16 can say, so a huge buffer behind it need not be copied.
+    # No unit is longer than an i16 can say, so a huge buffer after it need not be copied.
     values = EXT_UNIT.parse(data, pos, pos + 32768)
     return ExtUnit(values["tagsCode"], values["msgStoreTime"], values["filterBitMap"])
 

@@ -124,17 +124,17 @@ class Dialect:
     trailing_separator: bool  # D3: 0x02 after the last property
     property_parser: Literal["split", "scan"]  # D4
     null_property_as_text: bool  # a null value is written as "null" (2.5)
-    broker_writes_properties: bool  # the broker serialises the properties anew (2.5)
+    broker_writes_properties: bool  # the broker serialises the properties again (2.5)
     property_map_capacity: int  # buckets of the HashMap whose order the properties have (2.5)
     property_crc: bool  # D5: `enabledAppendPropCRC` exists
     property_crc_zero_valid: bool  # a property CRC of 0 passes (2.7)
-    stale_blank_filler: bool  # D6: junk behind a BLANK's header
+    stale_blank_filler: bool  # D6: junk after a BLANK's header
     compression_types: bool  # D20
     counts_entries_in_hash_slot_count: bool  # D7: else it counts used slots
     checkpoint_fields: tuple[str, ...]  # D12: fields that this version writes
     abort_has_pid: bool  # D13
     unique_key_has_low_pid: bool  # D14: else bits 16-31 of the pid
-    half_topic: bool  # D15: else prepared records stand in the real topic
+    half_topic: bool  # D15: else prepared records are in the real topic
     legacy_batch: bool  # 2.12
     batch_queues: bool  # D16: batchconsumequeue and inner batches
     consumequeue_ext: bool  # 3.6
@@ -164,7 +164,7 @@ class Dialect:
     wrong_size_fatal: bool  # D11: else the file and all later ones are ignored
     load_order: Literal["path", "name"]  # 1.2
     directories_skipped: (
-        bool  # sub-directories beside mapped files; else they are files of a wrong size (1.2)
+        bool  # sub-directories next to mapped files; else they are files of a wrong size (1.2)
     )
     empty_last_file_deleted: bool  # 1.2
     multi_path_commitlog: bool  # 1.3
@@ -174,7 +174,7 @@ class Dialect:
     inner_batch_checked: bool  # INNER_NUM and INNER_BASE must parse (2.15)
     min_offset_by_search: bool  # a queue's minimum by binary search; else by a scan of its first file (3.5)
     skips_units_below_current: bool  # a put below the queue's end is skipped (3.4)
-    queue_truncation: Literal["abnormal", "if ahead", "after dispatch"]  # of units behind the cut (6.3, 6.4)
+    queue_truncation: Literal["abnormal", "if ahead", "after dispatch"]  # of units after the cut (6.3, 6.4)
     empty_log_destroys_queues: Literal["abnormal", "always"]  # without a commitlog file (6.3, 6.4)
     compaction_load_tolerant: bool  # a compacted log of a wrong length is passed over (1.9)
     timer_queue_bounded: bool  # the place in the timer topic is moved into its queue's bounds (1.8)

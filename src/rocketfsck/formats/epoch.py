@@ -37,7 +37,7 @@ class EpochFile:
 
 
 def epoch_crc(text: bytes) -> int:
-    """The CRC that stands on the second line, over the entries' text with their line separators."""
+    """The CRC that is on the second line, over the entries' text with their line separators."""
     return zlib.crc32(text) & 0x7FFFFFFF
 
 

@@ -61,7 +61,7 @@ def is_directory_name(topic: str) -> bool:
 def is_queue_name(topic: str) -> bool:
     """Whether the queues of a topic can be found by its name, as Java reads it.
 
-    Not so where no directory can have the name, nor where bytes that are no UTF-8 became U+FFFD: whatever a
+    Not so where no directory can have the name, nor where bytes that are not UTF-8 became U+FFFD: whatever a
     broker makes of such a topic, no consumer asks for it.
     """
     return is_directory_name(topic) and "\ufffd" not in topic

@@ -5,7 +5,7 @@
     slot   := number of the newest entry of the chain, 0 = none
     entry  := keyHash phyOffset timeDiff prevIndex
 
-Entry 0 is never used; entries 1 .. indexCount-1 are. S and N are nowhere in the file: they come from the
+Entry 0 is never used; entries 1 .. indexCount-1 are. The file does not say S and N: they come from the
 broker's settings or must be found from the length and the bytes (`store.index_geometry`).
 """
 

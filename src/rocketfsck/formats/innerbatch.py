@@ -35,7 +35,7 @@ MIN_ITEM_SIZE = 22
 
 @dataclass(frozen=True, slots=True)
 class InnerItem:
-    """One message of a batch. Its sizes follow from the bytes."""
+    """One message of a batch. The sizes follow from the bytes."""
 
     body: bytes
     properties: bytes = b""

@@ -87,7 +87,7 @@ def java_encode(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Two surrogates that stand side by side are one character to Java.
+        # Two surrogates side by side are one character to Java.
         joined = utf16_units(text).decode("utf-16-be", "surrogatepass")
         return _SURROGATE.sub("?", joined).encode()
 

@@ -182,7 +182,8 @@ class Layout:
     def packer(self, first: str = "", last: str = "") -> struct.Struct:
         """The values of the fields from `first` to `last` as a tuple, all fields if neither is given.
 
-        For fields of fixed sizes. It is quicker than `parse` and `build`, and says less of what does not fit.
+        For fields of fixed sizes. The packer is quicker than `parse` and `build`, and says less of what does
+        not fit.
         """
         return struct.Struct(">" + "".join(map(_struct_format, self._part(first, last))))
 

@@ -5,7 +5,7 @@
 From 5.0.0 on a broker takes a number for each name that begins with %LMQ% and leaves the places of all
 others empty. Java's split drops empty places at the end, so that the lists have different lengths: then the
 broker writes no unit for any name, and the numbers that it took are gone. The queue's next unit comes right
-behind the last one, before the place of its number, until a start counts anew. Reference 2.13, 3.4.
+after the last one, before the place of its number, until a start counts again. Reference 2.13, 3.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Magic codes, fixed sizes and sysFlag bits of commitlog records. Reference 2.1 to 2.4, 2.8, 2.10.
 
-Numbers only, so that they can be had without the layouts; `record` gives them too.
+Numbers only, so that modules can use them without the layouts; `record` gives them too.
 """
 
 from __future__ import annotations

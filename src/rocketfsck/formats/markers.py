@@ -1,9 +1,10 @@
 """The small files at a store's root: `abort`, `lock`, `brokerIdentity`. Reference 1.1, 5.3, 5.4.
 
-`abort` stands while a broker runs and is left by an unclean stop; only its existence counts. It is empty up
-to 4.9.8 and holds the broker's PID in ASCII digits from 5.0.0 on. `lock` holds the four bytes `lock`; what
-counts is the POSIX lock on its first byte. `brokerIdentity` is one line `cluster#brokerName#brokerId` without
-a line end; `brokerIdentity-temp`, there until the controller agrees, has `#registerCheckCode` behind that.
+`abort` is there while a broker runs, and an unclean stop leaves it; only its existence counts. The file is
+empty up to 4.9.8 and holds the broker's PID in ASCII digits from 5.0.0 on. `lock` holds the four bytes
+`lock`; what counts is the POSIX lock on its first byte. `brokerIdentity` is one line
+`cluster#brokerName#brokerId` without a line end; `brokerIdentity-temp`, there until the controller agrees,
+has `#registerCheckCode` after that.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The two message ids: where a record stands, and who made it and when. Reference 7.1, 7.2.
+"""The two message ids: where a record is, and who made it and when. Reference 7.1, 7.2.
 
     offsetMsgId := address[4 | 16] port[4] physicalOffset[8]                          32 or 56 hex digits
     uniqID      := address[4 | 16] pid[2] classLoaderHash[4] time[4] counter[2]       32 or 56 hex digits
 
-Upper-case hex. They have the same lengths: nothing but a try tells one from the other. The time of a uniqID
+Upper-case hex. Both have the same lengths: only a try tells one from the other. The time of a uniqID
 counts ms since local midnight of the first day of a month in the producer's time zone, so neither the month
 nor the zone can be known from it: `unique_id_times` gives the candidates.
 """
@@ -125,7 +125,7 @@ def _month_start(year: int, month: int, zone: str) -> int:
         local = datetime(year, month, 1, tzinfo=ZoneInfo(zone))
     except (KeyError, ValueError, OSError):
         raise UsageError(f"{zone!r} is not a known time zone") from None
-    # A midnight that stands twice on the clock is the later one to Java, one that is skipped counts on from
+    # A midnight that is twice on the clock is the later one to Java, one that is skipped counts on from
     # before.
     both = (local.replace(fold=0).timestamp(), local.replace(fold=1).timestamp())
     return int(max(both)) * 1000

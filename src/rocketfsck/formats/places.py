@@ -2,7 +2,7 @@
 
 For those who read single fields: kernels, which cannot ask a layout, and probes that want a few bytes of a
 record. Places count bytes from the structure's first one. Those of a record hold for IPv4 hosts; an IPv6
-bornHost or storeHost moves all that is behind it by IPV6_GROWTH. Reference 2.1, 4.1.
+bornHost or storeHost moves all that follows it by IPV6_GROWTH. Reference 2.1, 4.1.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def java_hash_map_order(names: Iterable[str], capacity: int = 16) -> list[str]:
 
 
 def split_keys(keys: str) -> list[str]:
-    """The non-empty pieces of a KEYS value between single ASCII spaces: what is indexed beside UNIQ_KEY."""
+    """The non-empty pieces of a KEYS value between single ASCII spaces: what is indexed besides UNIQ_KEY."""
     return [piece for piece in keys.split(KEY_SEPARATOR) if piece]
 
 

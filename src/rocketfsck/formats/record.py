@@ -188,8 +188,8 @@ def read_frame(data: Buffer, pos: int = 0) -> tuple[int, int]:
 def decode_record(data: Buffer, pos: int = 0) -> Record:
     """The record at `pos`.
 
-    FormatError, with the offset of the field in `data`, if the bytes end too early, the magic code is no
-    message's, or the lengths do not add up to totalSize. Values are not judged.
+    FormatError, with the offset of the field in `data`, if the bytes end too early, the magic code does not
+    belong to a message, or the lengths do not add up to totalSize. Values are not judged.
     """
     total_size, magic_code = read_frame(data, pos)
     if magic_code not in (MAGIC_V1, MAGIC_V2):
@@ -273,7 +273,7 @@ def make_record(
 
 
 def decode_blank(data: Buffer, pos: int = 0) -> Blank:
-    """The BLANK at `pos`; FormatError if none stands there."""
+    """The BLANK at `pos`; FormatError if there is none."""
     values = BLANK.parse(data, pos)
     if values["magicCode"] != MAGIC_BLANK:
         raise FormatError(

@@ -6,7 +6,7 @@
                 value := phyOffset cqOffset
                          | phyOffset                of DISPATCHED_KEY: the end of the last record with units
 
-The database itself is RocksDB's (`rocksfiles`); only what the broker puts into it is here. Its other
+The database itself is RocksDB's (`rocksfiles`); only what the broker puts into it is here. The broker's other
 databases: `rocksmessages`, `rocksconfig`.
 """
 
@@ -68,7 +68,7 @@ def _topic_prefix(topic: bytes) -> bytes:
 
 
 def _split_topic(key: bytes, rest_size: int) -> tuple[bytes, bytes]:
-    """The topic, and the `rest_size` bytes behind it and its separator."""
+    """The topic, and the `rest_size` bytes after it and its separator."""
     if len(key) < 5 or key[4:5] != _SEPARATOR:
         raise FormatError("topicLen: no length and separator", offset=0)
     (topic_size,) = _I32.unpack_from(key)
@@ -81,7 +81,7 @@ def _split_topic(key: bytes, rest_size: int) -> tuple[bytes, bytes]:
 
 
 def decode_unit_key(key: bytes) -> UnitKey:
-    """A key of the default column family; FormatError if it is none."""
+    """A key of the default column family; FormatError if the bytes are not one."""
     topic, rest = _split_topic(key, 13)
     if rest[4:5] != _SEPARATOR:
         raise FormatError("separator: missing after queueId", offset=len(key) - 9)
@@ -94,7 +94,7 @@ def encode_unit_key(key: UnitKey) -> bytes:
 
 
 def decode_bound_key(key: bytes) -> BoundKey:
-    """A key of the `offset` column family; FormatError if it is none."""
+    """A key of the `offset` column family; FormatError if the bytes are not one."""
     topic, rest = _split_topic(key, 8)
     if rest[:3] not in _BOUNDS:
         raise FormatError(f"bound: {rest[:3]!r} is neither max nor min", offset=len(key) - 8)

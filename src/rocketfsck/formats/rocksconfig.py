@@ -84,7 +84,7 @@ def encode_config_key(key: ConfigKey | OffsetKey) -> bytes:
 
 
 def decode_config_key(key: bytes) -> ConfigKey | OffsetKey:
-    """A key of the second form; FormatError if it is none."""
+    """A key of the second form; FormatError if the bytes are not one."""
     if len(key) < _HEAD.size:
         raise FormatError(f"table: {_HEAD.size} bytes in a key of {len(key)}", offset=0)
     prefix, number, record = _HEAD.unpack_from(key)
@@ -108,7 +108,7 @@ def decode_config_key(key: bytes) -> ConfigKey | OffsetKey:
 
 
 def _name(key: bytes, pos: int) -> tuple[bytes, int]:
-    """A name behind its length, and the position behind it."""
+    """A name after its length, and the position after the name."""
     if len(key) < pos + _I16.size:
         raise FormatError("length: needs 2 bytes", offset=pos)
     (size,) = _I16.unpack_from(key, pos)

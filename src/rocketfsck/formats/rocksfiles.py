@@ -7,8 +7,8 @@
     MANIFEST record:= (tag(varint) value)*            a version edit
 
 A record is one fragment of type FULL, or a FIRST, some MIDDLE and a LAST; types 5 to 8 are the same with a
-log number. This is enough to say which sst files a database consists of, how long they are, and from which
-WAL on it goes on; keys and values are left to RocksDB itself (`store.rocks`).
+log number. That much is enough to say which sst files a database consists of, how long they are, and from
+which WAL on it continues; keys and values are left to RocksDB itself (`store.rocks`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What brokers keep in RocksDB of single messages, beside the consume queues. Reference 11.3, 11.7.
+"""What brokers keep in RocksDB of single messages, besides the consume queues. Reference 11.3, 11.7.
 
     rocksdbstore/, family default (5.4.0+), an index entry:
         key   := hour "@" topic "@" ("K" | "T") "@" text "@" uniqKey "@" phyOffset     a key, or the tags

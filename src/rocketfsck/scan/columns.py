@@ -72,7 +72,7 @@ KEY_TAGS = 2
 
 
 class Fault(IntFlag):
-    """What is wrong inside a record whose frame is sound; the scan goes on."""
+    """What is wrong inside a record whose frame is sound; the scan continues."""
 
     BODY_CRC = 1 << 0  # bodySize > 0 and the CRC differs (only when bodies are read)
     BODY_CRC_NEGATIVE = 1 << 1  # the stored bodyCRC is negative
@@ -95,7 +95,7 @@ class Fault(IntFlag):
     INNER_BATCH = 1 << 18  # INNER_NUM / INNER_BASE do not parse, or INNER_BASE != queueOffset
     END_OF_FILE = 1 << 19  # the record ends later than fileSize - 8
     TOPIC_UTF8 = 1 << 20  # not valid UTF-8
-    MULTI_DISPATCH = 1 << 21  # lists of queues and offsets of different lengths, or an offset is no int64
+    MULTI_DISPATCH = 1 << 21  # lists of queues and offsets of different lengths, or an offset is not an int64
 
 
 class Trait(IntFlag):

@@ -1,6 +1,6 @@
 """Which consume queue units the records of a batch should have: the broker's dispatch as columns.
 
-Normal and committed records go to the queue that they name, prepared and rolled back ones nowhere; an inner
+Normal and committed records go to the queue that they name, prepared and rolled back ones to none; an inner
 batch goes as one unit with its base; a multi-dispatch record has one more unit in each queue of its list
 (reference 2.13, 3.2, 8).
 """
@@ -96,7 +96,7 @@ def _unit_tags(
 
 
 def _with_multi_dispatch(columns: dict[str, NDArray[Any]], batch: RecordBatch) -> dict[str, NDArray[Any]]:
-    """The columns with a row for every further queue behind that of the record's own."""
+    """The columns with a row for every further queue after that of the record's own."""
     record, rows = batch["dispatch_record"], columns["row"]
     place = np.searchsorted(rows, record)
     taken = np.flatnonzero(np.append(rows, -1)[place] == record)  # not of records that are not dispatched

@@ -10,8 +10,8 @@ class Stop(IntEnum):
 
     LIMIT = 0  # the end of the bytes given was reached exactly
     BATCH_FULL = -1
-    NEED_BYTES = -2  # the record at this position continues behind the bytes given (but inside the file)
-    BLANK = -3  # a BLANK header stands at this position
+    NEED_BYTES = -2  # the record at this position continues beyond the bytes given (but inside the file)
+    BLANK = -3  # a BLANK header is at this position
     ZERO = -4  # totalSize and magic are both 0
     MAGIC = 1  # not a message magic
     SIZE = 2  # totalSize below 91 or past the end of the file

@@ -1,4 +1,4 @@
-"""What to run next, as command lines that can be pasted: the same store, opened with what was told of it."""
+"""What to run next, as command lines that can be pasted: the same store, opened with the same options."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """From findings to diagnoses: one a fault class, worst first, each with what to look at next.
 
 A finding belongs to the class that its rule names. A class whose findings are all consequences of another
-class in the same report (a removed segment leaves its units dangling) is told as that other's consequence:
-its diagnosis stays, below its cause.
+class in the same report (a removed segment leaves its units dangling) is reported as that other's
+consequence: its diagnosis stays, below its cause.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON files beside stores, read with care."""
+"""JSON files next to stores, read with care."""
 
 from __future__ import annotations
 

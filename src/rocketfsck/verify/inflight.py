@@ -1,4 +1,4 @@
-"""What a running broker writes while a check runs is no damage, though its parts are not there at once.
+"""What a running broker writes while a check runs is not damage, though its parts are not there at once.
 
     the store is opened: its files are listed ---- they are read one after the other ---- what is found
     a broker:  record -> unit -> index entry, in files that the list may lack; checkpoints
@@ -30,7 +30,7 @@ from rocketfsck.verify.tasks.task import is_aggregate
 LAG_MS = 10_000
 """Milliseconds that a broker may take from a record to its unit and its index entries."""
 AHEAD_MS = 3_600_000
-"""Milliseconds that the clock of a master may be ahead; a later time is no reason to wait."""
+"""Milliseconds that the clock of a master may be ahead; a later time is not a reason to wait."""
 _BY_RECORD = frozenset({"CL", "CQ", "IX", "XR"})
 """Families of rules about records, and about what points to them."""
 
@@ -106,7 +106,7 @@ class InFlight:
         return False
 
     def _reached_now(self, finding: Finding) -> bool:
-        """Whether the log went on behind its end, beyond which something leads, and is as long by now."""
+        """Whether the log continued after its end, beyond which something leads, and is as long by now."""
         facts = {**finding.expected, **finding.found}
         end = facts.get("log_end_offset", finding.expected.get("end_offset"))
         value = facts.get("value", finding.found.get("end_offset"))
@@ -136,7 +136,7 @@ _LOOKS: Mapping[str, Callable[[InFlight, Finding], bool]] = {
     RuleName.INDEX_AHEAD_OF_LOG: InFlight._reached_now,
     RuleName.TIMER_CHECK_RANGE: InFlight._timer_read_now,
 }
-"""Rules whose place is no record's, and how each is looked at again."""
+"""Rules whose place does not belong to a record, and how each is looked at again."""
 
 
 def _offset_of(finding: Finding) -> int | None:

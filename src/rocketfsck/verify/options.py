@@ -114,7 +114,7 @@ class CheckOptions:
         self._check_since()
 
     def _check_since(self) -> None:
-        """What goes on from an earlier check is whole, and leaves out nothing."""
+        """A check that continues from an earlier one is whole, and leaves out nothing."""
         if self.since is None:
             if self.scrub is not None:
                 raise UsageError("a scrub period is for a check since an earlier one")

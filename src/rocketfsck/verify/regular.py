@@ -1,7 +1,7 @@
 """Regular deviations: what most places that were asked have alike is a feature of a broker not known here.
 
-    findings of a rule, places asked  --most-->  one finding of what is not known; the others are none
-    strays beside files, all alike    --most-->  the same
+    findings of a rule, places asked  --most-->  one finding of what is not known; the others drop out
+    strays next to files, all alike   --most-->  the same
 
 Damage is not regular: it hits some places, and these in different ways. ADR 0011.
 """
@@ -39,7 +39,7 @@ NEWEST = str(ALL_VERSIONS[-1])
 @dataclass(frozen=True, slots=True)
 class FilesAlike:
     """Files of one area that belong to no known broker and follow one `pattern`: nearly every file has one
-    beside it (`*.crc`), or nearly every directory has one in it (`*/meta`). `names` are relative to the root.
+    next to it (`*.crc`), or nearly every directory one in it (`*/meta`). `names` are relative to the root.
     """
 
     area: str
@@ -105,7 +105,7 @@ _BY_RECORDS = frozenset(
 def _unknown_frames(
     store: Store, kept: Collector, logs: Sequence[TaskResult | None], gatherer: Gatherer
 ) -> Iterator[Finding]:
-    """Records of an unknown magic that were taken for damage; what follows from that is none either."""
+    """Records of an unknown magic that counted as damage; what follows from that is not damage either."""
     frames = unknown_frames(store, logs) if kept.counts.keys() & FRAME_RULES else None
     if frames is None:
         return
@@ -226,7 +226,7 @@ def _is_by_setting(finding: Finding) -> bool:
 
 
 def _asked(store: Store, results: Iterable[TaskResult | None], told: Mapping[str, int]) -> Counter[str]:
-    """How many places there are of each kind, and for single rules, how many were asked."""
+    """How many places of each kind there are, and for single rules, how many were asked."""
     asked: Counter[str] = Counter({"index file": len(store.indexes)})
     asked["commit log file"] = len(store.commitlog.files)
     for result in results:
@@ -240,7 +240,7 @@ def _asked(store: Store, results: Iterable[TaskResult | None], told: Mapping[str
 
 
 def files_alike(store: Store) -> Iterator[FilesAlike]:
-    """Patterns of files that nearly every file, or nearly every directory, of an area has, but that are no
+    """Patterns of files that nearly every file, or nearly every directory, of an area has, but that are not
     copies of files."""
     strays = [stray for stray in store.strays if stray.reason in _ALIKE]
     if len(strays) < LEAST_FILES:

@@ -1,7 +1,7 @@
 """The report of a check: data, of which text, JSON and tables are renderings.
 
-It says what was checked and what was not and why, what was found, what that means, and what to run next.
-In JSON, text whose bytes are not UTF-8 (a topic's directory name) has a form of its own: see
+The report says what was checked and what was not and why, what was found, what that means, and what to run
+next. In JSON, text whose bytes are not UTF-8 (a topic's directory name) has a form of its own: see
 `rocketfsck.documents`.
 """
 
@@ -61,7 +61,7 @@ class StoreFacts:
     """Which store it was and how its bytes were read.
 
     `geometry` holds sizes in bytes and counts, `geometry_sources` for each "given", "inferred" or "default".
-    `known_from` are pairs (what, why) that the dialect was told by. `live` is None where it is not known
+    `known_from` are pairs (what, why) that the dialect is known from. `live` is None where it is not known
     whether a broker holds the store. `open_options` are the options that the store was opened with. Offsets
     are physical, half-open; None without commitlog files.
     """
@@ -126,11 +126,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class SinceFacts:
-    """What a check that goes on from an earlier one did not read again.
+    """What a check that continues from an earlier one did not read again.
 
     `kept_file_count` files of the commit log, with `kept_byte_count` bytes, are what they were then.
-    `previous_timestamp` is the earlier check's start (ms), None where there is none to go on from; `reason`
-    then says why, "" for the first check. Every part was read as a whole at `oldest_read_timestamp` or later.
+    `previous_timestamp` is the earlier check's start (ms), None where there is none to continue from;
+    `reason` then says why, "" for the first check. Every part was read as a whole at `oldest_read_timestamp`
+    or later.
     """
 
     previous_timestamp: int | None
@@ -274,7 +275,7 @@ class Report:
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """A finding as JSON values, with its rule's slug and severity and its line of text beside the data."""
+    """A finding as JSON values, with its rule's slug and severity and its line of text next to the data."""
     rule = RULES[finding.rule]
     return {
         "schema_version": SCHEMA_VERSION,

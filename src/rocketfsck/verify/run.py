@@ -235,7 +235,7 @@ def _needs_data(selected: frozenset[str]) -> bool:
 def _account(
     context: Context, ran: Executed, gatherer: Gatherer, left_out: Iterable[NotChecked]
 ) -> MessageAccount | None:
-    """The account of the messages; None where the log was not gone through, or a broker goes on writing."""
+    """The account of the messages; None where the log was not gone through, or a broker still writes."""
     if context.level == "quick" or context.store.live.locked or not ran.units:
         return None
     gatherer.keep((queue.topic, queue.queue_id) for queue in context.store.queues)

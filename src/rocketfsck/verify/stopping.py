@@ -27,7 +27,7 @@ class Wanted:
     stop_after: int | None = None
 
     def asks_for(self, finding: Finding) -> bool:
-        """Whether a finding is of a rule asked for; where two reads differ, of one that either broke."""
+        """Whether a finding belongs to a rule asked for; where two reads differ, to one that either broke."""
         if finding.rule == RuleName.READS_DIFFER:
             rules = str(finding.found.get("rules", "")).split()
             return not self.selected.isdisjoint([finding.rule, *rules])

@@ -22,7 +22,7 @@ from rocketfsck.scan.dispatch import dispatches_of
     INDEX,  # queueOffset
     BASE,  # msgBaseOffset, what a batch queue keeps
     COUNT,  # number of messages
-    OFFSET,  # where the record stands in the log
+    OFFSET,  # where the record is in the log
     SIZE,
     TAGS,
     TIME,
@@ -85,7 +85,7 @@ def key_rows(batch: RecordBatch, base_offset: int) -> KeyRows:
 
 
 def rows_from(rows: KeyRows, offset: int) -> KeyRows:
-    """The rows of records that do not stand before `offset`."""
+    """The rows of records that do not lie before `offset`."""
     first = int(np.searchsorted(rows.offset, offset))
     keys = rows.key_record >= first
     return KeyRows(

@@ -1,6 +1,6 @@
 """Where units go, and their bytes: the dispatches of a log into the units of its queues.
 
-Reference 3.4 step by step, with one difference: a unit behind a hole of the queue stands at its own
+Reference 3.4 step by step, with one difference: a unit after a hole of the queue is at its own
 queueOffset, where a broker would append it. The placing believes in a hole if the log between the queue's
 last record and this one has room for the records that are missing, and if the broker gave away fewer numbers
 than are missing (reference 2.13); otherwise it appends the unit.
@@ -48,18 +48,18 @@ UNIT_SIZES = (UNIT.size, BATCH_UNIT.size, EXT_UNIT_MIN_SIZE)
 (
     FOLLOWING,  # number of the next unit; -1 before the first
     REACHED,  # maxPhysicOffset
-    LAST_END,  # physical offset behind the last record
+    LAST_END,  # physical offset after the last record
     FIRST,  # queueOffset (msgBaseOffset) of the first unit
     TAIL,  # the queueOffset that follows the last unit's
     UNITS,
     RECORDS,
     DUPLICATES,  # records whose queueOffset was taken: no unit
-    MISPLACED,  # units that do not stand at their record's queueOffset
+    MISPLACED,  # units that are not at their record's queueOffset
     REFUSED,  # first records with a queueOffset that no file can have
     OPENED,  # unit number that a file was made for before its put was skipped
     EXT_UNITS,
     IS_BATCH,
-    SAW_INNER,  # an inner batch was met though the queue is none of batches
+    SAW_INNER,  # an inner batch was met though the queue does not hold batches
     GIVEN_AWAY,  # numbers that the broker gave to records without a unit
 ) = range(15)
 STATE_SIZE = 15
@@ -73,7 +73,7 @@ PENDING_SIZE = 8
 GAP_SIZE = 5
 HOLE, PRE_BLANK = 0, 1
 
-# what `place_units` is told
+# what `place_units` is given
 (
     SKIPS_BELOW,  # a queueOffset that was taken is skipped (dialect)
     REACH_IS_END,  # maxPhysicOffset is a record's end (dialect)

@@ -2,8 +2,8 @@
 
     INNER_MULTI_DISPATCH     := name (',' name)*        INNER_MULTI_QUEUE_OFFSET := offset (',' offset)*
 
-Split like Java's `String.split`: empty pieces at the end are none. A broker that cannot use the lists writes
-no further unit at all. Stated in `plain`; reference 2.13.
+Split like Java's `String.split`: empty pieces at the end do not count. A broker that cannot use the lists
+writes no further unit at all. Stated in `plain`; reference 2.13.
 """
 
 # mypy: disable-error-code="no-any-return, assignment, return-value"
@@ -126,10 +126,10 @@ def store_dispatches(
     offsets_size: int,
     name_room: int,
 ) -> int:
-    """Writes the further queues of the record at `row` from dispatch row `first` on; gives the row behind.
+    """Writes the further queues of the record at `row` from dispatch row `first` on; gives the next row.
 
-    That may lie behind `capacity`: rows there are counted, not written. UNUSABLE where a broker gives up,
-    NO_ROOM where the queue table must grow first.
+    That row may lie beyond `capacity`: rows there are counted, not written. UNUSABLE where a broker
+    gives up, NO_ROOM where the queue table must grow first.
     """
     count, names_size = listed_count(names, names_size)
     other, offsets_size = listed_count(offsets, offsets_size)

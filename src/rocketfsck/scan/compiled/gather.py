@@ -82,7 +82,7 @@ def _split(
 
 
 def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
-    """As `scan.views.gather.split_pairs`. Raises ValueError for offsets that are no ranges of the data."""
+    """As `scan.views.gather.split_pairs`. Raises ValueError for offsets that are not ranges of the data."""
     sizes = np.diff(offsets)
     if len(sizes) and (offsets[0] < 0 or sizes.min() < 0 or offsets[-1] > len(data)):
         raise ValueError(f"ranges outside a buffer of {len(data)} bytes")

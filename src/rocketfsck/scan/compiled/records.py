@@ -4,8 +4,8 @@ Grammar: reference 2.1 (record), 2.5 (properties), 2.8 (BLANK), 2.15 (what a bro
 which a frame is tested is written in `scan.plain.records`. One pass a record: frame, fixed fields, CRC of the
 body, queue look-up, properties by their separators, hashes of the keys found.
 
-The kernel sees addresses only, so any array will do, a read-only one too. It neither allocates nor raises;
-what it cannot do itself, make room in the queue table, it hands back as `_TABLE_FULL`.
+The kernel sees addresses only, so any array will do, a read-only one too. The kernel neither allocates nor
+raises; what it cannot do itself, make room in the queue table, it hands back as `_TABLE_FULL`.
 """
 
 # mypy: disable-error-code="no-any-return, assignment, return-value"
@@ -556,7 +556,7 @@ def _scan(
         row += 1
         pos += total_size
         first = pos
-    if pos != first:  # behind the header of an entry
+    if pos != first:  # after the header of an entry
         pos = first
         if stop in (_AT_ZERO, _AT_BLANK):
             stop = _BAD_MAGIC

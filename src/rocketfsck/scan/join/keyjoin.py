@@ -210,7 +210,7 @@ class EntryJoin:
         return self._output.taken()
 
     def finish(self) -> Mismatches:
-        """Entries that are left: they point behind the last record."""
+        """Entries that are left: they point beyond the last record."""
         one = np.zeros(1, np.int64)
         self._merge(one + LAST_OFFSET, one, one - 1, one, one, np.zeros(0, np.int32), one)
         return self._output.taken()

@@ -1,14 +1,14 @@
 """The loop of `keyjoin` that says where keys and index entries do not agree.
 
-It is written in the part of Python that Numba compiles too, and runs as it is or compiled.
+The loop is written in the part of Python that Numba compiles too, and runs as it is or compiled.
 
-It calls no other function, so that one compilation is all; that is why there is a single place where a
+The loop calls no other function, so that one compilation is all; that is why there is a single place where a
 mismatch is written. Numbers from disk meet `+` only where they cannot overflow.
 
 A mismatch is a row of `out` (int64): code, queue, row of the batch, physical offset, end of the last one's
-record, number, end of numbers (half-open), found, expected, count. Equal neighbours with numbers that go on
-are one row. `state[0]` counts the rows used, `state[1 + code]` all mismatches, those for which `out` has no
-room included. `open_rows[code]` is where the last row of a code went.
+record, number, end of numbers (half-open), found, expected, count. Equal neighbours with numbers that
+continue are one row. `state[0]` counts the rows used, `state[1 + code]` all mismatches, those for which `out`
+has no room included. `open_rows[code]` is where the last row of a code went.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def join_entry_rows(
     `entries` has a row for each index entry: number, physical offset, keyHash, timeDiff, the begin
     timestamp it was put with. `progress`: 0 record, 1 its next key, 2 the key that a repetition would have
     next, 3 next entry, 4 end of entries, 5 whether more entries exist, 6 offset of the entry before,
-    7 the row at which a run of records without entries goes on. The last key of a record that is `tagged` is
-    its tags: a broker that indexes none is no damage, so `untagged` says where their entry is missing, and no
-    mismatch does. False means that the entries ran out: the
-    caller puts further ones behind those from `progress[3]` on.
+    7 the row at which a run of records without entries continues. The last key of a record that is `tagged`
+    is its tags: a broker that indexes no tags is not damage, so `untagged` says where their entry is missing,
+    and no mismatch does. False means that the entries ran out: the caller puts further ones behind those from
+    `progress[3]` on.
     """
     r = progress[0]
     k = progress[1]
@@ -109,7 +109,7 @@ def join_entry_rows(
             found = entries[e, 2]
             if k < keys:
                 expected = key_hash[start + k]
-                # a key that the record has twice, within a repetition: it goes on with that
+                # a key that the record has twice, within a repetition, which continues with that
                 again = 0 < j < k and key_hash[start + j] == found
                 if found == expected and not again:
                     begin = entries[e, 4]
@@ -125,7 +125,7 @@ def join_entry_rows(
                     k += 1
                     j = 0
                 elif j < k and key_hash[start + j] == found:
-                    # a restart begins anew with a record whose first entries filled the file before
+                    # a restart begins again with a record whose first entries filled the file before
                     code = DUPLICATE
                     j += 1
                     next_entry = True

@@ -39,10 +39,11 @@ def find_candidate(
     file_size: int,
     other_size: int,
 ) -> int:
-    """The index in `buffer[start:end]` at which the log may go on, the first one, or NOT_FOUND.
+    """The index in `buffer[start:end]` at which the log may continue, the first one, or NOT_FOUND.
 
-    That is a record header whose totalSize fits the file and whose physicalOffset is its own place (a copy of
-    a record inside a body has the original's), or a BLANK whose totalSize is exactly what is left.
+    The log may continue at a record header whose totalSize fits the file and whose physicalOffset is its own
+    place (a copy of a record inside a body has the original's), or a BLANK whose totalSize is exactly what is
+    left.
 
     `file_pos` is the file position of `buffer[0]`. A physicalOffset counts from `base_offset` or
     `other_base` (what the records before counted from, where they disagree with the file's name). A BLANK
@@ -100,7 +101,7 @@ def _heads(buffer: Bytes, start: int, end: int) -> Iterator[tuple[Longs, Longs, 
 
 
 def _field(buffer: Bytes, index: Longs, pos: int, dtype: str) -> Longs:
-    """The numbers that stand `pos` bytes behind each index."""
+    """The numbers that are `pos` bytes after each index."""
     size = np.dtype(dtype).itemsize
     taken: NDArray[Any] = buffer[index[:, None] + np.arange(pos, pos + size)]
     return np.ascontiguousarray(taken).view(dtype)[:, 0].astype(np.int64)

@@ -1,7 +1,7 @@
 """One record at a file position, whatever its size, in bounded memory.
 
 For records that fit no buffer, and to test what a position is before the log is believed to go on there.
-Only the header and what stands behind the body are read, at most 128 KiB; put together, with a bodyLength
+Only the header and what follows the body are read, at most 128 KiB; put together, with a bodyLength
 of 0, they make a compact record that `plain` reads like any other. The bodies' bytes pass in chunks for the
 CRCs (reference 2.1, 2.6, 2.7).
 """

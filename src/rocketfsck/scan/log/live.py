@@ -22,8 +22,8 @@ from rocketfsck.store.reading import FileReader
 class LiveScan:
     """One walk over a log file that yields its live records; `end_pos` grows with it.
 
-    `end_pos` is the file position behind the last live record or BLANK met so far; `stale_pos` is where a
-    stale tail begins, if one does; `damaged` says whether bytes that are no record stand before live ones.
+    `end_pos` is the file position after the last live record or BLANK met so far; `stale_pos` is where a
+    stale tail begins, if one does; `damaged` says whether bytes that are not a record lie before live ones.
     """
 
     __slots__ = ("_gap_pos", "_newest", "_recent", "_tracker", "damaged", "end_pos", "stale_pos")
@@ -76,9 +76,9 @@ class LiveScan:
     ) -> Iterator[RecordBatch | Region]:
         """Yield the batches as `batches` does, and every region when it is known what it is.
 
-        With `past_end` the walk goes on behind the live records, and the batches are whole: what stands at
-        `stale_pos` or behind it is not live. A walk goes on at `start`, where the last batch ended of the
-        walk that this state is of; `start_base` is what its records counted their physicalOffset from.
+        With `past_end` the walk continues after the live records, and the batches are whole: what is at
+        `stale_pos` or after it is not live. A walk continues at `start`, where the last batch ended of the
+        walk that this state belongs to; `start_base` is what its records counted their physicalOffset from.
         """
         run_count = 1 if start else 0
         for found in scan_log_file(

@@ -132,9 +132,9 @@ def find_seam(found: QueueRows, store_timestamp: Longs, newest_before: int | Non
 
 
 def is_older_life(store_timestamp: Longs, recent: int | None) -> bool:
-    """Whether records behind a gap are all older than those in front of it, `recent` being their time.
+    """Whether records after a gap are all older than those in front of it, `recent` being their time.
 
-    Damage in the middle of a log leaves later records behind it; a gap in front of older ones is where a
+    Damage in the middle of a log leaves later records after it; a gap in front of older ones is where a
     shorter, newer log ends. `recent` is a median, so that one damaged timestamp does not decide.
     """
     return recent is not None and len(store_timestamp) > 0 and int(store_timestamp.max()) < recent
@@ -145,8 +145,8 @@ def find_stale_row(
 ) -> int | None:
     """The first row of an earlier life of the log, None where all are live.
 
-    `newest` and `recent` tell of the live records before the batch, `behind_gap` whether bytes that are no
-    record stand right in front of it.
+    `newest` and `recent` tell of the live records before the batch, `behind_gap` whether bytes that are not
+    a record lie right in front of it.
     """
     row = find_seam(found, store_timestamp, newest)
     if row is None and behind_gap and is_older_life(store_timestamp, recent):

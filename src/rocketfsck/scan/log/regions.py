@@ -1,4 +1,4 @@
-"""Regions: what every byte range of a commit log file is. They tile the file: no gap, no overlap."""
+"""Regions: what every byte range of a commit log file is. Regions tile the file: no gap, no overlap."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class RegionKind(StrEnum):
 
     RECORDS = "records"  # records with sound frames, one after the other
     BLANK = "blank"  # the 8 bytes that end a completed file (reference 2.8)
-    FILLER = "filler"  # what stands behind a BLANK: bytes without a meaning
+    FILLER = "filler"  # what follows a BLANK: bytes without a meaning
     ZERO = "zero"
-    MALFORMED = "malformed"  # framed by its totalSize (something sound stands behind it), wrong inside
+    MALFORMED = "malformed"  # framed by its totalSize (something sound follows it), wrong inside
     DAMAGED = "damaged"  # bytes that belong to nothing
-    TORN = "torn"  # the start of a record, and nothing sound behind it
+    TORN = "torn"  # the start of a record, and nothing sound after it
     STALE = "stale"  # records of an earlier life of the log; never said by the scan, only by those who judge
 
 

@@ -30,7 +30,7 @@ _MAGIC_BYTES = tuple(_HEAD.pack(0, magic)[4:] for magic in (MAGIC_V1, MAGIC_V2, 
 
 
 class Ground:
-    """The bytes of a file that are no records. All positions are file positions."""
+    """The bytes of a file that are not records. All positions are file positions."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Ground:
                 return self.size
 
     def carve(self, pos: int, other_base: int) -> int | None:
-        """The first position from `pos` on where the log goes on."""
+        """The first position from `pos` on where the log continues."""
         window = self.window
         window.move_to(pos)
         while True:
@@ -171,7 +171,7 @@ class Ground:
                 return None
 
     def _skip_hole(self) -> bool:
-        """Move the window over a hole behind its end; False if nothing but a hole is left."""
+        """Move the window over a hole after its end; False if only a hole is left."""
         pos = self.window.window_end
         data = next(self.reader.data_extents(pos), None)
         if data is None:
@@ -181,7 +181,7 @@ class Ground:
         return True
 
     def _goes_on(self, pos: int, other_base: int) -> bool:
-        """Whether a sound record that knows its own place, or a BLANK that fits, stands at `pos`."""
+        """Whether a sound record that knows its own place, or a BLANK that fits, is at `pos`."""
         if self.in_entries:
             if is_entry_blank(self.reader, pos, self.size, self.file_size):
                 return True
@@ -205,7 +205,7 @@ class Ground:
 
     def _leads_to(self, pos: int, end: int) -> bool:
         """Whether the records from `pos` on end exactly at `end`: then a totalSize that leads there is the
-        one that is wrong, and they are no part of its record's body."""
+        one that is wrong, and they are not part of its record's body."""
         while pos < end:
             record = read_large_record(self.reader, pos, self.file_size)
             if isinstance(record, Stop):
@@ -216,7 +216,7 @@ class Ground:
         return False
 
     def _last_nonzero(self, pos: int) -> int:
-        """The position behind the last byte that is not zero in the file from `pos` on (`pos` if none)."""
+        """The position after the last byte that is not zero in the file from `pos` on (`pos` if none)."""
         last = pos
         chunk = np.empty(_ZERO_BLOCK, np.uint8)
         for start, end in reversed(list(self.reader.data_extents(pos))):
@@ -244,6 +244,6 @@ def nonzero_index(buffer: NDArray[np.uint8], start: int, end: int) -> int:
 
 
 def _starts_header(head: bytes) -> bool:
-    """Whether these up to 8 bytes, zeros behind them cut off, are the start of a record's or BLANK's."""
+    """Whether these up to 8 bytes, zeros at their end cut off, are the start of a record's or BLANK's."""
     written = head.rstrip(b"\0")
     return any(magic.startswith(written[4:]) for magic in _MAGIC_BYTES)

@@ -3,15 +3,15 @@
     file := run* ; run := RECORDS? then one of
             BLANK FILLER? | ZERO | MALFORMED | DAMAGED | TORN
 
-In a file of DLedger's, the headers of entries belong to the records behind them (`scan.plain.entries`).
+In a file of DLedger's, the headers of entries belong to the records after them (`scan.plain.entries`).
 
-Every byte is in exactly one region. A run of records goes on as long as frames are sound; where one is not:
+Every byte is in exactly one region. A run of records continues as long as frames are sound; where one is not:
 
 - A totalSize that leads to something sound (the next record or the BLANK) frames it: MALFORMED; not so if
   it leads over sound records on the way there.
 - Else the file is carved from there for a sound record that knows its own place, or a BLANK that fits; what
   is skipped is DAMAGED and a new run begins (fault catalogue, C2).
-- Else nothing sound follows. If a record started here and only zeros stand behind it, it is TORN (C1);
+- Else nothing sound follows. If a record started here and only zeros follow it, it is TORN (C1);
   otherwise its bytes up to the last that is not zero are DAMAGED. The rest is ZERO.
 
 A BLANK whose totalSize is not what is left of the file says so (Reason.BLANK_SIZE); records after it are

@@ -74,7 +74,7 @@ register("numba:compile", _Compiling())
 
 
 def njit(function: Any, *, directory: Path | None = None, **options: Any) -> Any:
-    """`numba.njit`; `directory` is where the compiled code is kept, None: nowhere.
+    """`numba.njit`; `directory` is where the compiled code is kept, None: it is not kept.
 
     Whoever imports a kernel has asked for compiled ones (`jit.compiled_wanted`), so Numba's own switch to
     run functions as Python, which kernels full of LLVM's instructions cannot, is not heeded here.

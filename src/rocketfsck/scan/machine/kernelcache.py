@@ -5,7 +5,7 @@
 The key names the function, its signature and the processor; the file's own name carries a hash of it.
 
 The cache may never stop the tool. A file that is torn, changed, unreadable or somebody else's is as good as
-none: the kernel is compiled anew and the file replaced. The checksum is verified before anything is
+none: the kernel is compiled again and the file replaced. The checksum is verified before anything is
 unpickled, because machine code with a wrong byte would take the whole process down. A file is written under
 a name of its own and renamed when it is complete; one that cannot be written is done without.
 """

@@ -1,11 +1,11 @@
-"""DLedger's entries around the records of a log: what stands at a place where one may begin.
+"""DLedger's entries around the records of a log: what is at a place where one may begin.
 
     data := item*          item := header record | no-op | blank | bare record
     header := magic:i32 size:i32 index:i64 term:i64 pos:i64 channel:i32 chainCrc:i32 bodyCrc:i32 bodyLen:i32
     blank  := -1:i32 remaining:i32
 
 As brokers read it, the second word decides: one of a record's magic codes is that of a bare record, as it is
-behind a header that is lost. The record's own frame says how long an entry with magic 1 is, not its header,
+after a header that is lost. The record's own frame says how long an entry with magic 1 is, not its header,
 whose numbers the check compares (`verify.log.entries`). Entries of another kind hold no record and are as
 long as they say. Reference 2.14.
 """
@@ -59,14 +59,14 @@ def entry_lead(data: Buffer, at: int, given: int, left: int) -> tuple[int, bool]
 
 
 def record_pos(reader: FileReader, pos: int) -> int:
-    """Where the record of what stands at a file position begins: behind an entry's header, or there."""
+    """Where the record of what is at a file position begins: after an entry's header, or there."""
     head = reader.read_upto(pos, BLANK_HEADER_SIZE)
     lead = entry_lead(head, 0, reader.size - pos, reader.size - pos) if len(head) == BLANK_HEADER_SIZE else 0
     return pos + lead[0] if isinstance(lead, tuple) and lead[1] else pos
 
 
 def behind_entry(reader: FileReader, pos: int) -> int:
-    """Where the file goes on behind an entry that holds no record; `pos` where none of that kind is."""
+    """Where the file continues after an entry that holds no record; `pos` if no such entry is there."""
     head = reader.read_upto(pos, BLANK_HEADER_SIZE)
     lead = entry_lead(head, 0, reader.size - pos, reader.size - pos) if len(head) == BLANK_HEADER_SIZE else 0
     return pos + lead[0] if isinstance(lead, tuple) and not lead[1] else pos
@@ -74,7 +74,7 @@ def behind_entry(reader: FileReader, pos: int) -> int:
 
 def framed_size(reader: FileReader, pos: int, base_offset: int, file_size: int) -> int | None:
     """The size of the entry at a file position if its header is sound: it is in the file, its two lengths
-    agree, and it says that it stands there. None otherwise."""
+    agree, and it says that this is its place. None otherwise."""
     head = reader.read_upto(pos, ENTRY_HEADER_SIZE)
     if len(head) < ENTRY_HEADER_SIZE:
         return None
@@ -86,7 +86,7 @@ def framed_size(reader: FileReader, pos: int, base_offset: int, file_size: int) 
 
 
 def is_entry_blank(reader: FileReader, pos: int, *sizes: int) -> bool:
-    """Whether a blank of DLedger's stands at a file position that ends with a file of one of these sizes."""
+    """Whether a blank of DLedger's is at a file position and ends where a file of one of these sizes does."""
     head = reader.read_upto(pos, BLANK_HEADER_SIZE)
     if len(head) < BLANK_HEADER_SIZE:
         return False

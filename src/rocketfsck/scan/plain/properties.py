@@ -93,9 +93,9 @@ def index_words(
 
 
 def further_queues(topic: bytes, queue_id: int, names: str, offsets: str) -> list[Queue] | None:
-    """The queues beside its own that a record is dispatched to: (topic, queueId, queueOffset).
+    """The queues besides its own that a record is dispatched to: (topic, queueId, queueOffset).
 
-    None if the lists are of different lengths or an offset is no number, whereupon a broker gives up. Some
+    None if the lists have different lengths or an offset is not a number, whereupon a broker gives up. Some
     topics are never multi-dispatched; names with a path separator are skipped. Reference 2.13.
     """
     listed = split_java(names, ",")

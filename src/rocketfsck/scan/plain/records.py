@@ -16,7 +16,7 @@ The frame, in the order in which it is tested (a `Stop` each, at the record's fi
 7. more keys or further queues than their columns have room for -> BATCH_FULL
 
 With `in_entries` each record is in an entry of DLedger's (`scan.plain.entries`), at whose first byte the run
-stops where the record has one of these faults; what is no record behind a header is MAGIC or SIZE.
+stops where the record has one of these faults; what is not a record after a header is MAGIC or SIZE.
 
 Rows of keys and further queues are written for every record, rolled back ones included: who joins them
 applies the rules of dispatch (reference 8).

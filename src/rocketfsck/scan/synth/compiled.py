@@ -66,13 +66,13 @@ FRAGMENT_MASK = 63
     S_NUMBER,  # of the next message
     S_OFFSET,  # physical offset of the next record
     S_STEPPED,  # ms that the clock has stepped
-    S_STEP_NUMBER,  # of the message that the last step was taken for
+    S_STEP_NUMBER,  # of the message before which the clock stepped last
     S_USED,  # bytes of the buffer
     S_KEYS,  # key rows
     S_MONTH_START,
     S_MONTH_END,
     S_NEEDED,  # size of the record that did not fit in its file
-    S_END,  # physical offset behind the last record (S_OFFSET may be that of a new file)
+    S_END,  # physical offset after the last record (S_OFFSET may be that of a new file)
 ) = range(10)
 STATE = 10
 
@@ -176,7 +176,7 @@ def put_decimal(at: int, value: int) -> int:
 
 @inlined
 def java_hash(start: int, at: int, end: int) -> int:
-    """The Java hash of a text whose beginning has the hash `start`, behind it ASCII bytes; 64 bits."""
+    """The Java hash of a text: the beginning has the hash `start`, ASCII bytes follow; 64 bits."""
     value = start
     for place in range(at, end):
         value = (31 * value + load_u8(place)) & 0xFFFFFFFF

@@ -42,7 +42,7 @@ DRAW_FIRST_WORD = 16
 DRAW_FIRST_ITEM = 256
 
 RANDOM, TEXT, BOTH = range(3)
-"""What bodies are of."""
+"""What bodies consist of."""
 
 
 def mix(value: Any) -> Any:

@@ -31,10 +31,10 @@ class Parameters(NamedTuple):
     born_limit: int
     store_host: int  # address and port
     largest: int  # of the records
-    trailing: int  # 1: 0x02 behind the last property
+    trailing: int  # 1: 0x02 after the last property
     file_size: int
     end_number: int  # no message from this number on
-    end_offset: int  # none once a record ends at this physical offset or behind it
+    end_offset: int  # none once a record ends at this physical offset or beyond it
     external: int  # address of the function for CRCs
     capacity: int  # of the buffer
 
@@ -65,7 +65,7 @@ class Words(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What is told of the records in the buffer, a row each, and of their keys, a row each."""
+    """What is said about the records in the buffer, a row each, and about their keys, a row each."""
 
     queue: Longs
     size: Longs

@@ -1,6 +1,6 @@
 """Records of sound commit log files by several threads, each file in pieces, given back in log order.
 
-A piece begins with the first record in it that knows its own place, and ends behind the last one that begins
+A piece begins with the first record in it that knows its own place, and ends after the last one that begins
 in it. Pieces that fit together are the file: if every piece begins where the one before it ended, the walk
 has met every record, as one from the file's beginning would. Where they do not, or a piece stops for anything
 but the file's end, or its times fall, whoever asked walks the file himself (`scan.log.live`): damage and
@@ -101,7 +101,7 @@ class Worker(Generic[Rows]):
         self.window: ReadAhead | None = None
 
     def close(self) -> None:
-        """End the work; the worker is of no use afterwards."""
+        """End the work; nobody can use the worker afterwards."""
         self._leave_file()
 
     def _leave_file(self) -> None:
@@ -179,7 +179,7 @@ class Worker(Generic[Rows]):
             if stop not in (Stop.LIMIT, Stop.NEED_BYTES) or pos >= end:
                 break
             if window.end - window.start >= 8 and low < window.end:
-                # a record that begins in the piece and ends behind it
+                # a record that begins in the piece and ends after it
                 size = int.from_bytes(window.buffer[window.start : window.start + 4].tobytes(), "big")
                 limit = pos + max(size, 8)
                 window.size = min(max(window.size, limit), reader.size)
@@ -210,7 +210,7 @@ class Worker(Generic[Rows]):
         return new_batch()
 
     def begin_batch(self) -> None:
-        """Make room for further records, after what there are of them have been taken."""
+        """Make room for further records, after those in the batch have been taken."""
         self.batch.begin(0)
 
     def is_full(self, piece: Piece[Rows]) -> bool:  # noqa: ARG002

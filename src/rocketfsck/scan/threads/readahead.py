@@ -32,7 +32,7 @@ LEAST_FRONT_SIZE = 256
 class ReadAhead(Closing):
     """A window over a file: `buffer[start:end]` holds the file's bytes from `file_pos + start` on.
 
-    `move_to` puts the window's start at any position, `extend` goes on behind its end. A context manager:
+    `move_to` puts the window's start at any position, `extend` continues after its end. A context manager:
     leaving it ends the thread.
     """
 

@@ -3,7 +3,7 @@
 The file is cut into pieces (`scan.threads.pieces`). Batches are given on as long as every piece begins where
 the one before it ended: then they hold every record of the run, as one walk would find them. Where a piece
 does not fit, holds damage, a record of many MiB or more than it may keep in memory, or cannot be read, there
-are no further batches, and whoever asked goes on alone from there.
+are no further batches, and whoever asked continues alone from there.
 
 Memory: a window of 1.5 MiB for each thread, and for each piece under way, one a thread and two more, at most
 BATCHES_A_PIECE batches.
@@ -140,7 +140,7 @@ def shared_records(
                 return
             rows = known.setdefault(piece.table, _Rows())
             if piece.stop == Stop.NEED_BYTES:
-                piece.rows[-1:] = []  # the run goes on behind it, and so may the batch
+                piece.rows[-1:] = []  # the run continues after it, and so may the batch
             for lent in piece.rows:
                 if not rows.translate(lent, piece.names, table):
                     return
@@ -154,7 +154,7 @@ def shared_records(
 
 
 def _readable(pieces: Generator[Piece[_Lent], None, None]) -> Iterator[Piece[_Lent]]:
-    """The pieces up to one that cannot be read: whoever goes on alone says where, and why."""
+    """The pieces up to one that cannot be read: whoever continues alone says where, and why."""
     try:
         yield from pieces
     except StoreError:

@@ -46,7 +46,7 @@ class LogBatch:
         )
 
     def offset(self) -> pa.Array:
-        """Where the record stands in the commit log (not what its field says)."""
+        """Where the record is in the commit log (not what its field says)."""
         return _array(self.batch["pos"] + np.int64(self.base_offset))
 
     def topic(self) -> pa.Array:
@@ -104,7 +104,7 @@ FILE_COLUMNS: dict[str, Callable[[LogBatch], pa.Array]] = {
     "offset": LogBatch.offset,
     "topic": LogBatch.topic,
 }
-"""Columns that a record has beside those of the scan, always given."""
+"""Columns that a record has besides those of the scan, always given."""
 
 FURTHER_COLUMNS: dict[str, Callable[[LogBatch], pa.Array]] = {
     "run": LogBatch.run,

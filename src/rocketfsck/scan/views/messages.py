@@ -166,7 +166,7 @@ def walk_messages(
     """Yield the messages wanted and all regions of a log file in file order (messages before their region).
 
     `max_body_size` of 0 leaves the bodies out. `live_only` gives no regions, and ends where a stale tail
-    begins (`scan.log.live`). `live` sees all that is walked over: a message at its `stale_pos` or behind it
+    begins (`scan.log.live`). `live` sees all that is walked over: a message at its `stale_pos` or after it
     is stale. Raises StoreError when bytes cannot be read.
     """
     table = QueueTable()

@@ -104,7 +104,7 @@ class Gatherer:
         self._gone: set[Name] = set()
 
     def regular(self, rule: str) -> None:
-        """Leave out what findings of a rule say of messages: they are no damage."""
+        """Leave out what findings of a rule say of messages: such findings are not damage."""
         self._regular.add(rule)
 
     def seen(self, findings: Iterable[Item]) -> Iterator[Item]:
@@ -188,7 +188,7 @@ class Gatherer:
         """
         known = sum(run.message_count for run in self._lost if (run.last_physical_offset or -1) >= first)
         more = offset_count - known
-        # A single one may be damaged itself, others may be of messages that were removed with their topics.
+        # A single one may be damaged itself, others may belong to messages removed with their topics.
         removes = any(kind.fate == "removed" for kind in self._counts)
         sure: Sure = "at least" if offset_count > 1 and not removes else "perhaps"
         self._lose(LostRun("", 0, 0, 0, more, "index entry", sure, first, last))

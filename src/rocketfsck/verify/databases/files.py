@@ -62,7 +62,7 @@ def unreadable(store: Store, other: Other, error: StoreError) -> Finding | NotCh
 
 
 def odd_rows(database: str, odd: OddRows) -> Iterator[Finding]:
-    """Rows that are none: one finding for each family."""
+    """Rows that cannot be decoded: one finding for each family."""
     for family, row in sorted(odd.first.items()):
         facts: Facts = {
             "row_count": odd.counts[family],

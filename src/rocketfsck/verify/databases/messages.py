@@ -215,7 +215,7 @@ class _Waiting:
         self.cancelled: list[str] = []
 
     def look(self, offset: int, message: Message) -> None:
-        """Take a message of the timer topic. Its row may lead to a later copy, if it was rolled."""
+        """Take a message of the timer topic. The row of one that was rolled may lead to a later copy."""
         properties = message.properties or {}
         if TIMER_DEL_UNIQKEY in properties:
             self.cancelled.append(properties[TIMER_DEL_UNIQKEY])

@@ -15,7 +15,7 @@ from rocketfsck.verify.tasks.shared import Shared
 
 
 def check_pop(database: str, rows: Rows, odd: OddRows, shared: Shared) -> Iterator[Finding]:
-    """Yield a finding for each record whose JSON and key differ; rows that are none go to `odd`."""
+    """Yield a finding for each record whose JSON and key differ; rows that cannot be decoded go to `odd`."""
     for key, value in rows.pairs():
         try:
             _, values = decode_row(Content.POP, key, value)

@@ -3,7 +3,7 @@
     row gone  <-  an op message names the half message's place (TRANS_OFFSET): committed or rolled back
               <-  the broker asked about it often enough, and gave it up: nothing in the log says so
 
-An older half message was asked about at least as often as a later one. So behind the first row that is
+An older half message was asked about at least as often as a later one. So after the first row that is
 there, nothing was given up, and each half message up to the mark has a row or an op message; those that say
 when they are first asked about are left out.
 """

@@ -204,7 +204,7 @@ def _loose(
     for log in logs:
         if log is not None:
             for index, kind, entry, first, last, count in log.summary.entries.loose.tolist():
-                # behind the end of a file that others follow is not behind the end of the log
+                # beyond the end of a file that others follow is not beyond the end of the log
                 inside = kind == BEYOND and log_end is not None and last < log_end
                 _gather(groups, (index, rules[IN_DAMAGE if inside else kind]), entry, first, last, count)
     for index, result in enumerate(indexes):
@@ -258,7 +258,7 @@ def _gather(
 
 
 def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterator[Finding]:
-    """The newest file decides what a broker takes for indexed already (a record at its very end is not)."""
+    """The newest file decides what a broker treats as indexed already (a record at its very end is not)."""
     newest = next((item for item in reversed(indexes) if item is not None and item.summary.entry_count), None)
     if newest is None or log_end is None:
         return

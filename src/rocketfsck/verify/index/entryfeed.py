@@ -29,7 +29,7 @@ Number = TypeVar("Number", int, Longs)
 NUMBER_BITS = 32
 COLUMN_COUNT = 5
 EDGE_COUNT = 32
-"""Entries beside the ends of a part that must be in order for it to be believed."""
+"""Entries next to the ends of a part that must be in order for the part to be believed."""
 MAX_SORTED = 1 << 21
 """Entries that are put in order in memory (40 bytes each); of files with more the order is taken as it is."""
 
@@ -108,7 +108,7 @@ class LogEntryFeed(Closing):
         return _Part(index, low, high, *ends)
 
     def _broken_at(self, edge: int, used: int) -> bool:
-        """Whether entries beside the edge of a part are out of order."""
+        """Whether entries next to the edge of a part are out of order."""
         first, last = max(edge - EDGE_COUNT, 1), min(edge + EDGE_COUNT, used)
         if first > last:
             return False

@@ -177,7 +177,7 @@ class KeyJoin:
             return
         missing, other = missing[keyed], other[keyed]
         none = (missing >= counts) & (other == 0)
-        # A record whose entries are all of another one, beside records without any, has none either.
+        # A record whose entries all belong to another one, next to records without any, has none either.
         beside = np.zeros(len(none), np.bool_)
         beside[1:] |= none[:-1]
         beside[:-1] |= none[1:]
@@ -244,7 +244,7 @@ class KeyJoin:
         )
 
     def _loose_rows(self, bad: BadRanges, base_offset: int, live_end: int) -> Longs:
-        """Entries that met no record, by index file and by what stands where they point to."""
+        """Entries that met no record, by index file and by what is at the place that they point to."""
         groups: dict[tuple[int, int], list[int]] = {}
         for number, count in self._loose:
             index, entry = split_number(number)

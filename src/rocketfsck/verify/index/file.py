@@ -111,7 +111,7 @@ def _extent(
     slot_count: int,
     counted: bool,
 ) -> IndexExtent:
-    """The extent of a file with `used` entries; `counts` are of those that point to no commit log file."""
+    """The extent of a file with `used` entries; `counts` count those that point to no commit log file."""
     first_time = int(reader.entries(1, 1)["timeDiff"][0]) if used else -1
     return IndexExtent(used, *ends_of(reader, used), *counts, slot_count if counted else 0, first_time)
 
@@ -280,8 +280,8 @@ class _IndexWalk:
         self.collector.extend(walk_damaged(reader, wrong_links, self.used))
 
     def _reach(self) -> int:
-        """The last entry that a slot may hold for a reason told elsewhere: cut off, emptied, or put without
-        the header knowing."""
+        """The last entry that a slot may hold for a reason reported elsewhere: cut off, emptied, or put
+        without the header knowing."""
         reader = self.reader
         stated = min(reader.header.entry_count, reader.entry_count - 1)
         return max(stated, reader.last_not_zero(self.used + 1)) if self.used < reader.last_entry else stated
@@ -313,7 +313,7 @@ class _Pointing:
             self.first.setdefault(name, (first + int(rows[0]), int(offset[rows[0]])))
 
     def values(self) -> tuple[int, int, int, int, int, int]:
-        """The fields of an IndexExtent behind its ends."""
+        """The fields of an IndexExtent after its ends."""
         missing, beyond = self.first.get("missing", (0, 0)), self.first.get("beyond", (0, 0))
         return (
             self.count.get("expired", 0),

@@ -28,9 +28,9 @@ MAX_NEW = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class NewEntries:
-    """What the entries behind those of an `IndexKnown` make of a file.
+    """What the entries after those of an `IndexKnown` make of a file.
 
-    They point to `least_offset` and behind it; NO_OFFSET where there are none.
+    The entries point to `least_offset` and beyond; NO_OFFSET where there are none.
     """
 
     least_offset: int

@@ -54,10 +54,10 @@ class Extras:
 class OddEntries:
     """Odd and repeated entries of a batch, as columns with one value for each entry.
 
-    `number` is the mismatch that an entry is of, `row` its record's row in the batch; `index`, `entry` and
-    `key` are its place in `Store.indexes`, its number and its hash. `sound` entries start at their record and
-    have its time; `repeated` ones are a key's, once more. `long` are the mismatches of too many entries to
-    look at.
+    `number` is the mismatch that an entry belongs to, `row` its record's row in the batch; `index`, `entry`
+    and `key` are its place in `Store.indexes`, its number and its hash. `sound` entries start at their record
+    and have its time; `repeated` ones are a key's, once more. `long` are the mismatches of too many entries
+    to look at.
     """
 
     number: Longs
@@ -153,7 +153,7 @@ def extras_from_bytes(
 
 
 def spread(values: Longs, counts: Longs) -> tuple[Longs, Longs]:
-    """Each value as often as its count says, and 0, 1, 2 … beside it."""
+    """Each value as often as its count says, and 0, 1, 2 … next to it."""
     ends = np.cumsum(counts)
     step = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
     return np.repeat(values, counts), step
@@ -182,7 +182,7 @@ def difference(rows: Longs, keys: Longs, wanted_rows: Longs, wanted_keys: Longs)
 
 
 def _place(values: Longs) -> Longs:
-    """How many equal values stand in front of each."""
+    """How many equal values come before each."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     places = np.empty(len(values), np.int64)

@@ -13,7 +13,7 @@ class IndexExtent:
     """What of an index file concerns the log: `entry_count` entries in use, by where they point.
 
     `expired_count` point below the log's start, `missing_count` into commitlog files that are not there and
-    `beyond_count` behind the last file; each with the first such entry. Entry numbers count from 1.
+    `beyond_count` beyond the last file; each with the first such entry. Entry numbers count from 1.
     `slot_count` slots have entries, 0 where not all were seen or hashSlotCount cannot be right. `first_time`
     is entry 1's timeDiff, -1 where it was not looked at. `notes`: what `spread` found, if that is known.
     """

@@ -8,7 +8,7 @@ behind, for entries follow each other without gaps: only the writer of the file 
 Criterion (ADR 0011): if at least LEAST_RECORDS records have regular odd entries, and at least
 REGULAR_PERCENT of all records with odd entries have regular ones, in the same number, then these are one
 finding, XR035, "unknown to this version". All other odd entries are errors, XR024. One record is enough where
-a broker was at work that is known to index more (`store.newer`). Reference 4.3 to 4.5.
+a broker wrote to the store that is known to index more (`store.newer`). Reference 4.3 to 4.5.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REGULAR_PERCENT = 90
 MAX_KEPT = 1 << 16
 """Records with regular odd entries that are kept of a commit log file; further ones are counted."""
 RUN_LIMIT = 1 << 14
-"""Odd entries in a row that are looked at; a longer run is no feature."""
+"""Odd entries in a row that are looked at; a longer run is not a feature."""
 
 INDEX, ENTRY, OFFSET, DISTINCT, COUNT, HASH = range(6)
 WIDTH = 6
@@ -147,10 +147,10 @@ class StrangeEntries:
 
 
 def _spoil(spoiled: Flags, number: Longs, row: Longs, records: Longs) -> Longs:
-    """The records of a run of entries that is told as a whole, since another record of it is not regular.
+    """The records of a run of entries that is reported as a whole, since another record of it is not regular.
 
-    `spoiled` are the mismatches that are told so; those of the records found are added. `number` and `row`
-    link mismatches with records; `records` are taken in their order.
+    `spoiled` are the mismatches that are reported so; those of the records found are added. `number` and
+    `row` link mismatches with records; `records` are taken in their order.
     """
     links = np.unique(np.stack((row, number)), axis=1)
     shared = np.bincount(links[1], minlength=len(spoiled)) > 1

@@ -1,7 +1,7 @@
 """Index entries for tags: which records have theirs, and what it means where some have none.
 
 Brokers from 5.4.0 on put one more entry for a record with tags. A store that was upgraded has records
-without: all before the first one with its entry, or many in a row where an older broker was at work in
+without: all before the first one with its entry, or many in a row where an older broker ran in
 between. A few records without, among others that have theirs, have lost them. Reference 4.5.
 """
 
@@ -29,7 +29,8 @@ class TagRuns:
     """Takes the records with tags of one commit log file, batch by batch, and keeps them as runs.
 
     A row of the table: 1 if the records have their entry, physical offset of the first and the last record,
-    how many they are. Once there are too many runs the last one goes on whatever follows: hostile files only.
+    how many they are. Once there are too many runs the last one continues whatever follows: hostile files
+    only.
     """
 
     def __init__(self) -> None:

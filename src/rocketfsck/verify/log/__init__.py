@@ -1,1 +1,1 @@
-"""Checks of the commit log: its records, its regions, its files beside each other."""
+"""Checks of the commit log: its records, its regions, its files next to each other."""

@@ -39,7 +39,7 @@ def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Find
         later = next((item for item in logs[number + 1 :] if item is not None and _live(item)), None)
         if later is not None and not facts.ends_with_blank:
             yield _blank_missing(log, _facts(later).file)
-        if not _live(log) or not _has_queues(log):  # filler in the place of a file is none that goes on
+        if not _live(log) or not _has_queues(log):  # filler in place of a file does not continue the log
             continue
         adjacent = (
             before is not None and before.summary.start_offset + before.summary.size == facts.start_offset

@@ -264,7 +264,7 @@ class _LogWalk:
         np.maximum.at(self.max_offsets, found.queue[kept], found.following[kept])
 
     def _find_fence(self, rows: LogRows) -> None:
-        """Where the first filler record of the file stands, that a repair put in the place of lost ones."""
+        """Find the first filler record of the file, which a repair put in place of lost ones."""
         if self.fence_offset is not None:
             return
         rolled_back = (rows["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK

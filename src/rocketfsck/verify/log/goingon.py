@@ -1,11 +1,11 @@
-"""What an earlier check found of a commit log file, with what was written behind its last record since.
+"""What an earlier check found of a commit log file, with what was written after its last record since.
 
-    known: records, then zeros          new: the walk that begins behind the last of those records
+    known: records, then zeros          new: the walk that begins after the last of those records
 
-Only what is plainly sound goes on: nothing found in either part, every known record with its unit and its
-index entries, queue offsets and times that follow each other over the seam. New records may lack units and
-entries: a running broker has not put them yet. Of anything else there is no result, and the file is checked
-as a whole. Reference 2.8, 2.13.
+Only what is plainly sound is continued: nothing found in either part, every known record with its unit and
+its index entries, queue offsets and times that follow each other over the seam. New records may lack units
+and entries: a running broker has not put them yet. Of anything else there is no result, and the file is
+checked as a whole. Reference 2.8, 2.13.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _in_time(before: LogFacts, after: LogFacts) -> bool:
 
 
 def _regions(before: Iterable[RegionTotal], after: Iterable[RegionTotal]) -> tuple[RegionTotal, ...] | None:
-    """One run of records, and what is behind it; None where there is more."""
+    """One run of records, and what follows it; None where there is more."""
     old, own = {total.kind: total for total in before}, {total.kind: total for total in after}
     if old.keys() - {RECORDS, ZERO} or own.keys() - {RECORDS, ZERO, BLANK, FILLER}:
         return None

@@ -18,15 +18,15 @@ from rocketfsck.verify.tasks.task import TaskResult
 
 
 class Ground(IntEnum):
-    """What stands at a physical offset."""
+    """What is at a physical offset."""
 
     LIVE = 0  # between live records, or at one
     EXPIRED = 1  # below the first file
     MISSING = 2  # between two files: a segment that is not there
-    BEYOND = 3  # behind the log's end
+    BEYOND = 3  # beyond the log's end
     DAMAGE = 4
     UNKNOWN = 5  # a file that was not checked, or is not read by this version
-    FENCE = 6  # filler in the place of a lost record; said of single units, once their place was read
+    FENCE = 6  # filler in place of a lost record; said of single units, once their place was read
     MISNAMED = 7  # in a file that has a wrong name
 
 
@@ -96,7 +96,7 @@ class LogMap:
             code = summary.bad.code[span[held]]
             found[rows[held][code == DAMAGED]] = Ground.DAMAGE
             found[rows[held][code == STALE]] = Ground.BEYOND
-        # Torn and damaged bytes behind the last live record are damage, zeros there are not.
+        # Torn and damaged bytes after the last live record are damage, zeros there are not.
         beyond = np.flatnonzero((found == Ground.BEYOND) & (file >= 0))
         for number in distinct(file[beyond]).tolist():
             log = self._logs[number]

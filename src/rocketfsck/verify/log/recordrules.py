@@ -141,7 +141,7 @@ def check_faults(
             continue
         if (
             rule.rule == RuleName.RECORD_PROPERTY_CRC
-        ):  # a client's property of that name is no CRC of a broker
+        ):  # a client's property of that name is not a CRC of a broker
             elsewhere = misplaced_crcs(rows, flags, reader)
             add_runs(collector, RuleName.RECORD_PROPERTY_CRC_PLACE, rows, elsewhere)
             flags &= ~elsewhere

@@ -1,10 +1,10 @@
-"""The words for why bytes are no records, and the judgement on what lies between and behind live records.
+"""The words for why bytes are not records, and the judgement on what lies between and after live records.
 
     file := live records and gaps, BLANK and filler | zeros | torn record | stale tail
 
-A gap with live records behind it is damage in the middle: a reader loses the boundary there (fault catalogue
+A gap with live records after it is damage in the middle: a reader loses the boundary there (fault catalogue
 C2), also at a record that only lacks a magic code, or passes over a record that its totalSize frames and that
-is wrong inside (C10). A cut record with nothing behind it is a torn tail (C1); a run of records of an earlier
+is wrong inside (C10). A cut record with nothing after it is a torn tail (C1); a run of records of an earlier
 life, and all that follows it, is a stale tail (C3). Reference 2.8, 6.2, 6.6.
 """
 
@@ -59,7 +59,7 @@ class BadRanges:
 class RegionJudge:
     """Takes the regions of a file in order and says what is wrong between the live records.
 
-    `live_end` is the file position behind the last live record or BLANK header; `live_count` counts live
+    `live_end` is the file position after the last live record or BLANK header; `live_count` counts live
     records, `stale_start` is where an earlier life of the log begins, if one does.
     """
 
@@ -112,7 +112,7 @@ class RegionJudge:
 
     @property
     def after_gap(self) -> bool:
-        """Whether bytes that are no record, framed or not, stand in front of the position reached."""
+        """Whether bytes that are not a record, framed or not, lie in front of the position reached."""
         return any(region.kind != RegionKind.MALFORMED for region in self._gap)
 
     def live_records(self, region: Region, count: int, end: int) -> None:
@@ -156,7 +156,7 @@ class RegionJudge:
             self._total(region.kind, region.size, region.record_count)
             self._mark(region, EMPTY if region.kind == RegionKind.ZERO else DAMAGED)
             if region.kind == RegionKind.MALFORMED and _stops_readers(region):
-                self._malformed(region)  # nothing live stands behind it
+                self._malformed(region)  # nothing live follows it
         self._gap = []
         if self.stale_start is not None:
             where = self._place(self.stale_start, self._stale_end)

@@ -21,7 +21,7 @@ from rocketfsck.verify.finding import Where
 class LogRows:
     """The records of a batch of the file `relative`, which begins at `base_offset`.
 
-    Good only until the scan goes on: the columns are views of the batch.
+    Good only until the scan continues: the columns are views of the batch.
     """
 
     __slots__ = ("base_offset", "batch", "relative", "table")
@@ -42,7 +42,7 @@ class LogRows:
 
     @property
     def physical(self) -> Longs:
-        """Where the records stand in the log (not what their field says)."""
+        """Where the records are in the log (not what their field says)."""
         offsets: Longs = self["pos"] + np.int64(self.base_offset)
         return offsets
 

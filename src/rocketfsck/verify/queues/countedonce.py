@@ -34,7 +34,7 @@ class CountedOnce:
 
     @property
     def is_full(self) -> bool:
-        """Whether offsets were left out, so that nothing can be told any more."""
+        """Whether offsets were left out, so that copies can no longer be recognised."""
         return self._count > OFFSET_LIMIT
 
     def copies(self, queue: ConsumeQueue, offsets: Longs) -> Flags:

@@ -272,7 +272,7 @@ def _loose_units(
             if left:
                 loose = LooseUnits(queue, log_map, log_reader, once)
                 yield from loose.judge(left)
-                if not is_light_queue(queue):  # a number that a light queue lacks is no message of its own
+                if not is_light_queue(queue):  # a number that a light queue lacks is not a message of its own
                     gatherer.holes(queue.topic, queue.queue_id, left, loose.units)
 
 

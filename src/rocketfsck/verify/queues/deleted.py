@@ -8,7 +8,7 @@
 topics.json decides, or the .bak that a broker would load. One that cannot be read, or names none of the
 topics that have queues, tells nothing. Nor does it of a topic that no broker can serve: such a topic was
 never there to be deleted. Light queues are in no topics.json: one that is missing was deleted, or the broker
-did not write any, unless all queues beside it are missing, too.
+did not write any, unless all other queues are missing, too.
 Reference 1.6.1, 6.5, 8.
 """
 
@@ -156,7 +156,7 @@ class DeletedQueues:
     def _queue_counts(self) -> dict[str, int] | None:
         """The queues of each topic of topics.json; None where that tells nothing.
 
-        It must name a topic that has queues, or one that has records where there are no queues at all.
+        The file must name a topic that has queues, or one that has records where there are no queues at all.
         """
         topics = loaded_topics(self._store) or {}
         known = self._by_topic or self._last_of_topic

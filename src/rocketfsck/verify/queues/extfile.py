@@ -71,7 +71,7 @@ class _ExtWalk:
     def __init__(self, queue: ConsumeQueue, collector: Collector) -> None:
         self.queue = queue
         self.collector = collector
-        self.next_offset: int | None = None  # behind the last unit that was named
+        self.next_offset: int | None = None  # after the last unit that was named
         self.orphan_count = 0
         self.orphan_start: int | None = None
         self.walked = 0
@@ -130,7 +130,7 @@ class _ExtWalk:
             self.orphan_start = start if self.orphan_start is None else self.orphan_start
 
     def finish(self, reader: StreamReader) -> None:
-        """Walk what stands behind the last unit that was named."""
+        """Walk what follows the last unit that was named."""
         pos = start = reader.start if self.next_offset is None else self.next_offset
         count = 0
         while pos + 2 <= reader.end and self.walked < WALK_LIMIT:

@@ -103,7 +103,7 @@ class _QueueWalk:
         self.runs = RunList()
         self.shape = Shape(0, 0, 0, 0, -1, (), ())
         self.live_index: int | None = None
-        self.last_offset: tuple[int, int] | None = None  # index behind the last unit, its commitlog offset
+        self.last_offset: tuple[int, int] | None = None  # index after the last unit, its commitlog offset
         self.first_base = self.next_base = 0
         self.has_ext = False
         self.byte_count = 0
@@ -128,7 +128,7 @@ class _QueueWalk:
             check_ext(self.queue, self.shape.end, self.log_start or 0, self.collector)
 
     def _known_end(self, reader: UnitReader) -> int:
-        """Take over the units that an earlier check knows; the index behind them, 0 for none."""
+        """Take over the units that an earlier check knows; the index after them, 0 for none."""
         known = self.before
         end = 0 if known is None else known_runs(known, reader, self.runs)
         if known is None or not end:

@@ -1,4 +1,4 @@
-"""What a check of a consume queue leaves for a later one, which goes on behind it.
+"""What a check of a consume queue leaves for a later one, which continues after it.
 
 Only of a queue with nothing odd: pre-blanks, then units without a gap. Reference 3.1, 3.3.
 """
@@ -27,7 +27,7 @@ def known_units(queue: ConsumeQueue, shape: Shape, runs: list[Run]) -> QueueKnow
 
 
 def known_runs(known: QueueKnown, reader: UnitReader, runs: RunList) -> int:
-    """Put what is known of a queue in front of its runs; the index behind it. 0 where it does not help.
+    """Put what is known of a queue in front of its runs; the index after that, 0 where it does not help.
 
     Files in front may have expired since: then the first unit on disk is another one.
     """

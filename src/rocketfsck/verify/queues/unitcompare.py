@@ -68,7 +68,7 @@ class UnitComparer:
         self._collector.ask(RuleName.UNIT_TAGS_CODE, int(np.count_nonzero(tags)))
 
     def take(self, queue: ConsumeQueue, number: int, rows: DispatchRows, units: Units, where: Longs) -> None:
-        """Compare `units`, which stand at `where` in the queue, with the records that they point to."""
+        """Compare `units`, which are at `where` in the queue, with the records that they point to."""
         self._collector.ask(RuleName.UNIT_SIZE, len(where))
         self._differences(RuleName.UNIT_SIZE, queue, rows, where, units["size"], rows.size, "size")
         tags = units["tagsCode"].astype(np.int64)

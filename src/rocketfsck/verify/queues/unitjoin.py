@@ -1,6 +1,6 @@
 """Records of one commit log file against the units of their queues.
 
-A record's unit stands at the place that its queueOffset names, so it is looked up there; only where it is
+A record's unit is at the place that its queueOffset names, so it is looked up there; only where it is
 not, the queue is searched by offset (shifted units). Records are gathered over many batches, and meet the
 units of all queues in one pass (`unitrooms`). Only a queue with anything odd in that, or with delayed
 messages, ext units or batches, is gone through by itself. What was matched and what was missed is kept as
@@ -155,9 +155,9 @@ class UnitJoin:
         self._shifted(row, number, reader, rows.part(bad), found[bad])
 
     def _shifted(self, row: int, number: int, reader: UnitReader, rows: DispatchRows, found: Units) -> None:
-        """Records whose unit is not at its place, where `found` stands: it may be at another one.
+        """Records whose unit is not at its place, where `found` is: the unit may be at another one.
 
-        What is done for one record does not grow with the number of those behind it, and after
+        What is done for one record does not grow with the number of those after it, and after
         `MAX_SEARCHES` searches the rest counts as having no unit: a queue in complete disorder must not
         cost more than one that is lost.
         """
@@ -221,7 +221,7 @@ class UnitJoin:
                 self._not_kept += end + 1 - start
 
     def _miss(self, row: int, rows: DispatchRows, reasons: Longs, runs: Longs | None = None) -> None:
-        """Records without a unit, and for each what stands in its place (Missing), and the number of its run,
+        """Records without a unit, and for each what is in its place (Missing), and the number of its run,
         if not all are one."""
         if runs is None:  # a run ends where queue offsets begin again
             runs = np.cumsum(np.diff(rows.index, prepend=rows.index[:1]) < 0)
@@ -277,7 +277,7 @@ class UnitJoin:
 def _surely_absent(rows: DispatchRows, found: Units, same: Flags) -> tuple[Longs, Longs]:
     """The records whose unit need not be looked for, and the number of the run that each is in.
 
-    Offsets rise along a queue: between two units at their places stand only those of the records between, and
+    Offsets rise along a queue: between two units at their places are only those of the records between, and
     if there is one place for each record, and none holds the unit of another, then they have none.
     """
     starts, ends = true_spans(~same)
@@ -312,7 +312,7 @@ def _length_absent(reader: UnitReader, rows: DispatchRows, at: int) -> int:
 
 
 def _reasons(rows: DispatchRows, found: Units, reader: UnitReader) -> Longs:
-    """What stands in the places of the records' units (Missing)."""
+    """What is in the places of the records' units (Missing)."""
     empty = (found["offset"] == 0) & (found["tagsCode"] == 0)
     reasons = np.full(len(rows.index), int(Missing.OTHER), np.int64)
     reasons[empty & (found["size"] == PRE_BLANK_SIZE)] = Missing.PRE_BLANK

@@ -19,7 +19,7 @@ Name = tuple[str, int]
 
 
 class Missing(IntEnum):
-    """What stands where a record's unit should be."""
+    """What is where a record's unit should be."""
 
     NO_QUEUE = 0
     NOTHING = 1  # a unit of zeros, or no file
@@ -33,7 +33,7 @@ class UnitRanges:
     """What the records of one commit log file met in the queues.
 
     A row stands for a queue: `numbers` are their places in `Store.queues` (-1: none such), `unknown_names`
-    the (topic, queueId) of the rows that are -1, in order. `matched` has rows (row, first unit, unit behind
+    the (topic, queueId) of the rows that are -1, in order. `matched` has rows (row, first unit, unit after
     the last); `missed` rows (row, first queueOffset, last queueOffset, first physical offset, last physical
     offset, record count, Missing); `delays` rows (delay level, milliseconds, unit count, queue number,
     queueOffset of the first, its physical offset). `shifted` are the light queues' units that are away from
@@ -62,7 +62,7 @@ class UnitRanges:
 
 
 def ranges_of(row: Longs, index: Longs) -> Longs:
-    """Units, ordered by row, as ranges (row, first, behind the last)."""
+    """Units, ordered by row, as ranges (row, first, after the last)."""
     if not len(row):
         return np.zeros((0, 3), np.int64)
     first = np.ones(len(row), np.bool_)

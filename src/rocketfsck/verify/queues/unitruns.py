@@ -70,7 +70,7 @@ class RunList:
         self.add(Run(Kind.ZERO, index, index + count, 0, 0, 0))
 
     def add(self, run: Run) -> None:
-        """Take a run that begins where the one before ends, or behind it."""
+        """Take a run that begins where the one before ends, or after it."""
         if self.runs:
             before = self.runs[-1]
             if before.kind == run.kind and before.end == run.start:
@@ -94,9 +94,9 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the runs of a queue say. Indexes; `end` is the one behind the last unit of the queue.
+    """What the runs of a queue say. Indexes; `end` is the one after the last unit of the queue.
 
-    `stale` are the runs behind a gap that do not go on where the queue was: left by a truncation.
+    `stale` are the runs after a gap that do not continue where the queue was: left by a truncation.
     """
 
     start: int
@@ -140,10 +140,10 @@ def shape_of(runs: list[Run], files_start: int) -> Shape:
 
 
 def _behind(flaws: list[Flaw]) -> list[Flaw]:
-    """What was taken for a part of the queue, once it turns out that no unit of the queue follows.
+    """What was treated as a part of the queue, once it turns out that no unit of the queue follows.
 
     Zeros are the rest of the file then. Pre-blank units hold no places of lost records there: brokers that
-    come to them count them as units, and number what comes next behind them.
+    come to them count them as units, and continue their numbers after them.
     """
     return [
         replace(flaw, rule=RuleName.UNIT_STALE) if flaw.rule == RuleName.PRE_BLANK_MISPLACED else flaw

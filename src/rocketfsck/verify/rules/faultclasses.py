@@ -343,4 +343,4 @@ MEANINGS_OF_ONE_RULE: Mapping[str, str] = {
         "start after an unclean stop deletes these files and writes only a part of the entries again."
     ),
 }
-"""What a class means where all of its findings are of this rule: less than the class may mean."""
+"""What a class means where all of its findings belong to this rule: less than the class may mean."""

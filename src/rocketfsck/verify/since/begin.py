@@ -42,9 +42,9 @@ def begin(
 ) -> tuple[SinceState | str, Proven, Begun]:
     """The state in `options.since`, or why there is none; what it proves of the store; how to begin again.
 
-    With `begun` no file is looked at again. Raises UsageError for a file that is no state, and a store that
-    is not on this machine; StoreError for a state that cannot be read; StateChangedError if it is not the one
-    of `begun`.
+    With `begun` no file is looked at again. Raises UsageError for a file that is not a state, and a store
+    that is not on this machine; StoreError for a state that cannot be read; StateChangedError if it is not
+    the one of `begun`.
     """
     path = _path_of(store, options)
     if begun is not None and not begun.digest:

@@ -49,7 +49,7 @@ def prove_file(file: StoreFile, start: int, end: int, *, is_sealed: bool) -> Fil
 def renewed(known: FileProof | None, file: StoreFile, start: int, end: int, *, is_sealed: bool) -> FileProof:
     """As `prove_file`; `known` is a proof that holds, if there is one.
 
-    Where that is of the same part, its samples were just read.
+    Where that proof covers the same part, its samples were just read.
     """
     if known is None or (known.start, known.end) != (start, end):
         return prove_file(file, start, end, is_sealed=is_sealed)
@@ -57,7 +57,7 @@ def renewed(known: FileProof | None, file: StoreFile, start: int, end: int, *, i
 
 
 def holds(proof: FileProof, file: StoreFile) -> bool:
-    """Whether the part of the file is still what the proof is of."""
+    """Whether the part of the file is still what the proof covers."""
     inside = 0 <= proof.start <= proof.end <= file.size
     if (file.relative, file.size) != (proof.file, proof.size) or not inside:
         return False

@@ -54,7 +54,7 @@ class Proven:
     def log_of(self, place: int) -> LogResult | None:
         """What is known of a commit log file; None where something that the result rests on may be another.
 
-        That is so for each unit that its records met, and for each entry that points into the part known.
+        The result rests on each unit that its records met, and on each entry that points into the part known.
         """
         state, file = self.logs[place], self.store.commitlog.files[place]
         if (file.start_offset or 0) + state.proof.end > self.first_offset:
@@ -171,7 +171,7 @@ def parts_due(state: SinceState, now_timestamp: int, period: float) -> tuple[Due
     """What has to be read again so that each part is read once in a period, in seconds.
 
     Everything that was last read that long ago; and besides, the oldest first, the share of all bytes that
-    the time since the last check is of the period, so that the work is spread over the checks. The number is
+    the time since the last check has in the period, so that the work is spread over the checks. The number is
     how many bytes are due after that: less than 0 where a part is larger than what was due of it.
     """
     parts = sorted(_parts(state))

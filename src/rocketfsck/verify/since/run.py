@@ -1,4 +1,4 @@
-"""A check that goes on from the state that an earlier one left, and the state that it leaves itself.
+"""A check that continues from the state that an earlier one left, and the state that it leaves itself.
 
     prove the state -> queues and index files: what is new -> which log files rest on what is as it was?
                     -> those that are sealed: kept; the one that grows: what is new; others: as a whole
@@ -215,7 +215,7 @@ def _coverage(units: Sequence[Unit], results: Mapping[str, TaskResult | None]) -
 
 
 def _state_of(context: Context, identity: str, ran: Executed, proven: Proven, due: Due) -> SinceState:
-    """What a later check goes on from: results that hold as long as the bytes are the same.
+    """What a later check continues from: results that hold as long as the bytes are the same.
 
     A file that cannot be read any more is left out.
     """

@@ -42,7 +42,7 @@ class LogState:
 class QueueState:
     """A consume queue. Without `known` nothing can go on from it; the results of log files name it by place.
 
-    `proofs` are of the files that hold the units known, in order; without `known` of all files.
+    `proofs` cover the files that hold the units known, in order; without `known` all files.
     """
 
     topic: str
@@ -89,7 +89,7 @@ class SinceState:
 def read_state(path: Path, identity: str) -> SinceState | str:
     """The state in a file; or why it does not help, "" where there is none yet.
 
-    Raises UsageError for a file that is no state at all and would be overwritten, StoreError for one that
+    Raises UsageError for a file that is not a state at all and would be overwritten, StoreError for one that
     cannot be read.
     """
     if not path.exists():

@@ -124,7 +124,7 @@ def _check_confirm_offset(
 def _check_master_offset(
     store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known
 ) -> Iterator[Finding]:
-    """What the master had flushed, as its slave was told: ahead of a slave that has not all of it yet."""
+    """What the master had flushed, as it said to its slave: ahead of a slave that has not all of it yet."""
     value, name = checkpoint.master_flushed_offset, "masterFlushedOffset"
     end = known.end_offset if known.complete else store.commitlog.end_offset
     if name in store.dialect.checkpoint_fields and end is not None and value > end:
@@ -226,7 +226,7 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
         "logics_msg_timestamp": checkpoint.logics_msg_timestamp,
         "limit_timestamp": limit,
     }
-    # A log of one file, and what was made in advance behind it, is scanned whole in any case.
+    # A log of one file, and what was made in advance after it, is scanned whole in any case.
     yield Finding(
         RuleName.RECOVERY_SCANS_ALL if start < 0 and written > 1 else RuleName.RECOVERY_START, where, found
     )

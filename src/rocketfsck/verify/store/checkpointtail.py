@@ -1,4 +1,4 @@
-"""The bytes of a checkpoint behind its known fields: zeros, damage, or fields of a newer broker. ADR 0011.
+"""The bytes of a checkpoint after its known fields: zeros, damage, or fields of a newer broker. ADR 0011.
 
     tail := zero*  |  long[1..FIELD_LIMIT] zero*      each long 0, an offset, a time or a number
 
@@ -31,8 +31,8 @@ _STARTS = struct.Struct(">qq")
 
 
 def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
-    """Finds CP026 on each field that the store's version does not write, or CP008 where the bytes are no such
-    fields. Fields of versions that left no other traces are looked at, too: a stray value is damage."""
+    """Finds CP026 on each field that the store's version does not write, or CP008 where the bytes are not
+    such fields. Fields of versions that left no other traces are looked at, too: a stray value is damage."""
     known_size = (
         CHECKPOINT.size if _LAST_KNOWN in store.dialect.checkpoint_fields else CHECKPOINT.offset(_LAST_KNOWN)
     )
@@ -80,9 +80,9 @@ def kind_of(store: Store, value: int, known: Known) -> str | None:
     log = store.commitlog
     end = log.end_offset if known.end_offset is None else known.end_offset
     if has_log_elsewhere(store) or log.start_offset is None or end is None:
-        return "offset"  # nothing here says that it is none
+        return "offset"  # nothing here contradicts that
     if value < max(log.start_offset, 1):
-        return "offset"  # an older broker leaves the field as it is while the log goes on
+        return "offset"  # an older broker leaves the field as it is while the log continues
     if value <= end and (value == end or begins_record(log, value)):
         return "offset"
     if value < end and known.end_offset is None and not any(_bytes_at(log, value)):

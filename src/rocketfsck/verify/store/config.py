@@ -69,7 +69,7 @@ def _has_broker(store: Store) -> bool:
 
 
 def _check_topics_gone(store: Store) -> Iterator[Finding]:
-    """No topics.json beside queues: gone where a broker must have had one, else it may be elsewhere.
+    """No topics.json next to queues: gone where a broker must have had one, else it may be elsewhere.
 
     Only a broker (not a store alone) writes the files BESIDE_TOPICS, and it keeps their like and its topics
     in one way: as JSON, or in a database. A topic is written down before its first message is stored, so that

@@ -115,7 +115,7 @@ def parse_file(file: StoreFile) -> Parsed:
 
 
 def _used(main: Parsed | None, backup: Parsed | None) -> Parsed | None:
-    """What a broker goes on with; a whole value with something behind it where it would have nothing."""
+    """What a broker continues with; where it would have nothing, a whole value that something follows."""
     for candidate in (main, backup):
         if candidate is not None and candidate.sound:
             return candidate

@@ -1,9 +1,9 @@
-"""DLedger's own log against its index: every unit names an entry that stands there and says the same.
+"""DLedger's own log against its index: every unit names an entry that is there and says the same.
 
     data  := entry* BLANK?            entry := magic size index term pos channel chainCrc bodyCrc bodyLen body
     index := unit*                    unit := magic pos size index term, at 32 * index
 
-    XR032  a unit and what stands at its pos      XR033  an entry, or the record in it, and its own place
+    XR032  a unit and what is at its pos             XR033  an entry, or the record in it, and its own place
     XR034  what only one of the two has              XR038  a term that falls
     XR039  fields of an entry that nobody writes     XR043  the files that say how far the group agreed
 
@@ -46,7 +46,7 @@ from rocketfsck.verify.tasks.task import Context
 
 BLOCK_COUNT = 1 << 14
 WALK_LIMIT = 100_000
-"""Entries behind the last unit that are counted one by one."""
+"""Entries after the last unit that are counted one by one."""
 
 _NO_FILES = MappedFileQueue((), 0, ())
 _HEADER = DLEDGER_ENTRY.packer(last="pos")
@@ -69,7 +69,7 @@ Rows = NDArray[Any]
 
 
 def check_dledger(context: Context) -> Iterator[Finding | NotChecked]:
-    """Every DLedger store beside the commit log, above the level quick."""
+    """Every DLedger store next to the commit log, above the level quick."""
     if context.level == "quick":
         return
     for name, data, index in _pairs(context.store):
@@ -245,7 +245,7 @@ class _Walk:
                 yield Finding(RuleName.DLEDGER_UNUSED_FIELD, self._entry(int(pos[row])), facts)
 
     def _range(self) -> Iterator[Finding]:
-        """Entries before the first unit and behind the last one."""
+        """Entries before the first unit and after the last one."""
         head = self._header(self.log.start)
         first = head[2] if head is not None and _is_entry(head) and head[4] == self.log.start else None
         if first is not None and self.first_index is not None and self.first_index > first:

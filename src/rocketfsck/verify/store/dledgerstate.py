@@ -68,7 +68,7 @@ def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[
             yield _finding(
                 file, name, f"says that {key} is {number}, but the log ends with entry {last.index}"
             )
-        elif name == "currterm" and last is not None and number < last.term:  # its .bak is of an earlier term
+        elif name == "currterm" and last is not None and number < last.term:  # its .bak has an earlier term
             yield _finding(
                 file, name, f"says that {key} is {number}, but the log has entries of term {last.term}"
             )

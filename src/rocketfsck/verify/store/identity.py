@@ -24,7 +24,7 @@ NAMES = {"cluster": "brokerClusterName", "broker_name": "brokerName"}
 
 
 def check_identity(store: Store) -> Iterator[Finding | NotChecked]:
-    """The identity files; a `.bak` is read by nobody, nor is a `-temp` beside a sound identity."""
+    """The identity files; nobody reads a `.bak`, nor a `-temp` next to a sound identity."""
     files = [
         file for other in store.others if other.kind is OtherKind.BROKER_IDENTITY for file in other.files
     ]

@@ -1,4 +1,4 @@
-"""Checks of the store as a whole: what is there, what is missing, what does not belong, who is at work in it.
+"""Checks of the store as a whole: what is there, what is missing, what does not belong, who works in it.
 
 Reference 1.1, 1.3, 1.4, 9.1 (L5, L6, L8-L11); fault classes C6-C9, Q8-Q10, K4, O1. Segment directories are in
 `segments`.
@@ -89,7 +89,7 @@ def _empty_log_effect(clean: bool, dialect: Dialect) -> str:
 
 
 def _check_ranges(store: Store, known: Known) -> Iterator[Finding]:
-    """A commit log that none of the queues refers to is not theirs."""
+    """A commit log to which no queue refers belongs to other queues."""
     start, end = store.commitlog.start_offset, known.end_offset
     if not known.complete or start is None or end is None:
         return
@@ -175,7 +175,7 @@ def _check_databases(store: Store) -> Iterator[Finding]:
 
 
 def _check_strays(store: Store) -> Iterator[Finding]:
-    """What is left of the strays: those that no other check has told of."""
+    """What is left of the strays: those that no other check has reported."""
     if not store.strays:
         return
     directories = loaded_directories(store)

@@ -108,5 +108,5 @@ def _spans(versions: Sequence[Version]) -> str:
 
 
 def _place(version: Version) -> int:
-    """Where a version stands in ALL_VERSIONS; one that the reference does not know is no one's neighbour."""
+    """The place of a version in ALL_VERSIONS; one that the reference does not know has no neighbours."""
     return ALL_VERSIONS.index(version) if version in ALL_VERSIONS else -2

@@ -5,9 +5,9 @@
     offset > end            brokers send the group to the end of the queue; before 4.9.4, to the beginning of
                             a queue that begins at 0. What is written before that, the group skips
 
-A group commits what it pulled, and a broker gives out nothing beyond the end of a queue: an offset there is
-of a queue that was longer, or of no broker's work. In normal work only slaves, which copy the offsets of
-their master apart from its log, light queues and static topics, which number in other ways, have such
+A group commits what it pulled, and a broker gives out nothing beyond the end of a queue: an offset there
+belongs to a queue that was longer, or no broker wrote it. In normal work only slaves, which copy the offsets
+of their master apart from its log, light queues and static topics, which number in other ways, have such
 offsets; and groups of which nothing shows that they consumed here, for which somebody set the offset.
 Reference 1.6, 9.6; fault class K6.
 """
@@ -38,14 +38,14 @@ from rocketfsck.verify.tasks.facts import Known, QueueFacts
 STATIC_TOPICS = "topicQueueMapping.json"
 SLAVE = "SLAVE"
 LEAST_GROUPS = 2
-"""Groups that must have gone back before a whole file is taken for an old one: one may have been reset."""
+"""Groups that must have gone back before a whole file counts as an old one: one may have been reset."""
 Positions = Mapping[tuple[str, str, int], int]
 """Offsets by group, topic and queueId."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Queue offsets of the first live unit of a queue and behind its last one."""
+    """Queue offsets of the first live unit of a queue and after its last one."""
 
     low: int
     high: int
@@ -165,7 +165,7 @@ def _check_age(store: Store, configs: Configs, known: Known) -> Iterator[Finding
     """A file that is older than its .bak: every group that differs is behind, or is not in it.
 
     A broker writes both every five seconds, the .bak with what the file had. Between the two a group can be
-    reset or removed, but not several while no other one goes on.
+    reset or removed, but not several while no other one advances.
     """
     main, backup = (positions_of(store, name) for name in (OFFSETS, f"{OFFSETS}.bak"))
     if main is None or backup is None or configs.files.get(OFFSETS, "").endswith(".bak"):

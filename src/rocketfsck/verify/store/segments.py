@@ -89,7 +89,7 @@ def check_segments(context: Context, known: Known) -> Iterator[Finding | NotChec
 
 
 def loaded_directories(store: Store) -> frozenset[str]:
-    """The directories whose every entry a broker takes for a segment."""
+    """The directories whose every entry a broker treats as a segment."""
     return frozenset(
         path
         for segments in segment_directories(store)
@@ -192,7 +192,7 @@ def _check_step(segments: Segments, previous: MappedFile, file: MappedFile, step
     if step == 0:
         zero = sum(_begins_with_zeros(item) for item in (previous, file))
         yield Finding(RuleName.SEGMENT_TWICE, where, {"twin": previous.relative, "zero_file_count": zero})
-    elif step == previous.size > 0:  # of another length, which is told (ST001), but nothing is missing
+    elif step == previous.size > 0:  # of another length, which ST001 says, but nothing is missing
         return
     elif step < size:
         yield Finding(

@@ -1,6 +1,6 @@
-"""Runs the tasks of a check on an engine: a part if asked, until a deadline, going on where one stopped.
+"""Runs the tasks of a check on an engine: a part if asked, until a deadline, continuing where one stopped.
 
-A task that cannot read what it needs becomes an operational entry under "not checked"; the rest goes on.
+A task that cannot read what it needs becomes an operational entry under "not checked"; the rest continues.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class RegionTotal:
-    """How much of a commitlog file is of one kind (a `RegionKind` name in lower case)."""
+    """How much of a commitlog file has one kind (a `RegionKind` name in lower case)."""
 
     kind: str
     region_count: int
@@ -32,7 +32,7 @@ class QueueEnd:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """One commitlog file. `end_offset` is the physical offset behind its last sound record (its
+    """One commitlog file. `end_offset` is the physical offset after its last sound record (its
     `start_offset` where it has none); timestamps are storeTimestamps in ms, None without records.
     `queue_ends` has the queues of which units are missing: the others' units tell as much."""
 
@@ -99,7 +99,7 @@ class Known:
     `logs` has an element for each commitlog file in store order, None where it is not known. `queues` has
     the queues that were checked, by (topic, queueId). `queue_ends` is the highest queueOffset + 1 of each
     queue's records in the commitlog. `complete`: every commitlog file and queue was gone through.
-    `log_elsewhere`: the commitlog goes on in files that are not read here; `queues_elsewhere`: there may be
+    `log_elsewhere`: the commitlog continues in files that are not read here; `queues_elsewhere`: there may be
     more queues than those.
     """
 
@@ -128,7 +128,7 @@ class Known:
 
     @property
     def end_offset(self) -> int | None:
-        """Physical offset behind the last sound record; None unless the whole commitlog is known."""
+        """Physical offset after the last sound record; None unless the whole commitlog is known."""
         if self.log_elsewhere or None in self.logs:
             return None
         return max(

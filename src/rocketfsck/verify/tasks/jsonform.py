@@ -1,7 +1,7 @@
 """Results of tasks <-> JSON, exactly: for the files in which an interrupted check keeps what it has done.
 
 The types of a result say what is what; an array is [dtype, shape, base64]. `rocketfsck.documents` is not used
-here: it knows no arrays, and its forms of text that is no UTF-8 are for readers outside of this package.
+here: it knows no arrays, and its forms of text that is not UTF-8 are for readers outside of this package.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class QueueKnown:
 class IndexKnown:
     """The entries 1 to `used` of a sound index file, whose last points to `last_offset`.
 
-    `slot_count` slots have entries; `slots_digest` is of all slots as those entries leave them.
+    `slot_count` slots have entries; `slots_digest` covers all slots as those entries leave them.
     `is_unchanged`: the file's times are the same. A broker may have changed pages that were in memory, but it
     changes the header with each put: with the same number of entries, the slots are not looked at again.
     """

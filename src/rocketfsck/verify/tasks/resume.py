@@ -75,8 +75,8 @@ class ResumeState:
     """Finished tasks, in memory and in a file. Without a path it remembers nothing."""
 
     def __init__(self, path: Path | None, identity: str) -> None:
-        """Reads the file if it is there; raises UsageError if it is of another store or other options, or
-        cannot be read."""
+        """Reads the file if it is there; raises UsageError if it belongs to another store or other options,
+        or cannot be read."""
         self._path = path
         self._identity = identity
         self._tasks: dict[str, TaskState] = {}

@@ -14,8 +14,8 @@ What needs several files is judged afterwards, in the driver, from the results (
 where `logs`, `queues` and `indexes` are `Sequence[TaskResult | None]`, one for each task in store order: None
 where the task was not run (subset, time limit, unreadable file), so "complete" is `None not in logs`.
 A result is a `TaskResult`, its `summary` the check's own: a dataclass of int, float, str, bool, bytes, None,
-NumPy arrays, and tuples and dicts (keys: str) of those. Its types say which, so that it can be written to a
-resume file and read again (`verify.tasks.jsonform`).
+NumPy arrays, and tuples and dicts (keys: str) of those. The types of the summary say which, so that it can be
+written to a resume file and read again (`verify.tasks.jsonform`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Context:
     compiled kernels are worth their start-up is a matter of the whole check. `read_ahead` says whether
     cores are free for threads that read ahead of a task; `scan_threads` are those that may scan one file.
     `total_limit` are the findings that one task may keep: the rest need not travel, nor wait for room.
-    `shared` has what tasks of one process make once. `keeps`: a later check goes on from the results, which
+    `shared` has what tasks of one process make once. `keeps`: a later check continues from the results, which
     say what it needs for that (`verify.since`). `only`: the rules whose findings are taken; None for all.
     """
 
@@ -77,7 +77,7 @@ class Context:
 class LogFileTask:
     """`context.store.commitlog.files[index]`, and what refers to it.
 
-    `known` is what an earlier check found, of which only what comes behind its last record is new.
+    `known` is what an earlier check found, of which only what comes after its last record is new.
     """
 
     context: Context

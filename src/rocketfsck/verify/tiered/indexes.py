@@ -261,7 +261,7 @@ class IndexWalk:
             where, heads = heads_at(log, offset)
             magic = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
             began = first_time(queue)
-        # A queue that was deleted and made anew begins at 0 again: older items are of the one before.
+        # A queue that was deleted and made again begins at 0: older items belong to the one before.
         kept = (offset >= log.start) & (times + _SECOND >= began)
         tests: list[tuple[Flags, str]] = [
             (kept & (offset >= log.end), "beyond the end of the queue's log"),

@@ -122,7 +122,7 @@ class QueueWalk:
     def _region(
         self, file: MappedFile, reader: FileReader, region: Region, times: _Times
     ) -> Iterator[Finding]:
-        """Bytes that are no records: nothing but a coda may be there."""
+        """Bytes that are not records: only a coda may be there."""
         if region.kind in (RegionKind.RECORDS, RegionKind.FILLER):
             return
         if region.kind is RegionKind.BLANK and region.reason is not Reason.BLANK_SIZE:

@@ -1,12 +1,12 @@
 """Checks the arbitrary-delay timers: the log's chains, the wheel and its snapshots, the messages. Ref. 1.8.
 
-    timer log --put anew--> slots  == wheel          TM001 to TM006
+    timer log --put again--> slots == wheel          TM001 to TM006
     unit --prevPos--> unit of the same slot          TM010, TM011
     unit --offsetPy--> record of the timer topic     TM012, TM013, TM015
     timer topic --lastTimerQueueOffset--> unit       TM014
 
 What a wheel must hold is known from the log up to a position, its floor. The wheel of a broker that was
-stopped in good order has all of the log, a snapshot what its name says, a wheel after a crash what the next
+stopped cleanly has all of the log, a snapshot what its name says, a wheel after a crash what the next
 start does not go through again.
 """
 

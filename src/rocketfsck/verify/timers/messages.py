@@ -124,7 +124,7 @@ class Messages:
             offset = int(block.physical_offset[row])
             read = self.records.properties(offset, self.store.dialect.property_parser)
             if read is None:
-                continue  # its head is sound: the check of the log says what is wrong behind it
+                continue  # its head is sound: the check of the log says what is wrong after it
             self.content_count += 1
             for name, value, expected in _differences(block, row, *read):
                 where = unit_where(self.log, int(block.pos[row]), offset)

@@ -23,7 +23,7 @@ class Made:
     """What the timer log says of a wheel.
 
     `floor` is the state that the wheel must have reached, `whole` that after the last unit; `is_exact`: they
-    are the same, the broker was stopped in good order. `precision_ms` is the length of a slot,
+    are the same, the broker was stopped cleanly. `precision_ms` is the length of a slot,
     `read_timestamp` (ms) the time up to which slots were delivered. `is_live`: the log may have grown.
     """
 
@@ -37,7 +37,7 @@ class Made:
 
 
 def check_length(file: StoreFile) -> Iterator[Finding]:
-    """A wheel of another length than brokers make; an empty one they make anew."""
+    """A wheel of another length than brokers make; an empty one they make again."""
     if file.size not in (0, TIMER_WHEEL_SIZE):
         where = Where(file=file.relative, start=0, end=file.size)
         yield Finding(RuleName.TIMER_WHEEL_LENGTH, where, {"size": file.size}, {"size": TIMER_WHEEL_SIZE})
