@@ -4,7 +4,7 @@ A unit of the timer log waits if it is due at the wheel's reading time (`config/
 that file every unit counts. The unit's message is in the timer topic, with the topic that it is for as a
 property.
 
-A message of a delay level waits in its queue of SCHEDULE_TOPIC_XXXX after the level's offset
+A message of a delay level waits in its queue of SCHEDULE_TOPIC_XXXX from the level's offset on
 (`config/delayOffset.json`); the unit's tagsCode is when it is due.
 """
 
