@@ -19,7 +19,7 @@ BROKER = "broker"
 """The way to a message that a broker would have answered with."""
 
 STALE = "the record is stale: after the end of the log, left by a truncation"
-"""Why a record that is whole is no answer."""
+"""Why a record that is whole is not an answer."""
 
 
 class UnitState(StrEnum):
@@ -29,13 +29,13 @@ class UnitState(StrEnum):
     MISSING = "missing"  # the queue has no unit at that place
     DIFFERS = "differs"  # the unit there points somewhere else
     NO_QUEUE = "no-queue"  # the store has no such queue
-    EXPIRED = "expired"  # the queue begins behind that place
+    EXPIRED = "expired"  # the queue begins after that place
     NOT_EXPECTED = "not-expected"  # prepared and rolled back records are in no queue
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """One queue that a record belongs to, and what stands there. `unit` is None without a unit."""
+    """One queue that a record belongs to, and what is there. `unit` is None without a unit."""
 
     topic: str
     queue_id: int
@@ -46,9 +46,9 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A message, where it stands in the commit log, and how it was found.
+    """A message, where it is in the commit log, and how it was found.
 
-    `live` is False for a record of an earlier life of the log, behind its end, and None where that was not
+    `live` is False for a record of an earlier life of the log, after its end, and None where that was not
     looked at because the whole file would have had to be walked. `queues` are its places in consume queues,
     its own first. `via` names the ways that led to it: "id", "unit", "index", "scan", or "broker" alone.
     """
@@ -62,7 +62,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Something that leads to no answer: an offset in the log, what pointed there, and why it is none."""
+    """Something that leads to no answer: an offset in the log, what pointed there, and why it is not one."""
 
     offset: int
     source: str
@@ -83,7 +83,7 @@ class Answer:
     """What a query found, in the log's order.
 
     `why` is a sentence for whoever finds nothing, or too much; `hidden` are physical offsets that only a scan
-    found although the index was asked, too; `leads` what the index or a queue has and nothing stands behind.
+    found although the index was asked, too; `leads` what the index or a queue has that leads to no answer.
     `pull` is what a broker answers to a pull, where one was asked.
     """
 

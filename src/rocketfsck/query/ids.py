@@ -130,7 +130,7 @@ def _host_parts(message: Message) -> tuple[bytes, int]:
 
 
 def offset_id_of(message: Message, offset: int) -> str:
-    """The offsetMsgId of a record that stands at an offset."""
+    """The offsetMsgId of a record that is at an offset."""
     return encode_offset_id(OffsetMessageId(*_host_parts(message), offset))
 
 
@@ -202,7 +202,7 @@ def _is_telling(lead: Lead) -> bool:
 
 
 def check_id(text: str) -> None:
-    """Raise UsageError, with the position, for a text that is no message id."""
+    """Raise UsageError, with the position, for a text that is not a message id."""
     try:
         decode_offset_id(text)
     except FormatError as error:

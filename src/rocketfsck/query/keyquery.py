@@ -44,7 +44,7 @@ class KeyQuery:
 
     @property
     def index_text(self) -> str:
-        """What the hash is of."""
+        """The text that is hashed."""
         return f"{self.topic}#{TAG_KEY_PREFIX if self.kind == 'tag' else ''}{self.key}"
 
     @property

@@ -35,9 +35,9 @@ from rocketfsck.store.model import IndexFile, Store
 
 Via = Literal["auto", "index", "scan", "both"]
 VISIT_LIMIT = 1_000_000
-"""As many entries of one chain are visited: a longer one says that its file is no index."""
+"""As many entries of one chain are visited: a longer one says that its file is not an index."""
 STEP_LIMIT = 64
-"""As many records behind the end of an index file are looked at before the log is scanned from there."""
+"""As many records after the end of an index file are looked at before the log is scanned from there."""
 LEAD_LIMIT = 1000
 KNOWN_LIMIT = 1 << 16
 """Offsets without an answer that are remembered: many entries of a bad chain lead to the same record."""
@@ -266,7 +266,7 @@ class _KeySearch:
         self._scan(step.begin_offset, end, f"{file.relative} has no entries for the tags of some records")
 
     def _behind_log(self) -> IndexStep | None:
-        """The index file whose last put is no live record: what came since is not in it (reference 4.8)."""
+        """The index file whose last put is not a live record: what came later is missing (reference 4.8)."""
         used = [step for step in self.trace.index_steps if step.index_count > 1]
         if not used:
             return None

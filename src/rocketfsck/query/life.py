@@ -254,7 +254,7 @@ def _consumed(view: StoreView, found: Found) -> Iterator[Event]:
 
 
 def _following(view: StoreView, topic: str, queue_id: int, offset: int) -> Iterator[tuple[int, Message]]:
-    """The messages of a queue that stand behind a physical offset, at most FOLLOW_LIMIT."""
+    """The messages of a queue that come after a physical offset, at most FOLLOW_LIMIT."""
     queue = view.queue(topic, queue_id)
     if queue is None:
         return
@@ -306,7 +306,7 @@ def _popped(view: StoreView, found: Found) -> Iterator[Event]:
 
 
 def _pop_words(message: Message) -> dict[str, object]:
-    """The JSON of a check point or acknowledgement; nothing where it is none."""
+    """The JSON of a check point or acknowledgement; empty for any other body."""
     try:
         value = json.loads(message.body or b"")
     except (ValueError, RecursionError):

@@ -49,7 +49,7 @@ class LogView(OpenFiles):
 
     @cached_property
     def end_offset(self) -> int:
-        """The physical offset behind the last live record or BLANK; 0 without any.
+        """The physical offset after the last live record or BLANK; 0 without any.
 
         Walks the last file that holds records. Raises StoreError when it cannot be read.
         """
@@ -60,7 +60,7 @@ class LogView(OpenFiles):
         return max(self.min_offset, 0)
 
     def live_end(self, number: int) -> int:
-        """The physical offset behind the last live record or BLANK of `files[number]`; its start for none."""
+        """The physical offset after the last live record or BLANK of `files[number]`; its start for none."""
         if number not in self._live_ends:
             scan = LiveScan()
             base_offset = self.starts[number]
@@ -74,7 +74,7 @@ class LogView(OpenFiles):
         return self._live_ends[number]
 
     def is_live(self, physical_offset: int) -> bool:
-        """Whether what stands there belongs to this life of the log (walks the file)."""
+        """Whether what is there belongs to this life of the log (walks the file)."""
         number = self.file_at(physical_offset)
         return number is not None and physical_offset < self.live_end(number)
 
@@ -98,7 +98,7 @@ class LogView(OpenFiles):
     def message_at(
         self, physical_offset: int, *, max_body_size: int = MAX_BODY_SIZE
     ) -> Message | Stop | None:
-        """The record that stands at an offset, live or not; why none does; None outside all files.
+        """The record that is at an offset, live or not; why there is none; None outside all files.
 
         The record's own physicalOffset may say something else (`Message.faults`). Raises StoreError when
         bytes cannot be read.

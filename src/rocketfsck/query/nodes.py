@@ -36,7 +36,7 @@ class NodeState:
 class NodeSide:
     """A node of DLedger's: its entries, and its state as in `NodeState`.
 
-    `end_offset` is behind its last sound entry.
+    `end_offset` is the offset after its last sound entry.
     """
 
     directory: str

@@ -28,7 +28,7 @@ class QueueOffsets:
 
     `min_offset` is the first queue offset whose record is in the log, `max_offset` the one that comes next;
     timestamps are the storeTimestamps (ms) of the first and last message, None without any. `stale_count`
-    units behind the end were left there by a truncation.
+    units after the end were left there by a truncation.
     """
 
     topic: str
@@ -50,7 +50,7 @@ class Standing(StrEnum):
     """How a group's position lies to its queue."""
 
     INSIDE = "inside"
-    AHEAD = "ahead"  # behind the end of the queue: it gets nothing until the queue has grown so far
+    AHEAD = "ahead"  # after the end of the queue: it gets nothing until the queue has grown so far
     EXPIRED = "expired"  # before the queue's minimum: what lies between is gone
     NO_QUEUE = "no-queue"  # the store has no such queue
 

@@ -179,7 +179,7 @@ class TimeAnswer:
 def find_by_time(
     store: Store, topic: str, queue_id: int, timestamp: int, *, view: StoreView | None = None
 ) -> TimeAnswer:
-    """Where a time stands in a queue, by binary search over the storeTimestamps of its records.
+    """Where a time is in a queue, by binary search over the storeTimestamps of its records.
 
     Trusts that times rise along the queue, as all searches for a time do; where a broker's clock went back
     the answer is one of several. UNKNOWN_TOPIC for a topic that the store does not know, NOT_FOUND for a
@@ -218,7 +218,7 @@ class _TimeSearch:
         self._times: dict[int, int | None] = {}
 
     def time(self, index: int) -> int | None:
-        """The storeTimestamp of a unit's record, None where none stands there."""
+        """The storeTimestamp of a unit's record, None where there is none."""
         if index not in self._times:
             unit = self.queue.unit(index)
             self._times[index] = None if unit is None else self._stored(unit)

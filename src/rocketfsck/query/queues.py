@@ -40,10 +40,10 @@ class QueueView(UnitReader):
 
     @cached_property
     def end_index(self) -> int:
-        """Index behind the last unit that points somewhere and was not left there by a truncation.
+        """Index after the last unit that points somewhere and was not left there by a truncation.
 
-        Units at the end that lead to no live record of this queue are taken for such remains. A next start
-        may take them for good ones: `query.serving.state` has what a broker then serves.
+        Units at the end that lead to no live record of this queue count as such remains. A next start
+        may treat them as good ones: `query.serving.state` has what a broker then serves.
         """
         return self._end[0]
 
@@ -72,7 +72,7 @@ class QueueView(UnitReader):
 
     @cached_property
     def used_end_index(self) -> int:
-        """Index behind the last unit that points somewhere, be it of an earlier life of the queue."""
+        """Index after the last unit that points somewhere, even if from an earlier life of the queue."""
         for first, _, used in self._used_from_end():
             return first + int(used[-1]) + 1
         return self.first_index
@@ -96,7 +96,7 @@ class QueueView(UnitReader):
                     high = low
 
     def file_end_index(self, index: int) -> int:
-        """The index behind the last unit of the file that holds the unit `index`; 0 without files."""
+        """The index after the last unit of the file that holds the unit `index`; 0 without files."""
         if not self.files:
             return 0
         number = max(self.last_from(index * self.unit_size), 0)
@@ -129,7 +129,7 @@ class QueueView(UnitReader):
         return unit
 
     def first_index_at(self, physical_offset: int) -> int:
-        """The index of the first unit that points at an offset or behind it, by binary search.
+        """The index of the first unit that points at an offset or beyond it, by binary search.
 
         Trusts that offsets rise, as they do in a sound queue.
         """
@@ -146,14 +146,14 @@ class QueueView(UnitReader):
     @cached_property
     def min_index(self) -> int:
         """The index of the first unit that points into the log; `end_index` if none does."""
-        # Pre-blank units point at 0: asking for 1 and more finds what is behind them, and what points at 0
+        # Pre-blank units point at 0: asking for 1 and more finds what is after them, and what points at 0
         # truly is the very first unit.
         first = self.unit(self.first_index)
         blank = first is not None and first.is_pre_blank
         return self.first_index_at(max(self.log.min_offset, 1 if blank else 0))
 
     def queue_offset_at(self, index: int) -> int:
-        """The queue offset that an index begins with; behind the end, the one that comes next."""
+        """The queue offset that an index begins with; after the end, the one that comes next."""
         if self.queue.kind == "file":
             return index
         if index < self.end_index:

@@ -34,7 +34,7 @@ def select_offsets(
 ) -> IndexStep:
     """Walk a chain as `IndexFile#selectPhyOffset` does, which compares no numbers along the chain.
 
-    A chain that runs in a circle holds a broker until `out` is full, or for ever: the walk gives up after as
+    A chain that runs in a circle holds a broker until `out` is full, or forever: the walk gives up after as
     many steps as the file has entries and says so.
     """
     slot = slot_of(key_hash, index.slot_count)

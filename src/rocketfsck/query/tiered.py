@@ -69,7 +69,7 @@ def find_by_key(
     view: StoreView | None = None,
     **window: int,
 ) -> Answer:
-    """The messages with a key: `query.keys.find_by_key`, and what only tiered storage has. Its index has no
+    """The messages with a key: `query.keys.find_by_key`, and what only tiered storage has, whose index has no
     tags. `window` are `begin_timestamp`, `end_timestamp` (ms, half-open) and `max_count`."""
     answer = keys.find_by_key(
         store,
@@ -143,7 +143,7 @@ def with_tiered_key(
 
 
 def _from_tiered(found: Found) -> Found:
-    """The records of a segment go up to its very end; nothing in it is of an earlier life."""
+    """The records of a segment go up to its very end; nothing in it comes from an earlier life."""
     message = replace(found.message, faults=found.message.faults & ~Fault.END_OF_FILE)
     return replace(found, message=message, live=True, via=(VIA,))
 

@@ -1,9 +1,10 @@
 """Messages that wait to be delivered: which, until when, for which topic. Reference 1.8, 2.11, 2.13.
 
 A unit of the timer log waits if it is due at the wheel's reading time (`config/timercheck`) or later; without
-that file every unit counts. Its message is in the timer topic, with the topic that it is for as a property.
+that file every unit counts. The unit's message is in the timer topic, with the topic that it is for as a
+property.
 
-A message of a delay level waits in its queue of SCHEDULE_TOPIC_XXXX behind the level's offset
+A message of a delay level waits in its queue of SCHEDULE_TOPIC_XXXX from the level's offset on
 (`config/delayOffset.json`); the unit's tagsCode is when it is due.
 """
 
@@ -91,7 +92,7 @@ def delayed_units(store: Store) -> Iterator[tuple[int, Iterator[Unit]]]:
 
 
 def _waiting(queue: ConsumeQueue, begin: int) -> Iterator[Unit]:
-    """The units from a queue offset on, up to the first that is none."""
+    """The units from a queue offset on, up to the first that is not one."""
     with UnitReader(queue) as reader:
         for first, units in read_blocks(reader):
             kinds = kinds_of(units)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class EntryStep:
-    """One index entry of a chain: its number, its fields, and what it was taken for.
+    """One index entry of a chain: its number, its fields, and what the search made of it.
 
     `time_diff` is in seconds, `timestamp` what it makes of the file's beginTimestamp, in ms.
     """

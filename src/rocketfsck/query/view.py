@@ -84,8 +84,8 @@ class StoreView(Closing):
     def liveness(self, offset: int) -> bool | None:
         """Whether a record belongs to this life of the log; None where finding out takes a long walk.
 
-        A stale tail ends the log, or stands behind the BLANK of a file that others follow: there a record
-        that its consume queue leads to is taken for live.
+        A stale tail ends the log, or comes after the BLANK of a file that others follow: there a record
+        that its consume queue leads to counts as live.
         """
         place = self.log.place(offset)
         if place is None:

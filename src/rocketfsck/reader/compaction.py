@@ -114,12 +114,12 @@ def read_units(file: StoreFile) -> Units:
 
 
 def used_rows(units: Units) -> NDArray[np.bool_]:
-    """Which units a broker takes for units: those that point somewhere (`validateCqUnit`)."""
+    """Which units a broker treats as units: those that point somewhere (`validateCqUnit`)."""
     used: NDArray[np.bool_] = (units["offset"] >= 0) & (units["size"] > 0)
     return used & (units["msgBaseOffset"] >= 0) & (units["batchSize"] > 0)
 
 
 def used_count(units: Units) -> int:
-    """How many units stand in front of the first that is none."""
+    """How many units are in front of the first that is not in use."""
     unused = np.flatnonzero(~used_rows(units))
     return int(unused[0]) if len(unused) else len(units)

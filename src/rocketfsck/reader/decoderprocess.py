@@ -4,8 +4,8 @@
     answer   := the number of bytes in decimal digits, a line feed, then that many bytes of UTF-8
               | "-", a line feed                                              not a body of this decoder's
 
-One process answers one request after the other. It is started from a list of words, never by a shell, in a
-session of its own, which is killed as a whole; its standard error goes nowhere.
+One process answers one request after the other. The process is started from a list of words, never by a
+shell, in a session of its own, which is killed as a whole; its standard error is discarded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rocketfsck.store.reading import Closing
 ANSWER_SECONDS = 5.0
 """A body that takes longer is shown as it is."""
 ANSWER_SIZE = 1 << 20
-"""Bytes of an answer; a longer one is none."""
+"""Bytes of an answer; a longer one is a failure."""
 FAILURES = 3
 """Failures in a row after which the program is not started again."""
 _HEAD_SIZE = 20
@@ -63,7 +63,7 @@ class ProgramDecoder(Closing):
             raise UsageError(f"the decoder {self._words[0]} cannot be run: {error.strerror}") from error
 
     def decode(self, body: bytes, facts: Mapping[str, str | int | None]) -> Decoded:
-        """What the program says of a body; `facts` are what it is told of the message."""
+        """What the program says of a body; `facts` are what it gets to know about the message."""
         if self._failures >= FAILURES:
             return Decoded(None, f"the decoder failed {FAILURES} times in a row and is not asked again")
         head = json.dumps({"size": len(body), **facts}).encode("ascii")

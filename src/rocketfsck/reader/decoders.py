@@ -5,7 +5,7 @@
 
 An entry point is a function of a body (bytes, unpacked) and of what is known of the message (topic, tags and
 so on, see `FACTS`); its result is a text, or None for a body that is not its own. What it raises is a note
-beside the body.
+next to the body.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rocketfsck.store.reading import Closing
 
 GROUP = "rocketfsck.decoders"
 FACTS = ("topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp", "tags", "unique_key")
-"""What a decoder is told of a message."""
+"""What a decoder gets to know about a message."""
 
 Facts = Mapping[str, str | int | None]
 Function = Callable[[bytes, Facts], str | None]
 
 
 class FunctionDecoder(Closing):
-    """A decoder in this process. Its code is trusted: nothing ends one that hangs."""
+    """A decoder in this process. The code is trusted: nothing ends a decoder that hangs."""
 
     def __init__(self, name: str, function: Function) -> None:
         self._name = name
@@ -58,7 +58,7 @@ class FunctionDecoder(Closing):
 
 
 def decode_json(body: bytes, _facts: Facts) -> str | None:
-    """JSON in one line with sorted keys; None for a body that is none."""
+    """JSON in one line with sorted keys; None for a body that is not JSON."""
     try:
         return json.dumps(json.loads(body), ensure_ascii=False, sort_keys=True)
     except (ValueError, RecursionError):

@@ -18,7 +18,7 @@ _HEAD = EXT_UNIT.packer(last="size")
 
 
 def unit_sizes(data: bytes) -> Iterator[int]:
-    """The lengths in bytes of the units from the beginning of `data` on, up to the first that is none."""
+    """The lengths in bytes of the units from the beginning of `data` on, up to the first that is not one."""
     pos = 0
     while pos + EXT_UNIT_MIN_SIZE <= len(data):
         (size,) = _HEAD.unpack_from(data, pos)

@@ -144,7 +144,7 @@ class IndexReader(Closing):
     def entries(self, first: int, count: int, room: NDArray[np.uint8] | None = None) -> Entries:
         """Entries `first` to `first + count - 1`; the caller keeps to `last_entry`.
 
-        They are read into `room` where that is given: a walk through all of them reuses its memory.
+        The entries are read into `room` where that is given: a walk through all of them reuses its memory.
         """
         data = np.empty(ENTRY_SIZE * count, np.uint8) if room is None else room[: ENTRY_SIZE * count]
         self._reader.read_into(data.data, self.first_pos + ENTRY_SIZE * first)
@@ -253,7 +253,7 @@ class IndexReader(Closing):
                 number = entry.previous
 
     def _falling(self) -> Callable[[int], Entry | None]:
-        """`entry` for numbers that fall: behind the first, `SPAN_COUNT` that are near are read at once."""
+        """`entry` for numbers that fall: after the first, `SPAN_COUNT` that are near are read at once."""
         low, block, few = self.entry_count, b"", FEW_COUNT
         unpack, size = _ENTRY.unpack_from, ENTRY_SIZE
 
@@ -297,7 +297,7 @@ class IndexReader(Closing):
         return (last_pos - self.first_pos) // ENTRY_SIZE
 
     def find_offset(self, offset: int, last: int) -> int | None:
-        """The first of the entries 1 to `last` that points to `offset` or behind it, `last + 1` for none.
+        """The first of the entries 1 to `last` that points to `offset` or beyond it, `last + 1` for none.
 
         By binary search over entries that rise. None where the entries looked at do not: then only a walk
         through all of them tells.

@@ -20,7 +20,7 @@ from rocketfsck.store.openfiles import OpenFiles
 
 
 def is_fence(head: RecordHead) -> bool:
-    """Whether a record is filler that a repair put in the place of a lost one: no queue has it as its own."""
+    """Whether a record is filler that a repair put in place of a lost one: no queue has it as its own."""
     return is_fence_topic(head.topic) and transaction_type(head.sys_flag) == TRANSACTION_ROLLBACK
 
 
@@ -73,7 +73,7 @@ class LogReader(OpenFiles):
 
 
 def _topic_and_rest(found: LargeRecord) -> tuple[bytes, bytes]:
-    """The bytes of a record's topic, and those behind it: the properties with their length."""
+    """The bytes of a record's topic, and those after it: the properties with their length."""
     compact, at = found.compact, found.body_at
     wide = int.from_bytes(compact[4:8], "big", signed=True) == MAGIC_V2
     start = at + max(int.from_bytes(compact[at - 4 : at], "big", signed=True), 0)

@@ -40,9 +40,9 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 @dataclass(frozen=True, slots=True)
 class ShortQueues:
-    """The sound ones of some files: element i of each array is of the file with the number `place[i]`.
+    """The sound ones of some files: element i of each array belongs to the file with the number `place[i]`.
 
-    Its units are `bounds[i]:bounds[i + 1]` of `offset`, `size` and `tags`, which begin with its first one.
+    The file's units are `bounds[i]:bounds[i + 1]` of `offset`, `size` and `tags`, which begin with its first.
     `odd` has what was read of short files that are not sound, by their numbers.
     """
 
@@ -120,7 +120,7 @@ class HeldUnits(UnitReader):
         self._held = HeldFile(file.location, file.size, data)
 
     def reader(self, _number: int) -> FileReader:
-        """Its file."""
+        """The queue's file."""
         return self._held
 
 
@@ -141,7 +141,7 @@ def read_short_queues(paths: Sequence[str], sizes: Sequence[int]) -> ShortQueues
 
 
 def _data_of(path: str, size: int) -> bytes:
-    """The data of a file up to its last unit that is not zero; nothing where it is not a short one."""
+    """The data of a file up to its last unit that is not zero; empty unless the file is a short one."""
     try:
         descriptor = os.open(path, _FLAGS)
     except (OSError, ValueError) as error:

@@ -213,8 +213,8 @@ def read_segment_header(reader: FileReader) -> IndexHeader:
 
 
 def read_local_header(store: Store, reader: FileReader) -> IndexHeader:
-    """The header of a file in `tiered_index_file/`. Its length does not tell the number of slots: settings
-    do, else the segments that were made of files before it, else the default where that fits."""
+    """The header of a file in `tiered_index_file/`. The file's length does not tell the number of slots:
+    settings do, else the segments that were made of files before it, else the default where that fits."""
     data = reader.read_upto(0, TIERED_INDEX_HEADER.size)
     if len(data) < TIERED_INDEX_HEADER.size:
         return IndexHeader(compacted=False)

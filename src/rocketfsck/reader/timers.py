@@ -1,9 +1,9 @@
-"""Reads a timer log: its units in blocks, and what is none. Reference 1.8.2.
+"""Reads a timer log: its units in blocks, and what is not a unit. Reference 1.8.2.
 
     timerlog file := unit[52]* (end mark)? zeros
 
 A file's units end at its end mark, or at the zeros that reach to its end. What is neither unit, end mark nor
-such zeros is a `Gap`; the units go on behind it at the next multiple of 52. Bounded: a block at a time.
+such zeros is a `Gap`; the units continue after it at the next multiple of 52. Bounded: a block at a time.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class TimerBlock:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes `start:end` of the log, positions in its stream, that hold no units although units are behind
-    them, or although the next file says that this one is full. `zero`: they are all zero."""
+    """Bytes `start:end` of the log, positions in its stream, that hold no units although units follow,
+    or although the next file says that this one is full. `zero`: they are all zero."""
 
     start: int
     end: int

@@ -30,7 +30,7 @@ Slots = NDArray[Any]
 
 PRECISION_SETTING = "timerPrecisionMs"
 PROBED = 4096
-"""Slots by which the length of a slot is told."""
+"""Slots from which the length of a slot is found."""
 
 
 def read_wheel(file: StoreFile) -> Slots:

@@ -3,7 +3,7 @@
     stream := the files in order of name; a name is the stream's byte position of the file's first byte
 
 A place that no file holds reads as a unit of zeros, which is what a broker would find there. Bounded: a
-read is cut into blocks by the caller, and no more than a few files are open at once. Reference 3.1, 3.7.
+read is cut into blocks by the caller, and at most a few files are open at once. Reference 3.1, 3.7.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class StreamReader(OpenFiles):
 
     @property
     def end(self) -> int:
-        """Stream position behind the last byte on disk; 0 without files."""
+        """Stream position after the last byte on disk; 0 without files."""
         return max(
             (start + file.size for start, file in zip(self.starts, self.files, strict=True)), default=0
         )
@@ -128,7 +128,7 @@ class UnitReader(StreamReader):
 
     @property
     def end_index(self) -> int:
-        """The index behind the last whole unit on disk."""
+        """The index after the last whole unit on disk."""
         return self.end // self.unit_size
 
     def units(self, index: int, count: int) -> Units:
@@ -166,7 +166,7 @@ class UnitReader(StreamReader):
         """The index of the first unit whose commitlog offset is `offset` or more, by binary search; `end`, or
         the end of the files, for none before it.
 
-        Trusts that offsets rise; units of zeros count as behind the end. The caller looks at what it gets.
+        Trusts that offsets rise; units of zeros count as after the end. The caller looks at what it gets.
         """
         return OffsetSearch(self, end).find(offset)
 
@@ -210,7 +210,7 @@ class OffsetSearch:
         return self._looks[index]
 
     def _offsets(self, index: int, count: int) -> list[int]:
-        """The commitlog offsets of units; zeros count as behind the end."""
+        """The commitlog offsets of units; zeros count as after the end."""
         units = self._reader.units(index, count)
         offsets: list[int] = np.where(units["size"] > 0, units["offset"], _BEHIND).tolist()
         return offsets

@@ -37,7 +37,7 @@ CHUNK_SIZE = 1 << 20
 
 @dataclass(slots=True)
 class CommitLog:
-    """The log being written: its files, and what stands in the broker's encode buffer (up to 4.9.0)."""
+    """The log being written: its files, and what is in the broker's encode buffer (up to 4.9.0)."""
 
     stream: MappedFileStream
     dialect: Dialect
@@ -47,7 +47,7 @@ class CommitLog:
 
     @property
     def max_offset(self) -> int:
-        """The physical offset behind the last record."""
+        """The physical offset after the last record."""
         return self.stream.position
 
     @property
@@ -86,7 +86,7 @@ def draft_record(draft: Draft, properties: bytes) -> Record:
 
 
 def room_for_crc(draft: Draft, properties: bytes) -> bytes:
-    """The properties with 20 bytes for the CRC behind them, and a separator where the broker puts one."""
+    """The properties with 20 bytes for the CRC after them, and a separator where the broker puts one."""
     separator = PROPERTY_SEPARATOR.encode()
     # A batch's records get no separator: their properties are as the producer ended them (2.7).
     joins = draft.message.kind is not Kind.LEGACY_BATCH and properties and not properties.endswith(separator)
@@ -153,7 +153,7 @@ def append_record(
 
 
 def preallocate_next(log: CommitLog) -> None:
-    """Make the file that a running broker keeps ready behind the last one."""
+    """Make the file that a running broker keeps ready after the last one."""
     stream = log.stream
     if stream.last_start is not None:
         create_sparse(stream.path_of(stream.last_start + stream.file_size), stream.file_size)

@@ -1,7 +1,7 @@
 """Consume queues as the dispatcher fills them: plain, with ext units, and batch queues. Reference 3.1 to 3.7.
 
-A unit behind the last one's record is appended; one at or before it was dispatched already and is skipped.
-A queue whose first unit has a queue offset above 0 begins in the file of that offset, and what stands before
+A unit after the last one's record is appended; one at or before it was dispatched already and is skipped.
+A queue whose first unit has a queue offset above 0 begins in the file of that offset, and the room before
 it there is filled with pre-blank units.
 """
 

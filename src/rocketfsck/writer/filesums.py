@@ -57,7 +57,7 @@ _POWERS = _zero_powers()
 
 
 def crc32_of_zeros(crc: int, count: int) -> int:
-    """The CRC-32 of something with `crc` and `count` zero bytes behind it."""
+    """The CRC-32 of something with `crc` and `count` zero bytes after it."""
     register = crc ^ 0xFFFFFFFF
     bit = 0
     while count >> bit:

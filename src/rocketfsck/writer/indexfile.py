@@ -1,6 +1,6 @@
 """Index files as the dispatcher fills them. Reference 4.2 to 4.6.
 
-The slots of the file being filled stand in memory (4 bytes each, and only those pages that are used), its
+The slots of the file being filled are in memory (4 bytes each, and only those pages that are used), its
 entries are appended like a stream; the header goes in last. A file is full at `entry_count - 1` entries; the
 next one inherits its end as begin and end, and its first entry's timeDiff is still counted from there.
 """
@@ -166,7 +166,7 @@ def put_key(
 def index_record(
     service: IndexService, topic: str, keys: Iterable[str], offset: int, store_timestamp: int
 ) -> list[IndexHeader]:
-    """Put the keys of a record (none for one that is not indexed: the file is made all the same).
+    """Put the keys of a record (no keys if it is not indexed: the file is made all the same).
 
     The headers of the files that were finished on the way.
     """

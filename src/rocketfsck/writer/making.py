@@ -1,6 +1,6 @@
 """A store and its manifest, from an input or from a seed: all of it under its names, or nothing.
 
-The store and the manifest are built under temporary names beside their places. The manifest gets its name
+The store and the manifest are built under temporary names next to their places. The manifest gets its name
 just before the store does; if anything fails, or is interrupted, nothing is left of either. What a killed
 process left of them is removed by the next one (see `publish`).
 """
@@ -46,7 +46,7 @@ PROGRESS_EVERY = 1000
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A store that was made, and the files that were written beside it."""
+    """A store that was made, and the files that were written next to it."""
 
     store: WrittenStore
     manifest: Path | None
@@ -64,7 +64,7 @@ def make_store(
 ) -> Made:
     """Make a store at `path` of what `fill` puts, and its manifest, which says `source`.
 
-    Nothing may stand at any of their places. Raises UsageError for impossible options and places that are
+    Nothing may be at any of their places. Raises UsageError for impossible options and places that are
     taken, what `fill` raises, StoreError when files cannot be written; after any error nothing is left.
     """
     target = Path(path).absolute()

@@ -1,10 +1,10 @@
-"""The truth beside a store that was written: what is in it, as JSON, for whoever tests a reader with it.
+"""The truth next to a store that was written: what is in it, as JSON, for whoever tests a reader with it.
 
 NAME.manifest.json     options, seed and mix, queues and their offsets, index files, checkpoint, sums of
                        all files; the same for the same input on any machine
 NAME.messages.jsonl    with level `full`: every record as it was placed, one object a line
 
-The documents are put together here, and are no dataclasses of their own for `rocketfsck.documents`: nothing
+The documents are put together here, and are not dataclasses of their own for `rocketfsck.documents`: nothing
 reads them back, what a level does not ask for is left out, and what they hold is elsewhere in another form.
 """
 
@@ -45,7 +45,7 @@ class ManifestPaths:
 
 
 def manifest_paths(target: Path, given: Path | None = None) -> ManifestPaths:
-    """The files beside `target`, or `given` for the manifest and a list of messages beside that."""
+    """The files next to `target`, or `given` for the manifest and a list of messages next to that."""
     manifest = target.with_name(f"{target.name}.manifest.json") if given is None else given.absolute()
     stem = manifest.name.removesuffix(".json").removesuffix(".manifest")
     return ManifestPaths(manifest, manifest.with_name(f"{stem}.messages.jsonl"))
@@ -60,7 +60,7 @@ def manifest_document(
     *,
     with_sha256: bool,
 ) -> dict[str, Any]:
-    """The manifest of a store whose files stand below `building`. `source` says what it was made from,
+    """The manifest of a store whose files are below `building`. `source` says what it was made from,
     `known` are CRCs of files that need not be read for them."""
     return {
         "schema_version": SCHEMA_VERSION,

@@ -1,4 +1,4 @@
-"""What shapes a store beside its messages: dialect, geometry, broker settings, how the broker stopped."""
+"""What shapes a store apart from its messages: dialect, geometry, broker settings, how the broker stopped."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ ONE_SETTING_SINCE = "5.3.2"
 
 def options_of_settings(settings: Settings, version: str) -> dict[str, Any]:
     """The fields of WriteOptions that the settings of a broker of this version say. UsageError for a value
-    that is none."""
+    that is not valid."""
     geometry = read_geometry(settings, {}, ())
     for name, note in geometry.notes.items():
         if geometry.source(name) != "given":

@@ -1,8 +1,8 @@
-"""Going on in a store that exists: what a broker finds when it starts on one that was stopped in order.
+"""Continuing a store that exists: what a broker finds when it starts on one that was stopped in order.
 
-Append positions are nowhere on disk: they are where the records of the last log file, the units of a queue's
-last file and the ext units end (reference 1.2, 3.5). What a broker would cut, delete or stumble over is not
-gone on from: such a store must be checked and repaired first.
+Append positions are not on disk: they are where the records of the last log file, the units of a queue's
+last file and the ext units end (reference 1.2, 3.5). A store in which a broker would cut, delete or stumble
+over something is not continued: such a store must be checked and repaired first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SCAN_SIZE = 1 << 16
 
 
 def open_for_append(root: Path, options: WriteOptions) -> Store:
-    """The store at `root`; UsageError where a broker is at work, was killed, or would not simply go on."""
+    """The store at `root`; UsageError where a broker is running, was killed, or would not simply continue."""
     store = open_store(root, version=options.version)
     if store.live.locked:
         raise UsageError(f"{root}: a broker is running in it")
@@ -103,7 +103,7 @@ def clone_store(store: Store, target: Path) -> None:
 
 
 def resumed_writer(root: Path, store: Store, options: WriteOptions) -> StoreWriter:
-    """A writer behind the end of the copy at `root` of a store; UsageError where its end is not clear."""
+    """A writer after the end of the copy at `root` of a store; UsageError where its end is not clear."""
     writer = new_writer(root, options)
     if store.commitlog.files:
         _resume_log(writer.log, store)
@@ -130,7 +130,7 @@ def _resume_log(log: CommitLog, store: Store) -> None:
 
 
 def _walk_log_file(log: CommitLog, file: MappedFile) -> tuple[int, bool]:
-    """The physical offset behind the records of a file, and whether a BLANK stands there."""
+    """The physical offset after the records of a file, and whether a BLANK is there."""
     start = file.start_offset or 0
     pos = 0
     with FileReader(file.path) as reader:

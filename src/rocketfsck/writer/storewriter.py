@@ -4,7 +4,7 @@
 written of each file yet and the state of each queue, nothing else that grows with the store. The small files:
 
     checkpoint, config/
-    abort      stands when the broker was killed: empty, from 5.0.0 on its PID
+    abort      there when the broker was killed: empty, from 5.0.0 on its PID
     abort.bak  from 5.0.0 on always, empty
     lock       from 4.2.0 on, `lock`
 
@@ -219,7 +219,7 @@ def finish(writer: StoreWriter) -> None:
 
 
 def final_checkpoint(writer: StoreWriter) -> Checkpoint:
-    """The checkpoint that stands on disk when the broker has ended."""
+    """The checkpoint that is on disk when the broker has ended."""
     if writer.options.checkpoint is not None:
         return writer.options.checkpoint
     if writer.options.end_state is EndState.CLEAN:
@@ -256,7 +256,7 @@ def write_checkpoint(root: Path, checkpoint: Checkpoint) -> None:
 
 
 def write_config(root: Path, files: Mapping[str, Any]) -> None:
-    """Write these files of `config/` as a broker's JSON; UsageError for a value that is none."""
+    """Write these files of `config/` as a broker's JSON; UsageError for a value that JSON cannot hold."""
     folder = root / CONFIG_FOLDER
     for name, value in files.items():
         if not name or "/" in name or "\0" in name or name in (".", ".."):

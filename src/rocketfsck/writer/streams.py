@@ -1,7 +1,7 @@
 """Mapped file queues in the making: files of one size, named by their first byte's offset. Reference 1.2.
 
-Files are made at full length (holes read as zeros) and written by position, in chunks: nothing stands in
-memory but the chunk that is not written yet.
+Files are made at full length (holes read as zeros) and written by position, in chunks: memory holds
+only the chunk that is not written yet.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class MappedFileStream:
         self.begin_file(0 if self.last_start is None else self.last_start + self.file_size)
 
     def resume(self, first_start: int, last_start: int, position: int) -> None:
-        """Go on behind what stands in existing files."""
+        """Continue after what is in existing files."""
         self.first_start, self.last_start, self.position = first_start, last_start, position
 
     def write(self, data: bytes) -> None:

@@ -15,7 +15,7 @@ from rocketfsck.writer.dispatch import ExtraUnit
 
 @dataclass(frozen=True, slots=True)
 class PutRecord:
-    """One record as it stands in the log. `number` is its message's place among those given, from 0.
+    """One record as it is in the log. `number` is its message's place among those given, from 0.
 
     `in_queue` says whether its own queue got a unit; `extra_units` are those in other queues.
     """

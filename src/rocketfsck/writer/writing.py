@@ -44,10 +44,10 @@ def write_store(
 ) -> WrittenStore:
     """Write a store of these messages at `path`, which must not exist unless `overwrite` is set.
 
-    With `append` the messages go behind those of the store at `path`, whose broker stopped in order and
+    With `append` the messages go after those of the store at `path`, whose broker stopped in order and
     whose geometry and version the options state: as if the broker had been started and stopped again.
-    `on_put` is told every record as it is placed. The store is built beside `path` and appears whole; after
-    any error nothing of it is left and what stood at `path` stands there still. Raises UsageError for
+    `on_put` gets every record as it is placed. The store is built next to `path` and appears whole; after
+    any error nothing of it is left and what was at `path` is still there. Raises UsageError for
     impossible options or a path that exists, MessageError (a UsageError) with the message's number for one
     that a broker would refuse, StoreError when files cannot be written.
     """
@@ -77,7 +77,7 @@ def write_store(
 
 
 def _existing(target: Path, options: WriteOptions, *, overwrite: bool, append: bool) -> Store | None:
-    """The store to append to, None for a new one; UsageError where what stands at the path forbids it."""
+    """The store to append to, None for a new one; UsageError where what is at the path forbids it."""
     if append:
         return open_for_append(target, options)
     if target.exists() or target.is_symlink():

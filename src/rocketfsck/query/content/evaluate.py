@@ -62,7 +62,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Expression:
-    """A parsed expression. Raises `expression.ExpressionError` for one that is none."""
+    """A parsed expression. Raises `expression.ExpressionError` for a text that is not one."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -90,7 +90,7 @@ class Expression:
         return True
 
     def matches(self, message: Message, offset: int) -> bool:
-        """Whether a message that stands at an offset matches."""
+        """Whether a message that is at an offset matches."""
 
         def failed(reason: str) -> None:
             if offset != self._failed_offset:  # a field may be asked for more than once
@@ -151,7 +151,7 @@ def value_of(field: Field, message: Message, offset: int, failed: Failed | None 
 def content_of(message: Message, limit: int = MAX_BODY_SIZE, failed: Failed | None = None) -> bytes | None:
     """The body as it was before it was compressed; the stored bytes where it cannot be unpacked.
 
-    At most `limit` bytes are unpacked. `failed` is told why a body could not be.
+    At most `limit` bytes are unpacked. `failed` gets the reason why a body could not be.
     """
     if message.body is None:
         return None

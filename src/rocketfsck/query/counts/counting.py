@@ -1,7 +1,7 @@
 """The records of commit log files counted in columns: by queue, by day, by topic and day.
 
 An account is what was counted; accounts of different files merge in any order, so that files can be counted
-anywhere. Its size is bounded by `MAX_TALLIES`, whatever a log names. Reference 2.1, 3.5.
+anywhere. The size of an account is bounded by `MAX_TALLIES`, whatever a log names. Reference 2.1, 3.5.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rocketfsck.store.reading import FileReader
 DAY_MS = 86_400_000
 
 MAX_TALLIES = 1 << 18
-"""Queues, and pairs of topic and day, that are told apart over all files."""
+"""Queues, and pairs of topic and day, that are counted separately over all files."""
 
 _LAST_DAY = 100_000
-"""The year 2243: what a clock says beyond it is of no day."""
+"""The year 2243: what a clock says beyond it belongs to no day."""
 
 _NEVER = np.iinfo(np.int64).max
 

@@ -46,7 +46,7 @@ class FileAge:
 class LogStatistics:
     """The live records of the commit log.
 
-    `total` is None without records. `days` are (date, tally), ascending; "" stands for times that are of no
+    `total` is None without records. `days` are (date, tally), ascending; "" stands for times that have no
     date. `uncounted_queues` counts messages of queues beyond those that a table holds; they are in `total`
     and in `days`. `reserved_hours` is the setting fileReservedTime, `reserved_known` whether it was read.
     `topic_days` are (topic, date, tally) by topic and date; the messages of further ones are counted in
@@ -76,7 +76,7 @@ class LogStatistics:
         """Files that a broker would delete at `now_timestamp` (ms) when it next cleans up.
 
         By their newest record: a broker goes by the time of modification, which in a copy may be another.
-        It never deletes the last file.
+        A broker never deletes the last file.
         """
         limit = now_timestamp - self.reserved_hours * 3_600_000
         found = []

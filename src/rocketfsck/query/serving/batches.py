@@ -77,7 +77,7 @@ def _search(queue: ServedQueue, file: ServedFile, queue_offset: int) -> int | No
 
 
 def batch_offset_of_time(queue: ServedQueue, timestamp: int, boundary: Boundary) -> int:
-    """`getOffsetInQueueByTime`: the base of the unit that the broker takes for a time, -1 for none.
+    """`getOffsetInQueueByTime`: the base of the unit that the broker finds for a time, -1 for none.
 
     Raises BrokerThrowsError for a queue without files.
     """

@@ -6,7 +6,7 @@
     DefaultMessageStore#getOffsetInQueueByTime -> offset_in_queue_by_time
 
 Pulls, times and the ends of queues are those of a broker that has started on the store (`State` "started"):
-what its recovery finds, cuts and dispatches is in them. Where a broker is at work on the store, its files are
+what its recovery finds, cuts and dispatches is in them. Where a broker is running on the store, its files are
 taken as they are ("running"). Queries by key take index and log as they are. Reference 4.7, 7.3.
 """
 
@@ -149,7 +149,7 @@ class BrokerView(Closing):
         A broker asks the index up to three times, each time for what is older than the oldest so far.
         `by_tags` as `index_query_offset`; `unique` as `rowindex.types_asked`, which files do not tell apart.
         With `indexFileReadEnable=false` rocksdbstore/ is asked (5.4.0+), or nothing. Raises StoreError where
-        the log or that database cannot be read, be it only by this tool.
+        the log or that database cannot be read, even if only by this tool.
         """
         refuse_unanswered(self.store, self.traits.dialect, queues=False)
         asked = asked_index(self.store.settings, self.traits.dialect)
@@ -195,9 +195,9 @@ class BrokerView(Closing):
         return head is not None and self.log.select(offset, max(int.from_bytes(head, "big", signed=True), 4))
 
     def holds_record(self, offset: int) -> bool:
-        """`lookMessageByOffset`: whether a record that the broker can decode stands at a physical offset.
+        """`lookMessageByOffset`: whether a record that the broker can decode is at a physical offset.
 
-        Raises StoreError where the log cannot be read, be it only by this tool.
+        Raises StoreError where the log cannot be read, even if only by this tool.
         """
         refuse_unanswered(self.store, self.traits.dialect, queues=False)
         found = self.log.record_at(offset) if self.log.select(offset, 4) else None

@@ -33,7 +33,7 @@ POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
 SETTING = "enableCompaction"
 FIRST_VERSION = "5.1.0"
 RECOVERED = 3
-"""Unit files at the end that a start goes through: they end at the first unit that is none."""
+"""Unit files at the end that a start goes through: they end at the first that is not a unit."""
 
 
 def compaction_topics(store: Store, traits: QueryTraits) -> frozenset[str]:
@@ -57,7 +57,7 @@ class CompactedPulls:
         self._units: dict[str, Units] = {}
 
     def log_store(self, topic: str, queue_id: int) -> Store:
-        """The store with this queue's compacted log in the place of the commit log: for reading messages."""
+        """The store with this queue's compacted log in place of the commit log: for reading messages."""
         queue = self.queues.get((topic, queue_id))
         return replace(self.store, commitlog=MappedFileQueue((), 0, ()) if queue is None else queue.log)
 

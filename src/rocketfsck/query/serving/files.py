@@ -1,9 +1,9 @@
 """The mapped files of a running broker: the commit log and the consume queues as its memory has them.
 
-    file := contents up to `wrote_pos`, and room behind that which nothing is read from
+    file := contents up to `wrote_pos`, and room after it which nothing is read from
 
 What a running broker counts as a queue's units is a position in its memory, not in the files: units that
-a truncation left behind the position are there for the next start, and not for this broker.
+a truncation left after the position are there for the next start, and not for this broker.
 `query.serving.state` says which state a store is taken in. Reference 2.1, 3.1, 3.5, 7.3.
 """
 
@@ -95,7 +95,7 @@ class ServedLog:
 
     @property
     def end_offset(self) -> int:
-        """The physical offset behind the last byte; 0 without files."""
+        """The physical offset after the last byte; 0 without files."""
         return self.files[-1].start_offset + self.files[-1].wrote_pos if self.files else 0
 
     def select(self, offset: int, size: int) -> tuple[ServedFile, int] | None:
@@ -193,7 +193,7 @@ class ServedQueue:
         return Unit.of(index, np.frombuffer(data, unit_dtype(self.kind))[0])
 
     def _filled(self, file: ServedFile, index: int) -> bytes:
-        """A unit of a new file that is no record's: a pre-blank one before the first, else zeros."""
+        """A unit of a new file that belongs to no record: a pre-blank one before the first, else zeros."""
         first = int(self.appended.place[0]) if len(self.appended.place) else 0
         is_blank = self.kind == "file" and file == self.files[0] and index < first
         return PRE_BLANK_UNIT if is_blank else bytes(self.unit_size)

@@ -31,7 +31,7 @@ def answer_of(
     pull: PullAnswer | None = None,
     store: Store | None = None,
 ) -> Answer:
-    """The records at these offsets in this order; what is no record becomes a lead. `why` is for none.
+    """The records at these offsets in this order; what is not a record becomes a lead. `why` is for none.
 
     `store` is the one whose log the offsets are in, if not that of the broker.
     """

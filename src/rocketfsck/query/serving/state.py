@@ -3,12 +3,12 @@
     started   what a broker of the version serves after it has started on the store: with the units that its
               recovery finds, without those that it cuts, with those that it dispatches
               (`query.start.simulate`)
-    running   what a broker serves that is at work on these files, as far as they tell: units count up to
-              the last one that leads to a record of its queue; what is behind may be left by a truncation
+    running   what a broker serves that is running on these files, as far as they tell: units count up to
+              the last one that leads to a record of its queue; what follows may be left by a truncation
 
-Both are the same where a broker was stopped in order and nothing is wrong with its files. They differ where
-a truncation left units behind the end of a queue: a running broker does not see them, the next start takes
-those that look valid for good ones.
+Both are the same where a broker was stopped in order and nothing is wrong with its files. The two differ
+where a truncation left units after the end of a queue: a running broker does not see them, the next start
+treats those that look valid as good ones.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class _Started(Serving):
         return _queue(model, tuple(map(served, model.files)), self.log, self.readers, appended)
 
     def _appended(self, model: QueueModel, runs: list[tuple[int, Units]]) -> Appended:
-        """The units that a start appends and that stay; a later one in the place of an earlier one."""
+        """The units that a start appends and that stay; a later one in place of an earlier one."""
         if not runs:
             return NO_UNITS
         place = np.concatenate([first + np.arange(len(units.offset)) for first, units in runs])
@@ -279,7 +279,7 @@ def _batch_min(queue: ServedQueue, min_physical_offset: int) -> int:
 
 
 def _batch_max(queue: ServedQueue) -> int:
-    """The next queue offset of a batch queue: behind the last unit of its last file, or of the one before."""
+    """The next queue offset of a batch queue: after the last unit of its last file, or of the one before."""
     for file in queue.files[:-3:-1]:
         if file.wrote_pos >= queue.unit_size:
             last = queue.unit(file, last_pos(queue, file))

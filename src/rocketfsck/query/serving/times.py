@@ -165,7 +165,7 @@ class _TimeSearch:
         return pos
 
     def _file_of(self, timestamp: int, boundary: Boundary) -> ServedFile | None:
-        """The first file whose last record is of that time or later, or the last whose first is not later.
+        """The first file whose last record is at that time or later, or the last whose first is not later.
 
         A file without such a record has the time -1: the first search passes it over, the second takes it.
         The broker looks at both ends of every file first, and throws where it cannot.

@@ -29,9 +29,9 @@ class QueryTraits:
     `time_search`: "nearest" picks the consume queue file by its mtime and the unit whose time is nearest;
     "boundary" goes by the records' own times and knows a lower and an upper answer, which consumers can ask
     for if `upper_boundary`. `time_clamped`: an answer to a time stays between the ends of the queue.
-    `overflow_to_min`: who asks behind the end of a queue that begins at 0 is sent back to 0.
+    `overflow_to_min`: who asks beyond the end of a queue that begins at 0 is sent back to 0.
     `pull_limit`: how one pull measures the units that it goes through: in "bytes", or (5.0.0) their number
-    against a limit in bytes. `limit_inclusive`: at the limit it stops; else one unit behind it.
+    against a limit in bytes. `limit_inclusive`: at the limit it stops; else one unit beyond it.
     `keeps_unreadable`: a query by key returns the first offset found, even where no message can be decoded.
     `skips_first`: units of a file that has gone are passed over before the answer is found to be full.
     """

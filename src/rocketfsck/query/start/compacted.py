@@ -3,7 +3,7 @@
     log and unit files of a wrong length      5.1.0: no start; from 5.1.1 on the queue is not served
     a log file without its unit file, or the reverse                     no start
     a queue without a directory of units                                 the queue is not served
-    records behind the last unit                                         cut off
+    records after the last unit                                          cut off
 
 Reference 1.9; `CompactionStore.load`, `CompactionLog.TopicPartitionLog.init` of 5.1.0 to 5.5.1.
 """

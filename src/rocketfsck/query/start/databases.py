@@ -61,7 +61,7 @@ OLD_LOG_REASON = (
 @dataclass(frozen=True, slots=True)
 class Marks:
     """Up to where databases have records: physical offsets. `queues`: of the queues that are read, in place
-    of the checkpoint; `beside`: of those beside files, for which `extra_files` more files are looked at, and
+    of the checkpoint; `beside`: of those next to files, for which `extra_files` more files are looked at, and
     `waits` says whether a mark of 0 counts; `messages`: those of rocksdbstore/, None where it cannot be read,
     `in_dispatch` whether they say where to dispatch from, too."""
 
@@ -144,7 +144,7 @@ def unread_databases(store: Store) -> bool:
 
 
 def _databases(store: Store) -> Iterator[Other]:
-    """The databases that may hold queues; an empty directory is none."""
+    """The databases that may hold queues; an empty directory is not one."""
     return (
         other
         for other in store.others

@@ -28,7 +28,7 @@ class Data(Protocol):
         """Exactly `size` bytes from position `pos`."""
 
     def data_extents(self, start: int = 0) -> Iterator[tuple[int, int]]:
-        """The ranges from `start` on that are no holes."""
+        """The ranges from `start` on that are not holes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ Watcher = Callable[[QueueModel, int, Units], None]
 class DispatchRules:
     """What decides where records go: dialect, settings, and what the topics' settings say.
 
-    Without `kinds_known` a topic is taken for a batch topic from its first inner batch on, too. `rows_in` is
+    Without `kinds_known` a topic counts as a batch topic from its first inner batch on, too. `rows_in` is
     the database that has the queues, None where they are files.
     """
 
@@ -52,7 +52,7 @@ class DispatchRules:
 class Dispatcher:
     """Hands batches of records to the queues and the index; counts what happens to them.
 
-    `watch` is told every run of units that is appended, and the number of its first in the queue. `mark` is
+    `watch` gets every run of units that is appended, and the number of its first in the queue. `mark` is
     where the last record ends that queues in a database were handed; None before there is one.
     """
 

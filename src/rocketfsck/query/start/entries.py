@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def unit(self) -> bytes:
-        """Its unit of the index."""
+        """The entry's unit of the index."""
         return bytes(UNIT.pack(MAGIC_NORMAL, self.pos, self.size, self.index, self.term))
 
 

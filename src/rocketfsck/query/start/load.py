@@ -1,7 +1,7 @@
 """What a broker loads: the mapped files of the commit log and of every consume queue, or why it refuses.
 
 A directory's entries are taken in the broker's order; what is wrong with one of them is fatal, or hides it
-and all behind it, or nothing, as the version has it. Reference 1.2, 3.5, 6.1.
+and all after it, or nothing, as the version has it. Reference 1.2, 3.5, 6.1.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def load_files(
     """The commit log, then the consume queues; a commit log that is refused ends it.
 
     `kind_of` gives the kind of queue that a topic's settings say, None where they are not known. `areas` are
-    directories that are read in the place of the store's own of that name. Without `with_queues` the queues
+    directories that are read in place of the store's own of that name. Without `with_queues` the queues
     are left out: they are in a database. `disk` is what starts of several versions share.
     """
     loading = Loading()

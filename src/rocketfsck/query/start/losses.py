@@ -1,4 +1,4 @@
-"""What a start puts out of reach: records behind the cut, records without a unit or an index entry.
+"""What a start puts out of reach: records after the cut, records without a unit or an index entry.
 
 Counts are exact, ranges are kept up to a limit. Reference 6.3 to 6.7, fault catalogue section 4.
 """
@@ -64,9 +64,9 @@ MAX_OFFSET = (1 << 63) - 1
 class _Numbering:
     """The queueOffsets of records, seen in the log's order, by row of a table of queues.
 
-    `following` is behind the last queueOffset since a queue began with 0: after its topic was deleted, a
-    queue begins again. `first`, `last` and `begin` are physical offsets: of the first and last record, and of
-    the last one with queueOffset 0. -1 or MAX_OFFSET: none such.
+    `following` is the one after the last queueOffset since a queue began with 0: after its topic was
+    deleted, a queue begins again. `first`, `last` and `begin` are physical offsets: of the first and last
+    record, and of the last one with queueOffset 0. -1 or MAX_OFFSET: none such.
     """
 
     __slots__ = ("begin", "first", "following", "last", "until")
@@ -192,7 +192,7 @@ class Census:
         return _Numbering.joined(self._passes, len(self.table))
 
     def queues(self) -> dict[tuple[bytes, int], tuple[int, int]]:
-        """By queue that a record names: the queueOffset behind the last, and records without a unit."""
+        """By queue that a record names: the queueOffset after the last, and records without a unit."""
         following = self._numbering().following
         return {
             name: (int(following[row]), int(self._missed[row]))
@@ -269,14 +269,14 @@ def count_cut(
     begin_of: Callable[[tuple[str, int]], int],
     listed: Callable[[], Longs],
 ) -> tuple[Ranges, int]:
-    """The records that end behind the cut, and how many further ones there are remains of an earlier log.
+    """The records that end beyond the cut, and how many further ones there are remains of an earlier log.
 
-    `begin_of` gives the physical offset that a queue begins at: records in front of it are of a topic that
+    `begin_of` gives the physical offset that a queue begins at: records in front of it belong to a topic that
     was deleted, and nobody misses them, unless light queues list them: `listed` gives the physical offsets
     that these list, in order.
 
     `kept_timestamp` is the storeTimestamp of the last record that the recovery read. What is older than the
-    last record in front of the cut and stands behind it was cut off before.
+    last record in front of the cut and comes after it was cut off before.
     """
     lost, stale_count = Ranges(), 0
     light: Longs | None = None

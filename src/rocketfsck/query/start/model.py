@@ -59,7 +59,7 @@ class LogScan:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A range of the commit log that the dispatcher passes over, or where it stands still (`stuck`)."""
+    """A range of the commit log that the dispatcher passes over, or where it gets stuck (`stuck`)."""
 
     start_offset: int
     end_offset: int
@@ -72,7 +72,7 @@ class DispatchStart:
     """What is dispatched to queues and index: by the recovery itself, and by the dispatcher from its start.
 
     `recovery_record_count` and `record_count` are records handed to the queues by either. `skipped` are the
-    ranges that a dispatcher in this broker's role meets; a slave stands still where a master skips.
+    ranges that a dispatcher in this broker's role meets; a slave gets stuck where a master skips.
     """
 
     start_offset: int
@@ -84,14 +84,14 @@ class DispatchStart:
 
 @dataclass(frozen=True, slots=True)
 class QueueStart:
-    """One consume queue after the start. Counts are of units, offsets are queue offsets.
+    """One consume queue after the start. Counts are in units, offsets are queue offsets.
 
     `found_count` units are on disk for the broker when it has recovered the queue, `cut_count` of them go in
-    the truncation or with the queue's files, `added_count` are appended. `hidden_count` units stand behind
-    one that is not valid, where no recovery looks. `shifted_count` of the added stand at another place than
+    the truncation or with the queue's files, `added_count` are appended. `hidden_count` units come after
+    one that is not valid, where no recovery looks. `shifted_count` of the added are at another place than
     the queueOffset of their record. `reissued_count` queue offsets from `max_offset` on are in use by records
     of the log already, and are given out a second time. `unreachable_count` records of the log have no unit.
-    `phantom_count` units are none: the broker takes the first unit of a last file for one, whatever it is.
+    `phantom_count` are not real units: the broker counts the first of a last file as one, whatever it is.
     """
 
     topic: str
@@ -111,7 +111,7 @@ class QueueStart:
 
 @dataclass(frozen=True, slots=True)
 class IndexFileStart:
-    """An index file that the broker has after its start; counts are of entries."""
+    """An index file that the broker has after its start; counts are in entries."""
 
     file: str
     fate: Literal["kept", "extended", "created"]
@@ -125,7 +125,7 @@ class IndexFileStart:
 class IndexStart:
     """The index after the start.
 
-    `deleted_entry_count` entries go with the files that are deleted, `added_entry_count` are put anew.
+    `deleted_entry_count` entries go with the files that are deleted, `added_entry_count` are put again.
     `blocked_until_offset`: new messages below this physical offset are not indexed (None: all are).
     """
 
@@ -177,7 +177,7 @@ class TimerStart:
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Consecutive records, by where they stand; `offsets` are those of the first and behind the last."""
+    """Consecutive records, by where they are; `offsets` are those of the first and after the last."""
 
     start_offset: int
     end_offset: int
@@ -188,14 +188,14 @@ class LostRange:
 class Losses:
     """Messages that are there now and out of reach after the start. None: not looked for.
 
-    `cut` are the records at and behind the cut; `stale_count` counts further ones there that are older than
+    `cut` are the records at and after the cut; `stale_count` counts further ones there that are older than
     the last record kept, remains of an earlier truncation. `by_queue` and `by_key` are records that stay in
     the log without a unit in their queue, or without an entry in the index; the `new` ones of them have it
     now and lose it by the start. `reached_count` records have a unit afterwards. `unreadable` are ranges of
     physical offsets that no file of the log holds and units lead to, with how many of them (`record_count`):
     their messages are gone, start or no start. `astray_count` sound records are in files that the start
-    deletes or does not see, because their names are wrong, and nowhere else. `deleted_count` of those in
-    `by_queue` are of queues that were deleted on purpose.
+    deletes or does not see, because their names are wrong, and in no other file. `deleted_count` of those
+    in `by_queue` belong to queues that were deleted on purpose.
     """
 
     cut: tuple[LostRange, ...]
@@ -229,7 +229,7 @@ class Unread:
 class Start:
     """What a broker of `version` does when it starts on the store.
 
-    With `refusals` it does not start; what is listed beside them happens before it gives up. `cut_offset` is
+    With `refusals` it does not start; what else is listed happens before it gives up. `cut_offset` is
     the end of the commit log after the recovery (None: there is no log), `min_offset` its beginning (-1
     without files). `queues_destroyed` says that every consume queue is deleted (fault class C8). `notes` are
     what the prediction assumes or leaves out. `timers` is None for a broker without them, or a store.

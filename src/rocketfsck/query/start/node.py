@@ -2,7 +2,7 @@
 
     load -> order of files -> entries from the third last data file on -> index -> cut -> checkpoint
 
-A broker calls it in the place of the commit log's own recovery, and reads what is left. Where DLedger throws
+A broker calls it in place of the commit log's own recovery, and reads what is left. Where DLedger throws
 or ends the process, the start is refused. Reference 2.14.
 """
 
@@ -59,7 +59,7 @@ class Node:
 class NodeStart:
     """What the recovery leaves: the scan, the last entry (None: no entry is left), and where it cut.
 
-    `rewritten_from` is the first entry whose unit of the index is written anew, None for none.
+    `rewritten_from` is the first entry whose unit of the index is written again, None for none.
     `committed_offset` is the end of the last entry that the group agreed on, as checkpoint says; None where
     it says nothing that counts. `data` and `index` are the files that stay.
     """
@@ -258,7 +258,7 @@ def _told_committed(store: Store, node: Node) -> int | None:
 
 
 def dispatch_entries(files: Sequence[OpenFile], first: int, walker: LogWalker, handle: BatchHandler) -> int:
-    """Hand on what is in data files from number `first` on, be it behind the cut (5.2.0+, abnormal recovery).
+    """Hand on what is in data files from number `first` on, even after the cut (5.2.0+, abnormal recovery).
 
     Returns where the broker takes the log to end: it counts the records, and not the headers of entries.
     """

@@ -73,7 +73,7 @@ class PlainQueues:
         return known
 
     def starts(self, min_pos: Longs) -> tuple[QueueStart, ...]:
-        """Each queue after a start that has changed nothing but its minimum."""
+        """Each queue after a start that has changed only its minimum."""
         key = min_pos.tobytes()
         known = self._starts.get(key)
         if known is None:
@@ -140,7 +140,7 @@ def _found(disk: Disk, above: str, file_size: int) -> PlainQueues:
 
 
 def queue_directories(area: Path | str, disk: Disk) -> Iterable[QueueDirectory]:
-    """The directories of an area that a broker takes for those of queues, in the order of loading."""
+    """The directories of an area that a broker treats as those of queues, in the order of loading."""
     order = 0
     for topic in disk.entries_of(area):
         if topic.kind is not EntryKind.DIRECTORY:

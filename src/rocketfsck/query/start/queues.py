@@ -1,7 +1,7 @@
 """One consume queue while a broker starts: recovery, truncation, minimum, appends. Reference 3.3 to 3.5, 6.6.
 
 A model of positions, not of bytes: `OpenFile.wrote_pos` says where a file's units end for the broker. What
-stands on disk behind that is only looked at where the broker itself looks.
+is on disk after that is only looked at where the broker itself looks.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ class QueueModel:
         self.max_base_offset = 0
         self.covered_offset = -1  # start of the furthest record that a unit on disk points to
         self.covered_before = -1  # the same when the queue had recovered
-        self.disk_end = 0  # up to here the units are those on disk, behind it those that the start appends
+        self.disk_end = 0  # up to here the units are those on disk, after it those that the start appends
         self.appended_offset = -1  # what max_physic_offset became with the last of those
         self.found_count = 0
         self.cut_count = 0
         self.hidden_count = 0
-        self.phantom_count = 0  # units that are none, but are kept as the first of their file
+        self.phantom_count = 0  # what is not a unit, but is kept as the first of its file
         self.added_count = 0
         self.shifted_count = 0
         self.original_files = tuple(file.relative for file in loaded.files)
@@ -105,7 +105,7 @@ class QueueModel:
 
     @property
     def end_pos(self) -> int:
-        """The stream position behind the last unit: MappedFileQueue.getMaxOffset."""
+        """The stream position after the last unit: MappedFileQueue.getMaxOffset."""
         return self.files[-1].start_offset + self.files[-1].wrote_pos if self.files else 0
 
     @property
@@ -212,7 +212,7 @@ class QueueModel:
         return low
 
     def _hidden_count(self, file: OpenFile, pos: int) -> int:
-        """Valid units from `pos` on, where no recovery looks. Holes hold none and are not read."""
+        """Valid units from `pos` on, where no recovery looks. Holes are without units and are not read."""
         count, size = 0, self.unit_size
         with self.disk.opened(file.path) as reader:
             for start, end in reader.data_extents(pos):
@@ -254,7 +254,7 @@ class QueueModel:
                 pos += count * size
 
     def truncate(self, cut_offset: int) -> None:
-        """Drop the units of records at and behind the cut: truncateDirtyLogicFiles.
+        """Drop the units of records at and after the cut: truncateDirtyLogicFiles.
 
         Only the last file is looked into; its first unit, if it is below the cut, stays whatever it is.
         """

@@ -2,7 +2,7 @@
 
 For the few positions where the bulk scan and a broker may differ, and for where the scan stops. The broker
 reads field after field from a buffer that ends at `limit`; a read past that end, or past the scratch array of
-totalSize bytes, is an exception that it takes for an invalid record.
+totalSize bytes, is an exception that it treats as an invalid record.
 """
 
 from __future__ import annotations

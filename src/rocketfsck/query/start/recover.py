@@ -23,7 +23,7 @@ HUGE_NOTE = "the record at {offset} claims more than 1 GiB: a broker without tha
 
 
 def read_first_record(file: OpenFile, dialect: Dialect) -> RecordHead:
-    """What a broker reads of a file's first record to find where to begin; zeros behind the file's end."""
+    """What a broker reads of a file's first record to find where to begin; zeros after the file's end."""
     with FileReader(file.path) as reader:
         data = reader.read_upto(0, HEAD_SIZE).ljust(HEAD_SIZE, b"\0")
     return decode_head(data, knows_ipv6=dialect.ipv6_hosts)
@@ -42,7 +42,7 @@ def choose_start(
 ) -> int:
     """The number of the file that the recovery begins with; it looks at `file_limit` files, None: all.
 
-    `marks` are those of databases; one of queues stands in the place of `max_queue_offset` and checkpoint.
+    `marks` are those of databases; one of queues is used in place of `max_queue_offset` and checkpoint.
     """
     matcher = marks.matcher()
     if marks.queues is not None:
@@ -196,7 +196,7 @@ def stop_name(judged: Judged | None) -> str:
 
 
 def truncate_files(files: list[OpenFile], cut_offset: int) -> list[OpenFile]:
-    """The files that stay: those that begin behind the cut go, the one that holds it ends there."""
+    """The files that stay: those that begin beyond the cut go, the one that holds it ends there."""
     kept = []
     for file in files:
         if file.end_offset > cut_offset:
@@ -217,7 +217,7 @@ def find_file(files: Sequence[OpenFile], offset: int) -> OpenFile | None:
 
 @dataclass(frozen=True, slots=True)
 class Reput:
-    """Where the dispatcher stands at last, and the ranges that it passed over."""
+    """Where the dispatcher is in the end, and the ranges that it passed over."""
 
     end_offset: int
     skipped: tuple[Skipped, ...]
@@ -234,10 +234,10 @@ def dispatch_log(
 ) -> Reput:
     """The dispatcher from `start_offset` to the end of the log, without body CRCs. Reference 6.5.
 
-    `skips`: it goes on behind what it cannot read, as that of a master does. `end_offset` is how far the
-    broker lets it read, None for the end of the log. Behind a record of a wrong length its count goes on by
-    the record's totalSize and its buffer by the record's fields: from then on it stands elsewhere than it
-    reads.
+    `skips`: the dispatcher continues after what it cannot read, as that of a master does. `end_offset` is how
+    far the broker lets it read, None for the end of the log. After a record of a wrong length its count
+    advances by the record's totalSize and its buffer by the record's fields: from then on the count is not
+    where it reads.
     """
     max_offset = files[-1].start_offset + files[-1].wrote_pos if files else 0
     if end_offset is not None:

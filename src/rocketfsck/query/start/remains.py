@@ -1,7 +1,7 @@
 """The records that a start hands to nobody: whether queues and index lead to them afterwards, and did before.
 
-Whatever the log holds is looked at, behind damage too, not only what the broker would read. Queues and index
-files are taken for whole between the first and the furthest record that they lead to. Reference 3.3 and
+Whatever the log holds is looked at, after damage too, not only what the broker would read. Queues and index
+files count as whole between the first and the furthest record that they lead to. Reference 3.3 and
 6.5 to 6.7.
 """
 
@@ -48,7 +48,7 @@ class Remains:
         self.index = index
         self.census = census
         # by row of the table: up to where units are, and were, and from where on they are and were; the last
-        # row is of queues that it did not take
+        # row is for queues that it did not take
         self._covered = np.array([(FAR, FAR, 0)], np.int64)
 
     def judge(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:

@@ -1,4 +1,4 @@
-"""What decides a start beside the files' bytes: settings, checkpoint, and what topics.json says of topics.
+"""What decides a start apart from the files' bytes: settings, checkpoint, what topics.json says of topics.
 
 Reference 5.1, 6.1, appendix B.
 """
@@ -87,7 +87,7 @@ def _newer(settings: Settings, dialect: Dialect) -> tuple[str, ...]:
 
 def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
     """Raise NotCoveredError for a store whose commit log is kept in a form that is not read here, or with
-    `queues` its queues: what a running broker answers cannot be told.
+    `queues` its queues: what a running broker answers cannot be predicted.
 
     Queues that are kept in both forms have the same units.
     """

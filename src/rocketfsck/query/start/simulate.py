@@ -2,7 +2,7 @@
 
     load -> index -> queues recover -> commit log recovers (dispatching) -> truncation -> dispatcher
 
-Where the log is DLedger's, DLedger's own recovery (`node`) comes in the place of the commit log's.
+Where the log is DLedger's, DLedger's own recovery (`node`) comes in place of the commit log's.
 Every step is the broker's own with its own quirks, on positions instead of mapped bytes. Only files are read;
 nothing is written.
 """
@@ -47,9 +47,9 @@ def simulate_start(
 
     `conf` are the broker's settings (default: those the store was opened with; the sizes of files are the
     store's geometry in any case). `losses` says whether to look for messages that come out of reach, which
-    reads the whole commit log once. `watch` is told of every run of units that the start appends.
+    reads the whole commit log once. `watch` gets every run of units that the start appends.
 
-    Raises UsageError for a version that is none, NotCoveredError for a store whose start is not described
+    Raises UsageError for an unknown version, NotCoveredError for a store whose start is not described
     here (RocksDB queues, some of DLedger's), StoreError where a file cannot be read.
     """
     return simulate_starts(store, [version], conf=conf, losses=losses, watch=watch)[0]
@@ -69,9 +69,9 @@ def simulate_starts(
     """Predict the starts of several versions on the same files, as `simulate_start` does each.
 
     Messages out of reach are looked for in one pass over the commit log (in two where the versions read
-    properties in two ways). `areas` are directories that stand in the place of those of that name below the
+    properties in two ways). `areas` are directories that are read in place of those of that name below the
     store's root: what was rebuilt elsewhere. `sound_end` is the physical offset up to which a check has found
-    every record sound, and none behind it: then recovery after an orderly stop need not be walked.
+    every record sound, and none after it: then recovery after an orderly stop need not be walked.
     """
     settings = store.settings if conf is None else conf
     dialects = [dialect_for(version) for version in versions]

@@ -195,7 +195,7 @@ def _recover_node(state: StartState) -> None:
 def _dispatch_entries(state: StartState, files: Sequence[OpenFile], number: int, cut_from: int) -> int:
     """Dispatch DLedger's files, the first of which is number `number` of the log; where they end.
 
-    An end that is not above `cut_from` cuts the queues: then what they have is counted anew.
+    An end that is not above `cut_from` cuts the queues: then what they have is counted again.
     """
     first = choose_data_file(files, state.dialect, state.checkpoint, index_safe=state.role.index_safe)
     end = dispatch_entries(files, first, state.walker(check_crc=state.role.check_crc), state.hand_on)

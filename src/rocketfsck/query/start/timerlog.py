@@ -1,8 +1,8 @@
 """The timer log and the wheel as a broker's start reads them: how far the log goes, what the slots become.
 
-    scan: from one file before the flushed position on, to the first bytes that are no unit: the log's end
+    scan: from one file before the flushed position on, to the first bytes that are not a unit: the log's end
     slots: every unit scanned becomes the newest one of its slot
-    recheck: a slot that leads behind the cut has the scan go again, from that slot's oldest unit on
+    recheck: a slot that leads beyond the cut has the scan go again, from that slot's oldest unit on
 
 Reference 1.8; `TimerMessageStore.recoverAndRevise`, `TimerWheel.reviseSlot` and `checkPhyPos` of 5.0.0 to
 5.5.1.
@@ -85,7 +85,7 @@ class Scan:
     def run(self, begin: int, *, cuts: bool) -> int:
         """Go through the files from the one that holds `begin` on; the position at which the scan stops.
 
-        With `cuts` bytes that are no unit end it, else they are passed over.
+        With `cuts` bytes that are not a unit end it, else they are passed over.
         """
         files = self.rows.files
         if not files:
@@ -157,8 +157,8 @@ class Chains:
 
 def follow(rows: LogRows, last: Sequence[int], end: int) -> Chains:
     """Go back from the newest unit of every slot (`last`), as a broker does: what a link leads to is not
-    tested, and one that leads to a later file is taken for a place in the file that is open. Units at `end`
-    and behind it are gone."""
+    tested, and one that leads to a later file is treated as a place in the file that is open. Units at `end`
+    and after it are gone."""
     counts = np.zeros(len(rows.pos), np.int64)
     prev = rows.units["prevPos"].astype(np.int64).tolist()
     starts = [file.start_offset for file in rows.files]

@@ -4,7 +4,7 @@
     last unit of the log, timercheck, queue bounds -> the place in the timer topic from which it is read again
     messages of the topic against what the slots lead to -> lost, or delivered twice
 
-A message in front of that place that no slot leads to is never delivered; one behind it that was delivered,
+A message in front of that place that no slot leads to is never delivered; one after it that was delivered,
 or is on the wheel, is delivered once more. Reference 1.8; `TimerMessageStore.recover` of 5.0.0 to 5.5.1.
 """
 

@@ -1,6 +1,6 @@
 """Where the units of a queue on disk lead: from which record on, and into which ranges of the commit log.
 
-What a start itself does not look at, but consumers meet. Pre-blank units lead nowhere. Reference 3.3.
+What a start itself does not look at, but consumers meet. Pre-blank units lead to no record. Reference 3.3.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Queues(Protocol):
         """All of them."""
 
     def reaching(self, offset: int) -> Iterable[QueueModel]:
-        """Those with units of records at a physical offset and behind it, at least."""
+        """Those with units of records at a physical offset and beyond it, at least."""
 
 
 _BLANK = np.frombuffer(PRE_BLANK_UNIT, UNIT_DTYPE)[0]
@@ -66,7 +66,7 @@ def leading_between(queue: QueueModel, ranges: Sequence[tuple[int, int]]) -> lis
 def find_unreadable(files: Sequence[OpenFile], max_offset: int, queues: Queues) -> list[LostRange]:
     """The ranges that no file of the log holds and that units lead to, and how many units each.
 
-    Without a hole in the log only the queues that reach behind its end are read.
+    Without a hole in the log only the queues that reach beyond its end are read.
     """
     holes = [
         (file.end_offset, following.start_offset)

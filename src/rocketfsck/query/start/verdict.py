@@ -1,4 +1,4 @@
-"""Starts in short, for every version that a store may be of, and whether one is worse than another.
+"""Starts in short, for every version that a store may come from, and whether one is worse than another.
 
 Versions whose starts are alike are predicted once. Reference 0.4, 6.
 """
@@ -69,7 +69,7 @@ class StartVerdict:
     of the log that have a unit afterwards, `unreached_count` those that have none; `unreadable_count` units
     lead to bytes that the log does not have.
     `shifted_count` units are put at a wrong queue offset, `reissued_count` queue offsets are given out twice,
-    `phantom_count` queues begin a file with zeros that the broker takes for a message. `astray_count` sound
+    `phantom_count` queues begin a file with zeros that the broker counts as a message. `astray_count` sound
     messages are only in files with wrong names that the start deletes or does not see. Of the messages that
     wait for a timer, `timer_lost_count` are never delivered and `timer_repeated_count` twice.
     `unread_parts` are clauses on what only brokers of other versions read, `unread_part_count` of them.
@@ -151,7 +151,7 @@ def start_classes(versions: Iterable[Version]) -> list[tuple[Version, ...]]:
 
 
 def versions_of(store: Store) -> tuple[Version, ...]:
-    """Every version that the store may be of; one where the user named it."""
+    """Every version that the store may come from; one where the user named it."""
     evidence = store.dialect_evidence
     return (store.dialect.version,) if evidence.given else evidence.versions or (store.dialect.version,)
 
@@ -272,7 +272,7 @@ def message_change(before: StartVerdict, after: StartVerdict, given_up_count: in
 
     What a start gives out twice, puts elsewhere or never delivers counts against what it lets consumers
     reach. `given_up_count` records or units are known to go by the change itself: they explain what is
-    missing, and are no gain. None where nobody counted the messages.
+    missing, and are not a gain. None where nobody counted the messages.
     """
     if before.reached_count is None or after.reached_count is None:
         return None

@@ -32,7 +32,7 @@ _INT = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Where a walk of a file stopped (file position) and what stands there; None: the end of the bytes."""
+    """Where a walk of a file stopped (file position) and what is there; None: the end of the bytes."""
 
     pos: int
     judged: Judged | None
@@ -154,7 +154,7 @@ class LogWalker:
         return np.asarray(doubtful, np.bool_)
 
     def _read_otherwise(self, reader: FileReader, pos: int, size: int, base_offset: int) -> None:
-        """Put the one record into the batch that only this broker takes for one: it does not know the flags
+        """Put the one record into the batch that only this broker treats as one: it does not know the flags
         of IPv6 hosts (before 4.6.0)."""
         record = bytearray(reader.read(pos, size))
         sys_flag = _INT.unpack_from(record, SYS_FLAG_AT)[0]

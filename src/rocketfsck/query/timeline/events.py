@@ -30,7 +30,7 @@ _VERSIONED = ("topics.json", "subscriptionGroup.json", "consumerOffset.json", "d
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened at `timestamp` (ms), or will. `timestamp_desc` says what the time is of,
+    """One thing that happened at `timestamp` (ms), or will. `timestamp_desc` says which time this is,
     `message` what happened. Names in both are as they are in the store: whoever prints makes them safe.
 
     `physical_offset` is the record that tells of it.

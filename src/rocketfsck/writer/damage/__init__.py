@@ -5,7 +5,7 @@
 
 Each act tells the files and bytes it changed, and the findings that a check must have: rule and exact place.
 The classes of faults are those of real incidents; the generic ones hit any place, and what they must cause is
-derived from what stood there. Imports no rule and no check: rules are named by id.
+derived from what was there. Imports no rule and no check: rules are named by id.
 """
 
 from __future__ import annotations

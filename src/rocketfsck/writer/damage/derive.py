@@ -1,8 +1,8 @@
-"""What damage at any place must cause, derived from what stood there: the promises of the generic faults.
+"""What damage at any place must cause, derived from what was there: the promises of the generic faults.
 
 Every byte of a store belongs to a field; the field says which rule sees a change of it, if any does. Many
-bytes nothing can see: a producer's flag, the address of a host, a timestamp that stays plausible, what stands
-behind a BLANK. Then nothing is promised, and the reason is told.
+bytes nothing can see: a producer's flag, the address of a host, a timestamp that stays plausible, what is
+after a BLANK. Then nothing is promised, and the reason is given.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.queuescene import QueueScene
 
 PROMISE_LIMIT = 64
-"""Promises that one act makes of one area; what else was hit is told by the hashes."""
+"""Promises that one act makes of one area; the hashes show what else was hit."""
 
 STRUCTURE = ("totalSize", "magicCode", "bodyLength", "topicLength", "propertiesLength")
 LOST_RECORD = (
@@ -226,7 +226,7 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
             reasons.append("the record of the unit is not in the log")
             continue
         if neighbour:
-            continue  # findings on neighbours are told at the first of them
+            continue  # findings on neighbours are reported at the first of them
         low, high = unit.start, unit.start + UNIT.offset("tagsCode")
         if scene.queue.kind == "batch":
             rules = (

@@ -1,6 +1,6 @@
 """Faults that a disk makes anywhere: flipped bits, lost sectors and pages, torn writes, swapped pages.
 
-The place is seeded (or given with `file` and `at`); what it must cause is derived from what stood there.
+The place is seeded (or given with `file` and `at`); what it must cause is derived from what was there.
 """
 
 from __future__ import annotations

@@ -541,7 +541,7 @@ def names_swapped(job: Job) -> None:
 
 @damage("I9", causes=(RuleName.INDEX_NAME,), needs="an index file", may_also=rules(RuleName.INDEX_EMPTY_MANY))
 def strange_name(job: Job) -> None:
-    """The name of an index file is no time.
+    """The name of an index file is not a time.
 
     The name is a number that no date and time gives.
     """

@@ -87,7 +87,7 @@ class IndexScene:
         return slots
 
     def link_pos(self, entry: int) -> int:
-        """Where an entry's prevIndex stands in the file."""
+        """Where an entry's prevIndex is in the file."""
         return self.pos_of(entry) + ENTRY.offset("prevIndex")
 
     def pos_of(self, entry: int) -> int:

@@ -126,7 +126,7 @@ class Job:
 
     @property
     def log_end(self) -> int:
-        """The physical offset behind the last record, or behind the BLANK that follows it."""
+        """The physical offset after the last record, or after the BLANK that follows it."""
         log = self.last_log()
         return (log.file.start_offset or 0) + log.live_end
 
@@ -187,7 +187,7 @@ class Job:
         return found[0] if len(found) == 1 else None
 
     def unit_of(self, record: LogRecord) -> Unit | None:
-        """The unit that points to a record, where it stands in its place; None if it does not."""
+        """The unit that points to a record, where it is in its place; None if it is not."""
         queue = self.queue_of(record) if is_in_consume_queue(record.sys_flag) else None
         if queue is None:
             return None

@@ -59,7 +59,7 @@ class LogRecord:
 
     @property
     def physical_offset(self) -> int:
-        """Where the record stands in the commit log."""
+        """Where the record is in the commit log."""
         return (self.file.start_offset or 0) + self.pos
 
     @property
@@ -87,9 +87,9 @@ class LogRecord:
 
 
 class LogScene:
-    """The records of one file, and what stands behind them.
+    """The records of one file, and what follows them.
 
-    `live_end` is the position behind the last record (or BLANK header), `blank_pos` where the BLANK stands
+    `live_end` is the position after the last record (or BLANK header), `blank_pos` that of the BLANK
     that ends the file (None without one), `sound` whether the file is records, then a BLANK or zeros,
     `tail_is_sound` whether it ends with records and zeros.
     """

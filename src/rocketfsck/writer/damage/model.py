@@ -100,7 +100,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one file; `before`/`after` are None where there was or is no file.
+    """One change of one file; `before` is None where there was no file, `after` where there is none.
 
     `renamed_to` is the new name of a file that was renamed (its bytes did not change).
     """

@@ -247,7 +247,7 @@ def kind_attribute(job: Job) -> None:
 
 @damage("Q10", causes=(RuleName.QUEUE_ID_NAME,), needs="a consume queue")
 def queue_id_name(job: Job) -> None:
-    """The name of a queue directory is no queueId.
+    """The name of a queue directory is not a queueId.
 
     The directory is in that of a topic.
     """

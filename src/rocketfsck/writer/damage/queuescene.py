@@ -38,7 +38,7 @@ class Unit:
 
 
 class QueueScene:
-    """The units of one queue. `first_index` is the first on disk, `end_index` behind the last in use.
+    """The units of one queue. `first_index` is the first on disk, `end_index` comes after the last in use.
 
     Raises DamageError for a queue of more than MAX_QUEUE_SIZE.
     """
@@ -69,12 +69,12 @@ class QueueScene:
 
     @property
     def file_end_index(self) -> int:
-        """The index behind the last unit that the files have room for."""
+        """The index after the last unit that the files have room for."""
         return self.first_index + len(self.units)
 
     @property
     def start_index(self) -> int:
-        """The index of the first unit that is no pre-blank."""
+        """The index of the first unit that is not a pre-blank one."""
         blank = (self.units["size"] == PRE_BLANK_SIZE) & (self.units["offset"] == 0)
         real = np.flatnonzero(~blank)
         return self.first_index + (int(real[0]) if len(real) else len(self.units))

@@ -34,7 +34,7 @@ _LOST_TEXT = b"inMs\xe5\x88\xa9\xe5"
 
 
 def _is_inner(log: LogScene, record: LogRecord) -> bool:
-    """Whether sound records stand right before and right behind it."""
+    """Whether sound records come right before and right after a record."""
     if not 0 < record.number < len(log) - 1:
         return False
     return log.record(record.number - 1).end == record.pos and log.record(record.number + 1).pos == record.end
@@ -219,7 +219,7 @@ def stale_tail(job: Job) -> None:
     options={"size": "how many bytes"},
 )
 def garbage_tail(job: Job) -> None:
-    """Bytes that are no record follow the end of the log."""
+    """Bytes that are not a record follow the end of the log."""
     log = job.last_log()
     size = job.number("size", 200, 1, 1 << 20)
     gap = 64 + job.rng.randrange(64)
@@ -352,7 +352,7 @@ def topic_character(job: Job) -> None:
     may_also=RECORD_CHANGED | rules(RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT),
 )
 def delay_level(job: Job) -> None:
-    """A delayed message's DELAY is no number."""
+    """A delayed message's DELAY is not a number."""
     wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
     _change_property(job, "delayed message", DELAY, wanted, RuleName.RECORD_DELAY_LEVEL)
 
@@ -364,7 +364,7 @@ def delay_level(job: Job) -> None:
     may_also=RECORD_CHANGED | MOVED | rules(RuleName.BATCH_UNIT_CONTENT),
 )
 def inner_batch(job: Job) -> None:
-    """An inner batch's INNER_NUM is no number."""
+    """An inner batch's INNER_NUM is not a number."""
     _change_property(job, "inner batch", INNER_NUM, Trait.INNER_BATCH, RuleName.RECORD_INNER_BATCH)
 
 

@@ -25,7 +25,7 @@ RECORD_LOST = REFERENCES | rules(
     RuleName.CONFIRM_OFFSET,
     RuleName.EPOCH_BOUNDARY,
 )
-"""A record in the middle of the log is no record any more."""
+"""A record in the middle of the log is no longer a record."""
 
 TAIL_LOST = RECORD_LOST | rules(
     RuleName.UNIT_BEYOND_LOG,
@@ -59,7 +59,7 @@ MOVED = rules(
     RuleName.QUEUE_EXPIRED,
     RuleName.GHOST_QUEUE,
 )
-"""A record says that it is of another queue or has another place in it."""
+"""A record says that it belongs to another queue or has another place in it."""
 
 UNITS_LOST = rules(
     RuleName.RECORD_WITHOUT_UNIT,

@@ -1,10 +1,11 @@
-"""Damages a copy of a store: copy, one fault after the other, and the truth beside it.
+"""Damages a copy of a store: copy, one fault after the other, and the truth next to it.
 
 The copy is built under another name and appears whole; after any error nothing of it is left. Only with
 `in_place` the store itself is changed, and then no broker may hold its lock.
 
 The copy is independent: sparse files stay sparse, times of modification are kept, symbolic links are
-followed, so that nothing in it leads back to the source. What is no regular file or directory is left out.
+followed, so that nothing in it leads back to the source. What is neither a regular file nor a directory
+is left out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TRUTH_SUFFIX = ".damage.json"
 
 
 def truth_path(target: Path | str) -> Path:
-    """The file beside a damaged copy that says what was done to it."""
+    """The file next to a damaged copy that says what was done to it."""
     path = Path(target).absolute()
     return path.with_name(path.name + TRUTH_SUFFIX)
 
@@ -52,7 +53,7 @@ def damage_store(
 ) -> DamageReport:
     """Copy the store at `source` to `target`, which must not exist, and do the faults to the copy.
 
-    A fault is a name of `DAMAGES`, with options behind a colon: `stale-tail:count=3,…`. Later faults keep off
+    A fault is a name of `DAMAGES`, with options after a colon: `stale-tail:count=3,…`. Later faults keep off
     the places of earlier ones. `version` is the broker's and `broker_conf` its settings, where the bytes need
     not tell them. What was done is returned and, with `write_truth`, written as JSON to
     `truth_path(target)`. With `in_place` (then `target` is None) the source itself is changed. The same
@@ -60,7 +61,7 @@ def damage_store(
 
     Raises DamageError (a UsageError) for an unknown fault, for one that the store has no place for, and for
     faults that cannot go together; UsageError for a target that exists or lies inside the source; StoreError
-    where bytes cannot be read or written, or a broker is at work.
+    where bytes cannot be read or written, or a broker is running.
     """
     chosen = [_parse(text) for text in faults]
     if not chosen:

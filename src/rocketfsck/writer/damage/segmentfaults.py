@@ -28,7 +28,7 @@ def _file_size(job: Job) -> int:
 
 
 def _between(job: Job) -> list[int]:
-    """Numbers of the whole commit log files that stand between two others with records."""
+    """Numbers of the whole commit log files that are between two others with records."""
     files = job.log_files
     return [
         number
@@ -56,7 +56,7 @@ def _promise_lost_units(job: Job, start: int, end: int, rule: RuleName) -> None:
 
 
 def _lose_inner(job: Job, rule: RuleName = RuleName.UNIT_IN_MISSING_SEGMENT) -> tuple[MappedFile, MappedFile]:
-    """A commit log file between two others, which is about to be lost, and the one behind it."""
+    """A commit log file between two others, which is about to be lost, and the one after it."""
     number = job.choose(_between(job), "commit log file between two others")
     file, following = job.log_files[number], job.log_files[number + 1]
     start = file.start_offset or 0
@@ -91,7 +91,7 @@ def missing_segment(job: Job) -> None:
     may_also=SEGMENT_LOST,
 )
 def segment_renamed(job: Job) -> None:
-    """A commit log file has a name that is no offset.
+    """A commit log file has a name that is not an offset.
 
     An operator who wants to keep a file renames it like this.
     """
@@ -182,7 +182,7 @@ def empty_segment(job: Job) -> None:
     options={"in": "commitlog (default) or consumequeue"},
 )
 def stray_file(job: Job) -> None:
-    """A file that is no segment has the first name in its directory."""
+    """A file that is not a segment has the first name in its directory."""
     directory = job.options.get("in", "commitlog")
     if directory == "consumequeue":
         queue = job.choose([queue for queue in job.store.queues if queue.files], "consume queue")

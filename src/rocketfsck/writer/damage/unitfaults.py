@@ -36,7 +36,7 @@ def _is_free(job: Job, unit: Unit) -> bool:
 def _unit(
     job: Job, what: str, wanted: Wanted = lambda _unit, _scene, _record: True
 ) -> tuple[Unit, LogRecord]:
-    """A unit of a plain queue that stands in its place, and its record."""
+    """A unit of a plain queue that is in its place, and its record."""
     found: list[Unit] = []
 
     def has_unit(_: object, record: LogRecord) -> bool:

@@ -108,7 +108,7 @@ class Place:
         return Place(self.root, self.name.rpartition("/")[0])
 
     def beside(self, suffix: str) -> Place:
-        """The place with the same name and more behind it."""
+        """The place with the same name and more after it."""
         return Place(self.root, self.name + suffix)
 
 

@@ -53,7 +53,7 @@ def status_of(place: Place) -> os.stat_result:
 
 
 def exists(place: Place) -> bool:
-    """Whether anything has this name, also a link that leads nowhere."""
+    """Whether anything has this name, also a link whose target is missing."""
     try:
         status_of(place)
     except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +179,7 @@ def write_new(place: Place, data: bytes, mode: int = 0o666) -> None:
 
 
 def append(place: Place, data: bytes, mode: int = 0o666) -> None:
-    """Write behind the end of a file, durably; it is made if it is not there yet."""
+    """Write after the end of a file, durably; the file is made if it is not there yet."""
     _before("append", place)
     descriptor = open_file(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
     try:
@@ -289,7 +289,7 @@ def set_times(place: Place, atime_ns: int, mtime_ns: int) -> None:
 
 
 def set_mode(place: Place, mode: int) -> None:
-    """Set the permissions of a file or directory that is no link, also of one that we may not open."""
+    """Set the permissions of a file or directory that is not a link, also of one that we may not open."""
     _before("chmod", place)
     descriptor = open_file(place, _PATH_ONLY)
     try:

@@ -1,7 +1,8 @@
 """Whose traits something new in a store gets: owner, group, permissions, ACLs and other attributes.
 
-What takes a file's place gets all that this file had. What is new gets what the files beside it have, without
-the attributes that are about one file's content; where there are none, what the directory above passes on.
+What takes a file's place gets all that this file had. What is new gets what the files next to it have,
+without the attributes that are about one file's content; where there are none, what the directory above
+passes on.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def model_of(replaced: Place | None, target: Place, directory: bool = False) -> 
 def inherit_traits(built: Place, replaced: str, *, same_content: bool) -> None:
     """Let a directory that takes another one's place, and all in it, have the traits of what was there.
 
-    What is new gets the traits of what would be beside it. Attributes that are about one file's content are
+    What is new gets the traits of what would be next to it. Attributes that are about one file's content are
     kept with `same_content`. Raises OSError.
     """
     with open_root(os.path.realpath(replaced)) as old:

@@ -1,7 +1,7 @@
-"""Making a directory, and files beside it, appear whole or not at all.
+"""Making a directory, and files next to it, appear whole or not at all.
 
-It is built under a temporary name beside its place, made durable, and renamed. Where a directory is at that
-place already, the two change names in one step if the system can (renameat2), else in two.
+The directory is built under a temporary name next to its place, made durable, and renamed. Where there is one
+at that place already, the two change names in one step if the system can (renameat2), else in two.
 
     .NAME.<16 hex digits>.part   being built; locked (flock) by the process that builds it
     .NAME.<16 hex digits>.old    what was replaced, where names cannot be exchanged, for an instant
@@ -33,11 +33,11 @@ _TOKEN = re.compile(r"[0-9a-f]{16}")
 
 @contextmanager
 def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[Path]:
-    """Yield a new directory beside `target` that takes its place when the block ends without an error.
+    """Yield a new directory next to `target` that takes its place when the block ends without an error.
 
-    With an error nothing is left of it and `target` is as it was. It is open for writing (`place_at`) as long
-    as the block runs. Raises FileExistsError if `target` exists and `replace` is not set; OSError as the
-    system gives it.
+    With an error nothing is left of it and `target` is as it was. The new directory is open for writing
+    (`place_at`) as long as the block runs. Raises FileExistsError if `target` exists and `replace` is not
+    set; OSError as the system gives it.
     """
     clear_leftovers(target)
     if not replace and os.path.lexists(target):
@@ -134,7 +134,7 @@ class SideFile:
             os.fsync(self.stream.fileno())
 
     def publish(self) -> None:
-        """Let the file have its name, too. Its first name says until the end whose it is."""
+        """Let the file have its name, too. The first name says until the end whose file this is."""
         if self._part is None:
             return
         shelf = self._part.root
@@ -194,7 +194,7 @@ def _folder(path: Path) -> str:
 
 
 def _lock(descriptor: int) -> None:
-    with suppress(OSError):  # a file system without such locks: then nothing is ever taken for a leftover
+    with suppress(OSError):  # a file system without such locks: then nothing ever counts as a leftover
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

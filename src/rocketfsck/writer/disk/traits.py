@@ -34,7 +34,7 @@ class Traits:
     attributes: Mapping[str, bytes]
 
     def for_new_file(self) -> Traits:
-        """What another file beside it gets: all but the attributes that are about its content."""
+        """What another file next to it gets: all but the attributes that are about its content."""
         kept = {name: value for name, value in self.attributes.items() if name.startswith(_LABELS)}
         return replace(self, attributes=kept)
 

@@ -82,6 +82,6 @@ def _row(row: dict[str, Any], schema: pa.Schema, own: bool, source: MessageSourc
 
 
 def _pairs(value: list[tuple[str, Any]], *, in_order: bool) -> Any:
-    """A map as an object; as pairs where a name stands twice or the order counts."""
+    """A map as an object; as pairs where a name occurs twice or the order counts."""
     found = dict(value)
     return value if in_order or len(found) != len(value) else found

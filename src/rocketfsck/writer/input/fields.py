@@ -24,7 +24,7 @@ from rocketfsck.writer.message.messages import Kind, Properties
 SCHEMA_VERSION = 1
 MAX_PORT = 65535
 AS_STORED = "record"
-"""The kind of a row of `dump`: a message as it stands in a log."""
+"""The kind of a row of `dump`: a message as it is in a log."""
 
 EMPTY_KINDS = frozenset({"blank", "filler", "zero"})
 """Kinds of rows of `dump` that hold no message: they are passed over."""
@@ -78,7 +78,7 @@ def body_bytes(value: Any) -> bytes:
 
 
 def base64_bytes(value: Any) -> bytes:
-    """Bytes from base64, with its padding and nothing that is not of its alphabet."""
+    """Bytes from base64, with its padding and only characters of its alphabet."""
     try:
         return b64decode(text(value), validate=True)
     except (binascii.Error, ValueError) as error:
@@ -279,4 +279,4 @@ DERIVED = frozenset({
     "offset", "position", "run", "tags_code", "batch_count", "msg_base_offset", "key_hashes",
     "topic_b64", "file_b64",
 })  # fmt: skip
-"""Fields of dumped records that the store gives anew: known, and not used."""
+"""Fields of dumped records that the new store sets itself: known, and not used."""

@@ -1,8 +1,8 @@
 """Messages from JSON lines, Parquet and Arrow, one row a message, in bounded memory.
 
 A row is checked field by field before anything is made of it; whatever is refused, by this module or by the
-writer behind it, is refused with the line or row and the field. `FIELDS` (inputfields) is the schema. The
-form is told by a file's first bytes, never by its name.
+writer after it, is refused with the line or row and the field. `FIELDS` (inputfields) is the schema. The
+form follows from a file's first bytes, never from its name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Index files with other hashes: entries stay where they are, and their chains are laid anew.
+"""Index files with other hashes: entries stay where they are, and their chains are laid again.
 
 The entries are put again, in order, into the slots of their new hashes. A head or link that was not the one
 that the puts make is wrong in the copy, too, in the same way as far as the new chains have room for it. No
@@ -23,7 +23,7 @@ _SLOT_COUNT_AT = slice(32, 36)
 class Chains:
     """Of each entry its slot and the entry put before it there (0: none); of each slot the newest entry.
 
-    Entry 0 is none.
+    Entry 0 is not in use.
     """
 
     slot: Longs
@@ -75,7 +75,7 @@ def mask_index(
 
 
 def _newest_put(key_hash: Longs, slot_count: int, stored: Longs, used: int) -> int:
-    """Whether the slots know the entries behind the header's count, too: what more of them agree with."""
+    """Whether the slots know the entries beyond the header's count, too: what more of them agree with."""
     limits = {used, max(len(key_hash) - 1, 0)}
     agreed = {
         last: int((chains_of(key_hash, slot_count, last).head[: len(stored)] == stored).sum())

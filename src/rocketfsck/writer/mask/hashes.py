@@ -1,7 +1,7 @@
-"""Tag codes and key hashes made anew from pseudonyms.
+"""Tag codes and key hashes computed again from pseudonyms.
 
-Both copies of a log file are scanned, so that a hash of the store stands beside that of the copy, whatever
-the dialect takes for a key. A hash that no record has, or not the record that a unit or an entry points to,
+Both copies of a log file are scanned, so that a hash of the store is paired with that of the copy, whatever
+the dialect treats as a key. A hash that no record has, or not the record that a unit or an entry points to,
 goes through a keyed permutation: what did not fit before does not fit afterwards.
 """
 

@@ -1,8 +1,8 @@
 """Pseudonyms of names: as long as the name, and the same for the same name in one archive.
 
 A keyed permutation of all texts of one form gives them (`permute.py`), so that two names never have one
-pseudonym, and neither the text nor its Java hash tells the name. Tag codes and key hashes are made anew from
-the pseudonyms (`hashes.py`).
+pseudonym, and neither the text nor its Java hash tells the name. Tag codes and key hashes are computed again
+from the pseudonyms (`hashes.py`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ KEPT_PREFIXES = (
 """What RocketMQ puts before names that somebody else gave: topics and groups, clusters and brokers."""
 _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _STRAY_BYTES = range(0xDC80, 0xDD00)
-"""Bytes that are no UTF-8, as Python's `surrogateescape` reads them."""
+"""Bytes that are not UTF-8, as Python's `surrogateescape` reads them."""
 _RANGES = (range(0x80), _STRAY_BYTES, range(0x80, 0x800), range(0x800, 0x10000))
 """Characters that are as long in UTF-8 as each other."""
 
@@ -92,7 +92,7 @@ class Pseudonyms:
         return dict(self._known)
 
     def raw(self, data: bytes) -> bytes:
-        """The pseudonym of a name in bytes; bytes that are no UTF-8 have only a shape."""
+        """The pseudonym of a name in bytes; bytes that are not UTF-8 have only a shape."""
         try:
             return self.name(data.decode("utf-8")).encode("utf-8")
         except UnicodeError:
@@ -122,7 +122,7 @@ class Pseudonyms:
         return hashlib.shake_128(self.secret + hashlib.sha256(data).digest()).digest(size)
 
     def _alike(self, text: str) -> str:
-        """What the permutation makes of a text, or of that again, until its Java hash is no other's.
+        """What the permutation makes of a text, or of that again, until no other has its Java hash.
 
         Short texts share hashes more often than the names that people give, and a check would find that in
         the copy alone. The permutation goes in circles, and each text takes one of its own circle: there is
@@ -167,7 +167,7 @@ class Alphabet:
 
 @cache
 def _alphabet_of(codes: range) -> Alphabet:
-    """Letters, digits and marks; of the bytes that are no text all."""
+    """Letters, digits and marks; of the bytes that are not text, all."""
     found = [chr(code) for code in codes if codes is _STRAY_BYTES or category(chr(code))[0] in "LMN"]
     return Alphabet("".join(found), {one: number for number, one in enumerate(found)})
 

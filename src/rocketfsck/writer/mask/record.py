@@ -1,6 +1,6 @@
 """The bytes of a record with others in the places of what is said in it. Reference 2.2, 2.7.
 
-Checksums are moved, not computed anew: CRC32 is linear, so that the difference between the old bytes and the
+Checksums are moved, not computed again: CRC32 is linear, so that the difference between the old bytes and the
 new ones is also the difference of their checksums. A checksum that was wrong stays wrong by the same bits.
 """
 
@@ -107,7 +107,7 @@ def _split(size: int, head: int, most: int) -> list[int] | None:
 
 
 def _inner_batch(body: bytes, names: Pseudonyms) -> bytes | None:
-    """The messages of an inner batch, one by one; None for a body that is none."""
+    """The messages of an inner batch, one by one; None for a body that is not one."""
     made = bytearray(body)
     pos = 0
     while pos < len(body):
@@ -127,7 +127,7 @@ def _inner_batch(body: bytes, names: Pseudonyms) -> bytes | None:
 
 
 def moved_crc(stored: bytes, old: bytes, new: bytes) -> bytes:
-    """The checksum field (31 bits) for the new bytes, as wrong as it was. A 0 that is no checksum stays."""
+    """The checksum field (31 bits) for new bytes, as wrong as it was. A 0 that is not a checksum stays."""
     value = int.from_bytes(stored, "big")
     if value == 0 and zlib.crc32(old) & 0x7FFFFFFF:
         return stored

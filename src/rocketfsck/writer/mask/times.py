@@ -1,7 +1,8 @@
 """Other times for those of a store: moved by a secret number of seconds, and rounded down if that is asked.
 
 One map is for all times, wherever they are, so that the distance between two times stays (with rounding, to
-within the unit). A number that is no plausible time stays: 0, negative ones, and what damage made of a time.
+within the unit). A number that is not a plausible time stays: 0, negative ones, and what damage made of a
+time.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Times:
         return np.where(are_times(values), made // self.unit * self.unit, values)
 
     def of_text(self, text: bytes, *, rounded: bool = True) -> bytes:
-        """A decimal number in ASCII; what is none stays, and so does the length."""
+        """A decimal number in ASCII; any other text stays, and so does the length."""
         if not text.isdigit():
             return text
         value = int(text)
@@ -79,7 +80,7 @@ class Times:
 
 
 def next_index_name(name: str) -> str:
-    """The name one millisecond later; a name that is no time gets a digit more."""
+    """The name one millisecond later; a name that is not a time gets a digit more."""
     created = index_filename_time(name)
     return f"{name}0" if created is None else index_filename(created + timedelta(milliseconds=1))
 

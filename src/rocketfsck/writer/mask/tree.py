@@ -1,8 +1,8 @@
 """The masked copy of a store: a new tree with the same files, sizes and times. The store is only read.
 
     commitlog                    records masked one by one, all else as noise, but for the frames of records
-    consumequeue, timer log      tag codes and hashes of topics made anew; directories have pseudonyms
-    index                        key hashes made anew, and the chains with them
+    consumequeue, timer log      tag codes and hashes of topics computed again; directories have pseudonyms
+    index                        key hashes computed again, and the chains with them
     times                        as they are, or all of them others by one map (`moved.py`)
     timer wheel                  as it is; with other times its slots are elsewhere
     config                       the texts of the JSON masked
@@ -326,7 +326,7 @@ def _span(start: int, length: int, size: int) -> tuple[int, int]:
 
 
 def _write(file: StoreFile, place: Place, blocks: Iterable[tuple[int, bytes]], times: Times) -> None:
-    """A new file of these blocks; zeros become holes. It has the length and the time of its original."""
+    """A new file of these blocks; zeros become holes. The file has the length and time of its original."""
     fileops.make_directories(place.parent)
     descriptor = fileops.create_file(place)
     try:

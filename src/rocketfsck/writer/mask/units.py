@@ -33,11 +33,11 @@ def mask_units(data: bytearray, dtype: Dtype, masks: HashMasks, *, in_log: bool 
 
 
 def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Pseudonyms) -> set[int]:
-    """Change the tag codes of ext units in place, empty their bit maps; all that is no unit becomes noise.
+    """Change the tag codes of ext units in place, empty their bit maps; all that is not a unit becomes noise.
 
-    `places` are positions of units in the file, beside those that follow one another from its beginning.
-    Returns the positions of all of them. The zeros of a bit map, too, say which groups a message was for:
-    noise that keeps them would tell that.
+    `places` are positions of units in the file, in addition to those that follow one another from its
+    beginning. Returns the positions of all of them. The zeros of a bit map, too, say which groups a message
+    was for: noise that keeps them would tell that.
     """
     before = bytes(data)
     end = len(before.rstrip(b"\0"))

@@ -236,7 +236,7 @@ def takes_multi_dispatch(topic: str, options: WriteOptions) -> bool:
 
 
 def multi_dispatch_names(draft: Draft, options: WriteOptions) -> list[str]:
-    """The queues that a draft is dispatched to beside its own."""
+    """The queues that a draft is dispatched to apart from its own."""
     if not takes_multi_dispatch(draft.topic, options):
         return []
     listed = as_map(draft.properties, options.dialect).get(INNER_MULTI_DISPATCH)

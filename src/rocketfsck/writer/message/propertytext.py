@@ -2,7 +2,7 @@
 
 A broker keeps properties in a HashMap and writes them in its iteration order, which depends on the number of
 buckets it began with (16, from 5.1.0 on 128). Raw bytes are stored as they are, as brokers up to 4.8.0 store
-the producer's own string, until something must be added: then they are parsed and written anew.
+the producer's own string, until something must be added: then they are parsed and written again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def as_map(properties: Properties, dialect: Dialect) -> dict[str, str | None]:
 
 
 def with_properties(properties: Properties, added: Mapping[str, str], dialect: Dialect) -> Properties:
-    """The properties with these set: in the place of an equal name, else at the end."""
+    """The properties with these set: in place of an equal name, else at the end."""
     if not added:
         return properties
     if isinstance(properties, tuple):
@@ -55,7 +55,7 @@ def without_property(properties: Properties, name: str, dialect: Dialect) -> Pro
 
 
 def without_crc(properties: Properties, dialect: Dialect) -> Properties:
-    """The properties without a CRC of the record that they are from: raw bytes lose no more than that."""
+    """The properties without a CRC of the record that they are from: raw bytes lose only that."""
     if isinstance(properties, bytes) and properties[-PROPERTY_CRC_SIZE:].startswith(_CRC_START):
         return properties[:-PROPERTY_CRC_SIZE]
     return without_property(properties, CRC32, dialect)

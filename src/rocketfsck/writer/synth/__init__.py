@@ -2,7 +2,7 @@
 
 `scan.synth.draws` says what a message is, `mix` is what is asked for, `plan` what follows from it. `stories`
 tells messages of every kind, which the writer puts one by one; `bulk` makes plain ones by compiled kernels,
-with the same bytes. Which of the two ran cannot be told from the store.
+with the same bytes. The store does not show which of the two ran.
 """
 
 from __future__ import annotations

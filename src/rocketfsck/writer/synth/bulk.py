@@ -53,7 +53,7 @@ def bulk_fill(plan: Plan, size: int | None, limit: int) -> Fill:
 
 
 class _Bulk:
-    """One run: the writer, what the kernels are told, and what they keep between calls."""
+    """One run: the writer, what the kernels get, and what they keep between calls."""
 
     def __init__(self, writer: StoreWriter, plan: Plan, size: int | None, limit: int) -> None:
         external = chosen()
@@ -262,7 +262,7 @@ def _remember(log: CommitLog, data: memoryview, sizes: NDArray[np.int64]) -> Non
 def follow_checkpoint(
     state: CheckpointState, times: Any, offsets: Any, count: int, rolls: list[tuple[int, int]]
 ) -> None:
-    """What `CheckpointState.dispatched` makes of these records, told only those that it flushes at."""
+    """What `CheckpointState.dispatched` makes of these records, called only for those that it flushes at."""
     full = dict(rolls)
     row = 0
     for stop in [*sorted(full), count]:

@@ -46,7 +46,7 @@ class Pieces:
 
 
 def pieces_of(texts: Sequence[str]) -> Pieces:
-    """Texts in UTF-8, with one byte behind them so that there is always an address."""
+    """Texts in UTF-8, with one byte after them so that there is always an address."""
     encoded = [text.encode() for text in texts]
     places = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     return Pieces(np.frombuffer(b"".join(encoded) + b"\0", np.uint8), places)

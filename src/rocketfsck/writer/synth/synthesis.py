@@ -37,9 +37,10 @@ def synthesize(
 ) -> Made:
     """Make a store at `path` of made-up messages.
 
-    They end with the one that makes the commit log `size` bytes long or longer, or after `message_count`
-    puts, whichever comes first (1000 messages if neither is given). Times in ms. Settings that the mix needs
-    and the version has are switched on: the batch topic, multi-dispatch. Raises as `make_store` does.
+    The messages end with the one that makes the commit log `size` bytes long or longer, or after
+    `message_count` puts, whichever comes first (1000 messages if neither is given). Times in ms. Settings
+    that the mix needs and the version has are switched on: the batch topic, multi-dispatch. Raises as
+    `make_store` does.
     """
     options = _settled(options or WriteOptions(), mix)
     if not 0 <= start_time <= MAX_START_TIME:
