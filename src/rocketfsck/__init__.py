@@ -7,7 +7,7 @@ What is here is the public interface; everything else may change. Begin with `op
 
 What it is made of, for programs that want one thing:
 
-    open_store(path)            a `Store`: files, queues, geometry, dialect, whether a broker is at work
+    open_store(path)            a `Store`: files, queues, geometry, dialect, whether a broker is running
     iter_messages(store, …)     every `Message` of the commit log, or those of a topic, key, time …
     read_columns(store, …)      the same records as Arrow record batches of columns, fast
     read_units(store, …)        the units of a consume queue, likewise

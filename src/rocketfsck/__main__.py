@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    if sys.path and sys.path[0] == str(Path(__file__).parent):  # run as a file: its siblings are no modules
+    if sys.path and sys.path[0] == str(Path(__file__).parent):  # run as a file: its siblings are not modules
         sys.path[0] = str(Path(__file__).parents[1])
     from rocketfsck.cli import main
 

@@ -1,4 +1,4 @@
-"""Messages and columns of a whole store: what the package exports beside the layers' own functions."""
+"""Messages and columns of a whole store: what the package exports on top of the layers' own functions."""
 
 from __future__ import annotations
 

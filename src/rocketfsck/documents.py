@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 from rocketfsck.errors import UsageError
 
 BYTES, UNITS = "_b64", "_utf16"
-"""Behind the names of members that are base64 of text which is no UTF-8."""
+"""Ends of the names of members that are base64 of text which is not UTF-8."""
 
 DocumentKind = Literal[
     "plan", "report", "baseline", "check state", "since state", "journal", "repair report", "manifest",
@@ -66,8 +66,8 @@ def json_text(document: Any, *, indent: int | None = None, compact: bool = False
 
 
 def parse_text(data: bytes, name: str) -> Any:
-    """JSON without what JSON does not have: members twice, NaN, bytes that are no UTF-8. UsageError for that,
-    and for more than `VALUE_LIMIT` values, before any of them is parsed."""
+    """JSON without what JSON does not have: members twice, NaN, bytes that are not UTF-8. UsageError for
+    that, and for more than `VALUE_LIMIT` values, before any of them is parsed."""
     count = sum(map(data.count, (b",", b"[", b"{")))
     if count > VALUE_LIMIT:
         raise UsageError(f"{printable(name)} has {count:,} values; a document has at most {VALUE_LIMIT:,}")
@@ -194,7 +194,7 @@ def _text(value: Any, suffix: str, place: str) -> str:
 
 
 def _difference(given: Any, value: Any, place: str) -> str:
-    """Where a document first says something else than is made of what was read from it; "" for nowhere."""
+    """Where a document first says something else than is made of what was read from it; "" for no place."""
     made = _opened(value)
     if isinstance(given, dict) and isinstance(made, dict):
         inside = f"{place}." if place else ""

@@ -21,7 +21,7 @@ EXIT_CANCELLED = 32
 EXIT_INTERNAL = 128
 
 Outcome = Literal["clean", "corrected", "corrupt", "failed"]
-"""What came of a command that judges or repairs a store, in one word, beside the exit status in its JSON."""
+"""What came of a command that judges or repairs a store, in one word, next to the exit status in its JSON."""
 
 
 def outcome_of(exit_code: int) -> Outcome:
@@ -123,10 +123,10 @@ def may_pass(error: BaseException) -> bool:
 
 
 class PassingError(Exception):
-    """Ends an attempt at work that will be tried again: something could not be read, and that may pass.
+    """Ends an attempt that will be made again: something could not be read, and that may pass.
 
-    Not a RocketfsckError, so that nobody answers it: what goes on without the bytes would give a result that
-    a sound disk does not give.
+    Not a RocketfsckError, so that nobody answers it: what continues without the bytes would give a result
+    that a sound disk does not give.
     """
 
 
@@ -147,7 +147,7 @@ def attempt(*, is_last: bool) -> Iterator[None]:
 def demand_lasting(error: BaseException) -> None:
     """Raise PassingError for an error that may pass, in an attempt that is not the last.
 
-    Whoever cannot read something asks this first, before it says so or goes on without.
+    Whoever cannot read something asks this first, before it says so or continues without.
     """
     if _tries_again and may_pass(error):
         raise PassingError(f"{type(error).__name__}: {error}") from error

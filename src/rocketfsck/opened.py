@@ -325,9 +325,9 @@ class OpenedStore:
         work_dir: Path | None = None,
         outside: Sequence[Path | str] = (),
     ) -> ApplyReport:
-        """Carry out a plan of this store; this writes. The store is then listed anew.
+        """Carry out a plan of this store; this writes. The store is then listed again.
 
-        The result is built beside the store, or in `work_dir`, checked, and put in its place; what was there
+        The result is built next to the store, or in `work_dir`, checked, and put in its place; what was there
         before is kept for `rocketfsck undo`. `assume` confirms what the plan assumes, as NAME or NAME=VALUE;
         `outside` names directories outside of the store in which files may be changed, too. Raises UsageError
         for a plan of another store or an assumption that nobody confirmed; StoreError if the store has

@@ -146,7 +146,7 @@ def _whole(path: str | os.PathLike[str], binary: bool) -> Iterator[IO[Any]]:
 
 
 def _restrict(descriptor: int, name: str, shelf: int) -> None:
-    """Let nobody read the new file who may not read the store, or the file that it replaces."""
+    """Let only those read the new file who may read the store, and the file that it replaces."""
     status = os.fstat(descriptor)
     mode = stat.S_IMODE(status.st_mode)
     wanted = privacy.wanted_mode(mode, status.st_gid)

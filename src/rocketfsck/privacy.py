@@ -1,6 +1,6 @@
-"""Who may read what a command writes: nobody who may not read the stores that it reads.
+"""Who may read what a command writes: only those who may read the stores that it reads.
 
-`limit_to` is told each store, file or directory that is read. From then on new files and directories of this
+`limit_to` gets each store, file or directory that is read. From then on new files and directories of this
 process, and of those that it starts, are kept from the group or from all others where these cannot read it:
 by the umask, which holds for whatever writes. `set_mode` is what a user asks for in place of that.
 """

@@ -30,7 +30,7 @@ class State:
     """How far the innermost phase is. `number` tells phases of the same name apart.
 
     `phase` joins the names of all phases that are open by ": ". `total` is None where nobody knows it; `done`
-    is then 0 where the phase does not count. `started` is a `time.monotonic()` value; `note` is what goes on
+    is then 0 where the phase does not count. `started` is a `time.monotonic()` value; `note` is what happens
     elsewhere, like "Spark: 3 of 12 tasks", or "". `is_held_up`: the phase waits for what `phase` names.
     """
 
@@ -153,7 +153,7 @@ def go_on() -> None:
 def phase(name: str, total: int | None = None, unit: Unit = "bytes", *, done: int = 0) -> Iterator[Phase]:
     """Do something that has a name, of `total` units, of which some are `done` already.
 
-    Inside a `part` the phase is nobody's but the caller's: the driver of the work names what goes on.
+    Inside a `part` the phase is nobody's but the caller's: the driver of the work names what happens.
     """
     global _numbers
     go_on()
@@ -216,7 +216,7 @@ def moved_by(count: int) -> None:
 
 
 def say(note: str) -> None:
-    """Say of the phase under way what goes on where no count tells it."""
+    """Say of the phase under way what happens where no count tells it."""
     with _lock:
         inner = _phases[-1] if _phases else None
     if inner is not None:

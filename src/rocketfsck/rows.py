@@ -80,7 +80,7 @@ def base64_text(value: bytes) -> str:
 
 
 def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
-    """A name as (text, None), or as (None, base64) where it is no UTF-8."""
+    """A name as (text, None), or as (None, base64) where it is not UTF-8."""
     if value is None:
         return None, None
     key, plain = plain_value("n", value)

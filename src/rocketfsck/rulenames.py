@@ -7,7 +7,7 @@ from enum import StrEnum, unique
 
 @unique
 class RuleName(StrEnum):
-    """A rule by its name. Its value is the id that findings carry: two letters for the family, a number."""
+    """A rule by its name. The value is the id that findings carry: two letters for the family, a number."""
 
     # the store and its names
     SEGMENT_LENGTH = "ST001"

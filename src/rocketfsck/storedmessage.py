@@ -29,7 +29,7 @@ def utc(timestamp: int) -> datetime | None:
 
 
 def milliseconds(time: Time | None) -> int | None:
-    """A time in ms; a datetime is rounded up to the next of them. Raises UsageError for what is no time."""
+    """A time in ms; a datetime is rounded up to the next ms. Raises UsageError for what is not a time."""
     if time is None or isinstance(time, int):
         return time
     if not isinstance(time, datetime):

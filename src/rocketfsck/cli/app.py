@@ -177,7 +177,7 @@ def _open_closed_streams() -> None:
     """Give standard streams that were closed by the caller something to be.
 
     What is written to a closed standard output fails as it does for other programs; complaints that nobody
-    can get go nowhere.
+    can get are dropped.
     """
     for name, flags in (("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 EVERY_REPAIR = "repairs"
-"""What `explain` takes for the list of all repairs."""
+"""What `explain` accepts for the list of all repairs."""
 
 
 def complete_rules(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:

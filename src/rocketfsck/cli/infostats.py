@@ -18,7 +18,7 @@ from rocketfsck.store import Store
 SHOWN = 20
 NAME_SHOWN = 60
 TEXT = ("topic", "day", "broker")
-"""Columns that are no numbers."""
+"""Columns that are not numbers."""
 
 Facts = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""Files that a command reads and that are none: standard input (`-`), pipes, `<(…)`.
+"""What a command reads like a file and is not one: standard input (`-`), pipes, `<(…)`.
 
 Documents, files of a store and images are read at any place, so that what comes from a pipe is kept in a file
 first, where intermediate files go (`store.scratch`); the file is deleted when the command ends.

@@ -30,7 +30,7 @@ CHECK_FORMS: tuple[CheckForm, ...] = ("sarif", "junit", "openmetrics")
 """Forms of other tools, for a check alone: see `rocketfsck.cli.forms`."""
 BINARY_FORMATS = ("arrow", "parquet")
 _FORMULA = ("=", "+", "-", "@")
-"""What spreadsheets take for the beginning of a formula."""
+"""What spreadsheets treat as the beginning of a formula."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -99,7 +99,7 @@ def _json_row(row: Mapping[str, Any], blobs: frozenset[str]) -> dict[str, Any]:
 
 
 class CsvWriter:
-    """RFC 4180 with a header line, for spreadsheets: no text is taken for a formula.
+    """RFC 4180 with a header line, for spreadsheets: no text is treated as a formula.
 
     A text that begins like one gets a `'` before it. What is not printable is shown as escapes: on a terminal
     all of it, in files control characters. The other forms have every text as it is.

@@ -1,9 +1,10 @@
 """Tells people and programs what a command is doing and how far it is (`rocketfsck.progress` knows it).
 
 A thread looks twice a second, so that something moves whatever the work does: a line on standard error where
-that is a terminal, or lines of JSON on a descriptor. It also answers SIGUSR1 with one line on standard error,
-and SIGUSR2 turns the line on and off: the signals reach it through a pipe, so that they are answered while a
-kernel runs, too. Nothing here may hold up or end the command: what cannot be written at once is left out.
+that is a terminal, or lines of JSON on a descriptor. The thread also answers SIGUSR1 with one line on
+standard error, and SIGUSR2 turns the line on and off: the signals reach the thread through a pipe, so that
+they are answered while a kernel runs, too. Nothing here may hold up or end the command: what cannot be
+written at once is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `info` tells of a store, as plain data: everything that is had without a scan.
+"""What `info` says of a store, as plain data: everything that needs no scan.
 
 Of a queue the end is found by bisection in its last file, on the broker's own test of a unit; that the valid
 units are a prefix of the file is taken for granted here and verified by `check`. Sizes in bytes, times in ms.
@@ -165,13 +165,13 @@ def log_facts(file: MappedFile) -> dict[str, Any]:
 
 
 def first_store_timestamp(reader: FileReader, pos: int = 0) -> int | None:
-    """storeTimestamp of the record at `pos`; None if its magic code is no message's."""
+    """storeTimestamp of the record at `pos`; None if its magic code is not a message's."""
     head = head_at(reader, pos)
     return None if head is None else head.store_timestamp
 
 
 def queue_facts(queue: ConsumeQueue) -> dict[str, Any]:
-    """A consume queue: first queue offset on disk, the one behind its last unit, and where that ends."""
+    """A consume queue: first queue offset on disk, the one after its last unit, and where that ends."""
     facts: dict[str, Any] = {
         "topic": queue.topic,
         "queue_id": queue.queue_id,

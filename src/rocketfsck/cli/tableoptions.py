@@ -26,7 +26,7 @@ catalog_option: Decorator = click.option(
 
 
 def properties_of(texts: Sequence[str]) -> dict[str, str]:
-    """What `--catalog` says. Raises UsageError for what is no NAME=VALUE."""
+    """What `--catalog` says. Raises UsageError for what is not NAME=VALUE."""
     return dict(_pair(text) for text in texts)
 
 

@@ -64,7 +64,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 
 def shape_options(function: Decorated) -> Decorated:
-    """Everything that shapes a store beside its messages."""
+    """Everything that shapes a store, apart from its messages."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function

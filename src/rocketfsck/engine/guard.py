@@ -1,7 +1,7 @@
 """What an executor must have before it runs anything of ours, and the words for one that has not.
 
 Functions travel by name, so an executor without this package, or with another version of it, would end a job
-with a Java stack in front of a Python one. The guard travels by value instead: it needs nothing but Python.
+with a Java stack in front of a Python one. The guard travels by value instead: it needs only Python.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def explained(error: Exception) -> RocketfsckError:
 
 
 def _witness(path: str) -> str:
-    """A name inside a directory, so that an empty one at the same place is not taken for it."""
+    """A name inside a directory, so that an empty one at the same place is not mistaken for it."""
     if not Path(path).is_dir():
         return ""
     with os.scandir(path) as entries:

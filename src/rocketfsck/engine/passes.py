@@ -5,7 +5,7 @@
 
 Memory is what the kernel says of this process (`VmHWM` in `/proc/self/status`), which a pass sets back at
 its start where the kernel allows that; child processes and the executors of a cluster do not count. What is
-measured is no part of any report: two runs that find the same give equal reports.
+measured is not part of any report: two runs that find the same give equal reports.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _PATH_LIMIT = 400
 
 @dataclass(slots=True)
 class Row:
-    """A row of `page.model.Files`, before its spans are put in order. A row that stands for no file any more
+    """A row of `page.model.Files`, before its spans are put in order. A row that no longer stands for a file
     has a `file_count` of -1."""
 
     directory: int

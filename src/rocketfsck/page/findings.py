@@ -138,7 +138,7 @@ def later_findings(
     limits: Limits,
 ) -> FindingsAfter:
     """The findings of the report `then` on a later state of a store, whose files are in `table`, as
-    differences from those `before`, which are of `report`.
+    differences from those `before`, which belong to `report`.
 
     Findings are the same if their fingerprints and counts are: those of `before` keep their rows.
     """

@@ -64,7 +64,7 @@ class StoreRules:
 
 @dataclass(frozen=True, slots=True)
 class FleetPage:
-    """The page of a fleet. `state_counts` and sums are of all stores, `stores` are the first of them; `rules`
+    """The page of a fleet. `state_counts` and sums cover all stores, `stores` are the first of them; `rules`
     is None without a table of findings."""
 
     kind: Literal["rocketfsck.page.fleet"]

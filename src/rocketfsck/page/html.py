@@ -60,7 +60,7 @@ _PAGE = """\
 def render(document: Mapping[str, Any]) -> str:
     """The page of a document, of a store or of a fleet, as its JSON values.
 
-    What HTML could take for markup is escaped wherever it comes from; lone surrogates are escapes, so that
+    What HTML could treat as markup is escaped wherever it comes from; lone surrogates are escapes, so that
     the text can always be written as UTF-8.
     """
     script, style, licences = _asset("page.js"), _asset("page.css"), _asset("licences.txt")

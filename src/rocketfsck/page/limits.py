@@ -45,7 +45,7 @@ class Limits:
 
     @property
     def of_changes(self) -> Limits:
-        """The limits of what is told a second time, as the plan leaves it."""
+        """The limits of what is said a second time, as the plan leaves it."""
         return replace(
             self,
             position_count=self.position_count // 2,

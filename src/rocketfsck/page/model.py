@@ -5,7 +5,7 @@
 
 Tables with many rows are columns: a dataclass of lists of equal length, a row is what is at one place of all
 of them. Numbers of rows lead from one table to another (`file` is a row of `map.files`, `rule` of
-`findings.rules`), -1 leads nowhere. Every text is printable: control characters, separators and bytes that
+`findings.rules`), -1 leads to no row. Every text is printable: control characters, separators and bytes that
 are not UTF-8 are escapes, as `check` prints them. Sizes are in bytes, times in ms since 1970, ranges are
 half-open.
 

@@ -32,7 +32,7 @@ class Span(NamedTuple):
         return cls(start, end, kind, record_count, 1, end - start if kind in BAD else 0)
 
     def joined(self, other: Span) -> Span:
-        """This span and the one behind it as one."""
+        """This span and the one after it as one."""
         return Span(
             self.start,
             other.end,

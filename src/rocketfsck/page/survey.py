@@ -55,7 +55,7 @@ class IndexTask:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A damaged region with the times (ms) of the records before and behind it, None at an end of the
+    """A damaged region with the times (ms) of the records before and after it, None at an end of the
     file."""
 
     span: Span
@@ -145,7 +145,7 @@ class _Walk:
             if found.record_count:
                 self._live(found)
                 yield found, table, self.reader
-            found.counts[:] = counts  # the scan goes on from the whole batch
+            found.counts[:] = counts  # the scan continues from the whole batch
         self._flush()
 
     def _live(self, batch: RecordBatch) -> None:
@@ -170,7 +170,7 @@ class _Walk:
 
     def _region(self, region: Region) -> None:
         if region.kind is not RegionKind.RECORDS:
-            self.waiting.append(region)  # whether it is live is told by what is behind it
+            self.waiting.append(region)  # what comes after it says whether it is live
             if len(self.waiting) > self.task.limits.damage_count:
                 self._flush()
             return
@@ -185,7 +185,7 @@ class _Walk:
         self.strip.add(Span.of(max(stale_pos, region.start), region.end, "stale", left))
 
     def _flush(self) -> None:
-        """Regions between records, now that the records behind them are known."""
+        """Regions between records, now that the records after them are known."""
         stale_pos, survey = self.live.stale_pos, self.survey
         for region in self.waiting:
             is_stale = stale_pos is not None and region.start >= stale_pos

@@ -83,7 +83,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Regions of the commit log that are no sound records and should be, exact, the first of the store."""
+    """Regions of the commit log that are not sound records and should be, exact, the first of the store."""
 
     file: tuple[int, ...]
     start: tuple[int, ...]
@@ -155,7 +155,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics, by name; what counts are of: messages and bytes of records in the commit log."""
+    """The topics, by name; what is counted: messages and bytes of records in the commit log."""
 
     topic: tuple[str, ...]
     queue_count: tuple[int, ...]

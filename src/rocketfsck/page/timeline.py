@@ -17,7 +17,7 @@ from rocketfsck.store.model import Store
 _RANK = {"broker": 0, "gap": 1, "deletion": 1, "config": 2, "file": 3}
 """Which events are kept where there are too many."""
 LAST_MS = 253_402_300_799_999
-"""The end of the year 9999: what a clock says beyond it is no date."""
+"""The end of the year 9999: what a clock says beyond it is not a date."""
 
 
 def timeline_of(

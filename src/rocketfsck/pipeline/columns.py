@@ -53,7 +53,7 @@ _FILE = pa.struct(
     ]
 )
 _OF_FILES = frozenset({"messages", "damage", "regions", "index"})
-"""Views each of whose parts is of one file."""
+"""Views each of whose parts belongs to one file."""
 _PLACE = frozenset({"broker", "file", "offset", "pos", "size"})
 NOT_NULL: dict[str, frozenset[str]] = {
     "messages": frozenset(
@@ -134,7 +134,7 @@ def read_columns(view: str, wanted: Wanted) -> Wanted:
 
 
 def shaped(batch: pa.RecordBatch, part: Part, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of a part in exactly the columns and types that Spark was told.
+    """The rows of a part in exactly the columns and types that Spark expects.
 
     A time outside of the years 1 to 9999, which Spark cannot show, is null as a TIMESTAMP.
     """

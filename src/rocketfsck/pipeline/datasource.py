@@ -3,7 +3,7 @@
     spark.read.format("rocketmq").option("view", "messages").load("/data/store")
 
 A reader is made in a process of its own on the driver, wherever Spark plans, and travels to workers with
-nothing but options in it; a partition is a `views.Part`. Rows go to Spark as Arrow batches of exactly the
+only options in it; a partition is a `views.Part`. Rows go to Spark as Arrow batches of exactly the
 schema that was declared, which it demands.
 """
 

@@ -88,7 +88,7 @@ def find_sources(
 
     A store's broker is its name in `brokers` (in the order of the stores), else the brokerName of its
     broker.conf, else the name of its directory, or of the one above where that is `store`. `broker_confs` is
-    none, one for all, or one for each store; `commitlog_paths` are for a single store. Raises
+    empty, or has one for all or one for each store; `commitlog_paths` are for a single store. Raises
     NoStoreError for a path that holds no store, UsageError for a pattern without a match, names that are not
     unique and counts that do not fit; StoreError for a directory or broker.conf that cannot be read.
     """

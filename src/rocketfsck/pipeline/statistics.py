@@ -75,7 +75,7 @@ class TopicTally:
 class ClusterStatistics:
     """The live messages of several stores: by broker, and all together.
 
-    `topics` are the largest first; `days` and `topic_days` ascend, "" stands for times that are of no date.
+    `topics` are the largest first; `days` and `topic_days` ascend, "" stands for times that have no date.
     `failed` are the brokers whose stores could not be counted, and why: the rest is without them.
     """
 

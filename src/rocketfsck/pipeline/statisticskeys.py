@@ -6,7 +6,7 @@
 
 A counter is never above the truth and at most `error` below it, so a key that is more frequent than `error`
 cannot be missed; what pass 2 counts is exact. The hashes are the index's own: 31 bits of Java's hash of
-`topic#key` (reference 4.3); different keys of one hash are told apart in pass 2. Python sees
+`topic#key` (reference 4.3); pass 2 tells different keys of one hash apart. Python sees
 batches and different keys, never a message.
 """
 

@@ -81,7 +81,7 @@ def keep_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 def kept_options(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
     """What a query asks for: its own options, over those that are kept with the columns of its table.
 
-    Options that name a store stand alone: the columns may be those of some other table. Raises UsageError
+    Options that name a store are used alone: the columns may be those of some other table. Raises UsageError
     where no store was named at all.
     """
     given = {key.lower(): value for key, value in options.items()}

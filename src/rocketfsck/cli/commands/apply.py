@@ -1,4 +1,4 @@
-"""`rocketfsck apply PLAN`: does what a plan says, beside the store, and puts the result in its place."""
+"""`rocketfsck apply PLAN`: does what a plan says, next to the store, and puts the result in its place."""
 
 from __future__ import annotations
 

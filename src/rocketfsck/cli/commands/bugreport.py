@@ -184,7 +184,7 @@ def _write(
     shrinking: float | None,
     names: Pseudonyms,
 ) -> BugReport:
-    """Write the archive; the copy is made beside it, and gone afterwards. `shrinking` is in seconds."""
+    """Write the archive; the copy is made next to it, and gone afterwards. `shrinking` is in seconds."""
     from rocketfsck.cli.bugreports import README, bug_findings, bug_report, place_of
     from rocketfsck.verify.run import check_store
     from rocketfsck.writer.mask.tree import Masked, copied_size, mask_store, stray_names

@@ -144,7 +144,7 @@ def command(
     if as_broker is not None:
         from rocketfsck.formats.dialect import dialect_for
 
-        dialect_for(as_broker)  # what is no version is said at once
+        dialect_for(as_broker)  # what is not a version is an error at once
     if masks is not None and page_path is not None:
         raise UsageError("--mask is not for --report: a page shows bytes of the store")
     policy = policy_in_force(click.get_current_context())

@@ -60,7 +60,7 @@ def command(report: Path, path: Path | None, jobs: int | None, told: Told, outpu
 
 
 def _page(document: dict[str, Any]) -> Any:
-    """The data of a page, as it was written. Raises UsageError for what is none."""
+    """The data of a page, as it was written. Raises UsageError for anything else."""
     from rocketfsck.documents import from_document
     from rocketfsck.page.fleet import FleetPage
     from rocketfsck.page.model import Page

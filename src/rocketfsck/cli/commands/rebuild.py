@@ -1,4 +1,4 @@
-"""`rocketfsck rebuild`: consume queues, index, checkpoint and databases anew, from the commit log."""
+"""`rocketfsck rebuild`: builds consume queues, index, checkpoint and databases again, from the commit log."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _rows(store: Store, report: Report | None, gap_ms: int) -> Iterator[dict[str
 
 
 def _time_of(finding: Finding, times: dict[int, int]) -> int | None:
-    """When a finding is of: a time that it states, else that of the record where it is."""
+    """The time of a finding: one that the finding states, else that of the record where it is."""
     for name in ("store_timestamp", "timestamp", "begin_timestamp"):
         value = finding.found.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -140,7 +140,7 @@ def _of_finding(finding: Finding) -> dict[str, Any]:
 
 
 def _row(event: Event) -> dict[str, Any] | None:
-    """An event as values of COLUMNS; None for a time that is no date."""
+    """An event as values of COLUMNS; None for a time that is not a date."""
     if not 0 < event.timestamp <= _MAX_MS:
         return None
     row: dict[str, Any] = dict.fromkeys(column.name for column in COLUMNS)

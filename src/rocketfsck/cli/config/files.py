@@ -41,7 +41,7 @@ class ConfigFile:
 def find_files(named: Path | None, *, none: bool = False) -> tuple[ConfigFile, ...]:
     """The config files, those first that go over others; `named` stands for all of them, `none` for no file.
 
-    Raises UsageError for a file that cannot be read or is no TOML; of a named one, also where it is missing.
+    Raises UsageError for a file that cannot be read or is not TOML; of a named one, also where it is missing.
     """
     if none:
         return ()
@@ -82,7 +82,7 @@ def _look(path: Path, kind: Kind) -> ConfigFile:
 def _read(path: Path) -> dict[str, Any]:
     name = visible(str(path))
     try:
-        # What is no plain file, a pipe for one, might never end.
+        # What is not a plain file, a pipe for one, might never end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):

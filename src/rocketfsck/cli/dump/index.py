@@ -60,7 +60,7 @@ _ENTRY_FIELDS = tuple(item.name for item in ENTRY.fields)
 
 def index_geometry(source: Source) -> tuple[int, int] | None:
     """Slots and entries of the file: as given, as its store has them, as its length and bytes allow, or as
-    the files beside it have them. None where nothing tells."""
+    the files next to it have them. None where nothing tells."""
     if source.slot_count is not None and source.entry_count is not None:
         return source.slot_count, source.entry_count
     geometry = source.store.geometry if source.store else None

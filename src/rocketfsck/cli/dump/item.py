@@ -1,4 +1,4 @@
-"""An item of a dump: one structure, or one run of bytes that is none, at its place in a file."""
+"""An item of a dump: one structure, or one run of bytes that is not one, at its place in a file."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def value_text(value: Any) -> str:
 
 
 def hex32(value: int) -> str:
-    """An i32 as the 8 hex digits that stand on disk."""
+    """An i32 as the 8 hex digits that are on disk."""
     return f"0x{value & 0xFFFFFFFF:08x}"
 
 

@@ -58,7 +58,7 @@ def sys_flag_text(sys_flag: int) -> str:
 
 
 def record_spans(source: Source, start: int, end: int, body: BodyForm) -> list[Span]:
-    """The fields that stand in `start:end` of a file, as far as each lies wholly inside."""
+    """The fields that are in `start:end` of a file, as far as each lies wholly inside."""
     return list(_Fields(source, start, end, body).spans())
 
 

@@ -1,4 +1,4 @@
-"""Items as text: aligned rows under one header, notes for what is no row, or bytes beside their fields."""
+"""Items as text: aligned rows under a header, notes for what is not a row, or bytes next to their fields."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _body_lines(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def hex_item_lines(source: Source, item: Item, palette: Palette) -> Iterator[str]:
-    """The item's bytes with its fields beside them; what is no structure has only its kind beside it."""
+    """The item's bytes with its fields next to them; what is not a structure has only its kind there."""
     note = f"  {visible(item.note, keep_backslash=True)}" if item.note else ""
     yield palette.bold(f"{item.kind}") + palette.dim(f"  bytes {item.start} to {item.end}{note}")
     spans: Iterable[Span] = item.spans() if item.spans else [Span(item.kind, item.start, item.end)]

@@ -22,7 +22,7 @@ CONFIG_COLUMNS = (Column("content", "json"), Column("error", "text"))
 
 
 def struct_items(source: Source, layout: Layout, kind: str) -> Iterator[Item]:
-    """One fixed structure at the start of a file, as far as the file has it, and what stands behind it."""
+    """One fixed structure at the start of a file, as far as the file has it, and what comes after it."""
     values: dict[str, Any] = {}
     spans: list[Span] = []
     end = 0
@@ -51,7 +51,7 @@ def checkpoint_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
 
 
 def rest_items(source: Source, start: int, what: str = "bytes that mean nothing here") -> Iterator[Item]:
-    """What stands in a file where nothing should: zeros, and bytes that are not."""
+    """What is in a file where nothing should be: zeros, and other bytes."""
     pos = start
     while pos < source.size:
         zero = source.zero_until(pos, source.size)
@@ -84,7 +84,7 @@ def text_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
 
 
 def config_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
-    """A JSON config as the broker reads it, and what stands behind it or is wrong with it."""
+    """A JSON config as the broker reads it, and what comes after it or is wrong with it."""
     from rocketfsck.formats.config import valid_prefix
     from rocketfsck.reader.configs import CONFIG_LIMIT
 

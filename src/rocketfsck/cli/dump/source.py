@@ -1,4 +1,4 @@
-"""The file that is dumped, where it stands in its store, and which part of it is wanted."""
+"""The file that is dumped, where it is in its store, and which part of it is wanted."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class Wanted:
 class Source:
     """An open file. `name` is what it is called in the output, `start_offset` its place in its stream.
 
-    `topic` and `queue_id` are its queue's where it is of one. `store` is the store that it is in, None for a
-    file on its own; then `slot_count` and `entry_count` may say what an index file's geometry is. `database`
-    is there where rows of a database are shown, and then there is no `reader`. From `first_pos`, where an
-    item begins, the items may be read: those before it may be left out. `in_entries`: the records of this log
-    file are the bodies of DLedger's entries.
+    `topic` and `queue_id` are its queue's, if it belongs to one. `store` is the store that it is in, None for
+    a file on its own; then `slot_count` and `entry_count` may say what an index file's geometry is.
+    `database` is there where rows of a database are shown, and then there is no `reader`. From `first_pos`,
+    where an item begins, the items may be read: those before it may be left out. `in_entries`: the records of
+    this log file are the bodies of DLedger's entries.
     """
 
     reader: FileReader

@@ -1,6 +1,6 @@
 """From a path to the files to dump: one file, a directory of a store, or a store.
 
-A file is recognised by where it stands and what it is called (`store.identify_file`), or told by --kind. A
+A file is recognised by where it is and what it is called (`store.identify_file`), or --kind says it. A
 directory inside a store stands for the store's files in it.
 """
 
@@ -96,8 +96,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class StoreHints:
-    """What the user told about the store. `index_shaped`: the number of slots or entries was told, which only
-    an index file has."""
+    """What the user says about the store. `index_shaped`: the number of slots or entries was given, which
+    only an index file has."""
 
     broker_conf: Path | None = None
     version: str | None = None
@@ -185,7 +185,7 @@ def _loose_files(directory: Path, kind: str | None, hints: StoreHints) -> list[T
 
 
 def file_target(path: Path, kind: str | None, hints: StoreHints) -> Target:
-    """A file on its own, recognised, or taken for the `kind` that the user says it is."""
+    """A file on its own, recognised, or treated as the `kind` that the user says it is."""
     from rocketfsck.store import identify_file
 
     found = identify_file(path)

@@ -49,7 +49,7 @@ def wheel_items(source: Source, wanted: Wanted) -> Iterator[Item]:
 
 
 def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
-    """The units one after the other; where one ends the file's, what is behind it."""
+    """The units one after the other; where one ends the file's, what comes after it."""
     pos = source.first_pos
     while source.size - pos >= TIMER_LOG_FILLER.size:
         filler = TIMER_LOG_FILLER.parse(source.read(pos, TIMER_LOG_FILLER.size))

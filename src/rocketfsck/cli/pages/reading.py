@@ -44,7 +44,7 @@ def read_said(path: Path) -> Any:
 def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
     """The page of the report that `check --format json` printed of one store.
 
-    With the `store` that it is of, the map and all else that the report has not is read. Raises UsageError
+    With the `store` of the report, the map and all else that the report has not is read. Raises UsageError
     for another document, and for another store.
     """
     from rocketfsck.cli.pages.making import page_of

@@ -103,7 +103,7 @@ def _spans(source: Source, target: Target, first: int, last: int, start: int, en
 
 
 def _hidden_before(spans: list[Span], first: int, start: int, last: int, end: int) -> list[Span]:
-    """The fields of a record; what is in front of it and behind it may be bodies of others, and is hidden."""
+    """The fields of a record; what is in front of it and after it may be bodies of others, and is hidden."""
     found = [Span(shown_name(span.name), span.start, span.end, span.text, span.hidden) for span in spans]
     known = found[-1].end if found else start
     if first < start:

@@ -1,4 +1,4 @@
-"""Answers that are no messages: places of a time, lives, offsets and lags."""
+"""Answers that are not messages: places of a time, lives, offsets and lags."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Asked:
 
     @property
     def max_body_size(self) -> int:
-        """What is read of bodies: nothing where they are not shown."""
+        """How much of bodies is read: nothing where they are left out."""
         from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
         return 0 if self.body == "none" else MAX_BODY_SIZE

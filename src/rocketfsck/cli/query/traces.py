@@ -61,7 +61,7 @@ def _step_lines(step: IndexStep, palette: Palette, everything: bool) -> Iterator
 
 
 def answer_lines(answer: Answer, palette: Palette) -> Iterator[str]:
-    """What is to be said of an answer behind its messages."""
+    """What is to be said of an answer after its messages."""
     if answer.why:
         yield (
             palette.warning(visible(answer.why, keep_backslash=True))

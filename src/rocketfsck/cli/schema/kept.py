@@ -1,4 +1,4 @@
-"""The settings in force, and what a repair keeps beside its journal, as types."""
+"""The settings in force, and what a repair keeps next to its journal, as types."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def repair_log() -> Any:
 
 
 def ledger() -> Any:
-    """ledger.json beside a repaired store."""
+    """ledger.json next to a repaired store."""
     return record("ledger.json", Ledger, kind=Literal["rocketfsck.ledger"])

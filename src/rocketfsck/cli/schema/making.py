@@ -39,7 +39,7 @@ _ODD_TEXT = {
 }
 
 _RECORDS: set[str] = set()
-"""The types that are no dataclasses: they say themselves which members may be left out."""
+"""The types that are not dataclasses: they say themselves which members may be left out."""
 K = TypeVar("K", bound=type)
 
 

@@ -273,7 +273,7 @@ def damage_faults() -> Any:
 
 
 def write_manifest() -> Any:
-    """NAME.manifest.json beside a store that was written."""
+    """NAME.manifest.json next to a store that was written."""
     options = record(
         "Options",
         version=str,

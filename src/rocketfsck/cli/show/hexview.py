@@ -1,4 +1,4 @@
-"""Bytes beside the names of the fields they are, in the manner of fq: nothing is left out.
+"""Bytes next to the names of the fields they are, in the manner of fq: nothing is left out.
 
     00000000  00 00 00 9a                                     |....            | size = 154
     00000004  da a3 20 a7                                     |.. .            | magicCode = 0xdaa320a7
@@ -73,7 +73,7 @@ def hex_lines(
     *,
     zero_until: ZeroUntil = lambda pos, _end: pos,
 ) -> Iterator[str]:
-    """The lines that show the bytes `start:end` of a file with the fields of `spans` beside them.
+    """The lines that show the bytes `start:end` of a file with the fields of `spans` next to them.
 
     With `zero_until` the holes of a sparse file are not read.
     """

@@ -279,7 +279,7 @@ def _result(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str
 
 
 def _undo_command(report: ApplyReport) -> str:
-    """What takes the repair back, with the directory where it is kept if that is not beside the store."""
+    """What takes the repair back, with the directory where it is kept if that is not next to the store."""
     above = report.kept.rpartition("/")[0]
     near = above == report.store.rpartition("/")[0]
     return undo_command(report.store, None if near else above, report.outside)

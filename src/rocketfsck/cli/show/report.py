@@ -93,7 +93,7 @@ def amounts_lines(report: Report, columns: int, *, is_timed: bool = True) -> Ite
 
 
 def _since(report: Report) -> Iterator[str]:
-    """What a check that goes on from an earlier one did not read again."""
+    """What a check that continues from an earlier one did not read again."""
     since = report.since
     if since is None:
         return

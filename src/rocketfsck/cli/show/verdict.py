@@ -168,7 +168,7 @@ def verdict_lines(
 
 
 def labelled(label: str, texts: Iterable[str], columns: int) -> Iterator[str]:
-    """Paragraphs behind a label that stands before the first."""
+    """Paragraphs indented by the width of a label, which comes before the first."""
     head = f"  {label}"
     for text in texts:
         for line in wrapped(text, columns - LABEL_WIDTH):
@@ -256,7 +256,7 @@ def _groups(account: MessageAccount | None) -> Iterator[str]:
 
 
 _GROUPS = {"": "all groups (none has an offset)", DELIVERY: "delayed delivery"}
-"""What is called a group in the account and is none."""
+"""What is called a group in the account and is not one."""
 _NOTICED = {
     "again_count": ("get up to {count:message} again", "up to {count:message} again"),
     "skipped_count": ("skip up to {count:new message}", "up to {count:new message} skipped"),
@@ -265,7 +265,7 @@ _NOTICED = {
 
 
 def _repair(verdict: Verdict) -> Iterator[str]:
-    """What can be had back, and what consumers notice of it."""
+    """What can come back, and what consumers notice of it."""
     prospect = verdict.prospect
     if prospect is None:
         if verdict.obstacle:

@@ -117,7 +117,7 @@ def run_directory(into: Path) -> Iterator[Run]:
     run.path.mkdir()
     descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # a file system without locks: then nothing is taken for a leftover
+        with suppress(OSError):  # a file system without locks: then nothing counts as a leftover
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
             yield run

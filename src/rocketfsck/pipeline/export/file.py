@@ -177,7 +177,7 @@ def _sorting(schema: pa.Schema, order: Sequence[str]) -> list[Any] | None:
 
 
 def _leaves(schema: pa.Schema) -> Iterator[str]:
-    """The name of the column that each leaf of the Parquet schema is of."""
+    """The name of the column that each leaf of the Parquet schema belongs to."""
 
     def count(kind: pa.DataType) -> int:
         if not pa.types.is_nested(kind):

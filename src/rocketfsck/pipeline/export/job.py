@@ -1,14 +1,14 @@
 """Stores as Parquet files, or as a Delta or Iceberg table: written in the workers, committed by the driver.
 
     DIR/topic=…/date=…/part-<task>-<n>.parquet    the table
-    DIR/_damage/part-<task>-<n>.parquet           ranges of bytes that are no message
+    DIR/_damage/part-<task>-<n>.parquet           ranges of bytes that are not messages
     DIR/_crowded/…                                rows of partitions beyond those that a task may have
     DIR/_delta_log/, metadata/, catalog.db        Delta's log; Iceberg's metadata and its catalog
     DIR/_manifest.json, DIR/_SUCCESS              what was written; last of all, that it is whole
     DIR/run-<id>/                                  the same of a run that appends (`append`)
 
-Everything is built in a directory beside DIR that takes its name when it is whole, so that half an export is
-never seen under that name. `remote` does the same for object stores, which have no renames.
+Everything is built in a directory next to DIR that takes its name when it is whole, so that half an export
+is never seen under that name. `remote` does the same for object stores, which have no renames.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _escaped(character: str, plain: bool) -> str:
 
 
 def days_of(timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The days (since 1970, UTC) of times in ms; -1 where a time is of no date."""
+    """The days (since 1970, UTC) of times in ms; -1 for a time that has no date."""
     days = timestamps // DAY_MS
     days[(days < 0) | (days > _LAST_DAY)] = -1
     return days

@@ -158,7 +158,7 @@ def marks_to_json(marks: Mapping[str, Mark]) -> str:
 
 
 def marks_from_json(text: str) -> dict[str, Mark]:
-    """The marks in JSON; raises ValueError for what is none."""
+    """The marks in JSON; raises ValueError for anything else."""
     try:
         read = {broker: Mark(**facts) for broker, facts in json.loads(text).items()}
     except (AttributeError, TypeError) as error:

@@ -25,7 +25,7 @@ TIME = "store_timestamp"
 DATE = "date"
 
 ASIDE = "_damage"
-"""Where the rows of damage are, beside the table: readers leave out names that begin with an underscore."""
+"""Where the rows of damage are, next to the table: readers leave out names that begin with an underscore."""
 
 CROWDED = "_crowded"
 """Where the rows are whose partitions were too many."""
@@ -89,7 +89,7 @@ class ExportTask:
 
     @property
     def aside_wanted(self) -> bool:
-        """Whether rows of damage are kept beside the table."""
+        """Whether rows of damage are kept next to the table."""
         return self.is_messages and not self.drop_damage
 
 
@@ -103,7 +103,7 @@ class LastRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task wrote. Damage is ranges that are no message; corrupt are messages of a wrong CRC.
+    """What one task wrote. Damage is ranges that are not messages; corrupt are messages with a wrong CRC.
 
     `last` is the last message of the view `messages` that was read, exported or dropped.
     """
@@ -129,7 +129,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export wrote: the files of the table, and beside it damage and what was too many partitions.
+    """What an export wrote: the files of the table, and next to it damage and what was too many partitions.
 
     `damage_told` is False where messages were selected: damage has no topic and no time, so none is read.
     `last` is the last message read of each broker, `marks` say so to a run that appends. `leftovers` are

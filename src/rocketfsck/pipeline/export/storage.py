@@ -1,4 +1,4 @@
-"""How Delta's and Iceberg's own libraries reach an object store that fsspec has been told of.
+"""How Delta's and Iceberg's own libraries reach an object store for which fsspec has options.
 
     fsspec (s3fs)                   deltalake                pyiceberg
     endpoint_url                    aws_endpoint_url         s3.endpoint
@@ -32,11 +32,11 @@ _NAMES = {
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _DEFAULT_REGION = "us-east-1"
-"""Of servers that are not Amazon's and are not told theirs."""
+"""The region of servers that are not Amazon's, where no region is given."""
 
 
 def delta_options(root: Path) -> dict[str, str] | None:
-    """What deltalake is told for the URL `root`; None for a directory. Raises UsageError."""
+    """What deltalake gets for the URL `root`; None for a directory. Raises UsageError."""
     if not is_remote(root):
         return None
     url = str(root)

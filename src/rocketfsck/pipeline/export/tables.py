@@ -165,7 +165,7 @@ def commit_iceberg(
     marks: Mapping[str, Mark] | None = None,
     selection: int | None = None,
 ) -> None:
-    """Make an Iceberg table of these files in the catalog of `properties`; default: `catalog.db` beside them.
+    """Make an Iceberg table of the files in the catalog of `properties`; default: `catalog.db` next to them.
 
     `name` is `namespace.table`; the property `name` is the catalog's own. `selection` (a digest) lets later
     runs append after the `marks`. Raises UsageError if there is such

@@ -111,7 +111,7 @@ class _Rows:
 
 
 def _sorted_out(batch: pa.RecordBatch, task: ExportTask) -> _Rows:
-    """Of messages, damage is no row of the table; a row of another view is one even if it is of damage."""
+    """For messages, damage is not a row of the table; a row of another view is, even for damage."""
     column = task.wanted.corrupt_column
     if column not in batch.schema.names or batch[column].null_count == len(batch):
         return _Rows(batch, batch.slice(0, 0))

@@ -36,7 +36,7 @@ MAX_CELLS = 10_000
 """Partitions of one task; rows of further ones are given back."""
 
 COLUMN_OVERHEAD = 256
-"""Bytes of memory that a column of a slice takes, beside its values."""
+"""Bytes of memory that a column of a slice takes in addition to its values."""
 
 DATE = "date"
 
@@ -233,7 +233,7 @@ class PartitionWriter:
         return self._shape.path(cell, f"part-{self._task_name}-{self._numbers[cell]:04d}.parquet")
 
     def _give_back(self) -> None:
-        """Spill what has no file; copy what has one, since a slice holds the whole batch that it is of."""
+        """Spill what has no file; copy what has one, since a slice holds the whole batch it belongs to."""
         spilled = {
             cell: item for cell, item in self._waiting.items() if item.rows and cell not in self._writers
         }

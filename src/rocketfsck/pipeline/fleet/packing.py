@@ -18,7 +18,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 FILE_WEIGHT = 128 << 10
-"""What a file or queue costs beside its bytes, as the bytes that are checked in the same time."""
+"""What a file or queue costs in addition to its bytes, as the bytes that are checked in the same time."""
 WHOLE_WEIGHT = 2 << 30
 """A store up to this weight is one task."""
 LEAST_WEIGHT = 1 << 30
@@ -69,7 +69,8 @@ def pack(stores: Sequence[tuple[int, Sequence[int]]], cores: int) -> list[Piece]
 
 def rounds(sizes: Iterable[int], counts: Iterable[int], limit: int) -> Iterator[list[int]]:
     """Large stores in rounds: the numbers of neighbours whose packed `sizes`, with the results of their
-    `counts` of tasks, may be in memory at once. The results of one round travel beside the tasks of the next.
+    `counts` of tasks, may be in memory at once. The results of one round travel along with the tasks of the
+    next.
     """
     expected = [size + RESULT_SIZE * count for size, count in zip(sizes, counts, strict=True)]
     return bounded(range(len(expected)), expected, limit)

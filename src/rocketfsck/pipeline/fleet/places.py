@@ -51,9 +51,9 @@ def _expanded(path: Path | str) -> Iterator[Path]:
 
 
 def read_list(file: Path) -> tuple[str, ...]:
-    """The paths that a text file names, one a line; lines that are empty or begin with # are none.
+    """The paths that a text file names, one a line; empty lines and lines that begin with # name none.
 
-    Raises StoreError for a file that cannot be read, UsageError for one that names no path or is no list.
+    Raises StoreError for a file that cannot be read, UsageError for one that names no path or is not a list.
     """
     with named_errors(file, "cannot be read"), file.open("rb") as stream:
         data = stream.read(LIST_SIZE + 1)

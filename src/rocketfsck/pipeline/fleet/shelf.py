@@ -3,9 +3,9 @@
     DIR/.rebuilt/lock    locked (flock) by the driver for as long as it works in DIR
     DIR/.RUN_ID/         where workers build; gone at the end
 
-Whoever has the lock knows that every other `.RUN_ID` is one of a killed driver. Its workers may live on for
-a moment, so it is renamed before anything else: no path below it leads anywhere then, and nothing that they
-build gets a name.
+Whoever has the lock knows that every other `.RUN_ID` is one of a killed driver. The workers of that driver
+may live on for a moment, so the directory is renamed before anything else: no path below it leads anywhere
+then, and nothing that the workers build gets a name.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     index     index files as ranges of keys
     queues    consume queues by buckets; places: where tasks write
 
-No sort and no shuffle: what a task needs of others stands in scratch files, in the order of the log.
+No sort and no shuffle: what a task needs of others is in scratch files, in the order of the log.
 """
 
 from __future__ import annotations

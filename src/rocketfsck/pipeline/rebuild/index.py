@@ -83,8 +83,8 @@ class IndexPart:
 def plan_index(
     indexing: Indexing, segments: Sequence[SegmentRead], room_before: int | None, file_room: int
 ) -> list[IndexTask]:
-    """The index files there will be. `room_before` is that of the store's file that goes on, `file_room` that
-    of a new one (`IndexBuilder`). `segments` are in the order of the log."""
+    """The index files there will be. `room_before` is that of the store's file that is continued, `file_room`
+    that of a new one (`IndexBuilder`). `segments` are in the order of the log."""
     filled = [segment for segment in segments if segment.row_count]
     if not filled:
         return []

@@ -1,4 +1,4 @@
-"""Consume queues, index files and checkpoint anew, as a job on any engine: the same bytes as `rebuild_store`.
+"""Rebuilds consume queues, index files and checkpoint as a job on any engine: the bytes of `rebuild_store`.
 
     read      a task a commit log file: what it dispatches, into scratch files       `segment`
     number    prefix sums over the commit log files; which keys are in which index file
@@ -6,7 +6,7 @@
     gather    names, one directory, the checkpoint
 
 `make_parts` is all but the last; whoever runs it again with the same results of tasks gets the same, so that
-workers may do what is not a task, too (`fleet.rebuilding`). All of it is built in `.NAME.rebuilding` beside
+workers may do what is not a task, too (`fleet.rebuilding`). All of it is built in `.NAME.rebuilding` next to
 the target and appears by one rename. The driver holds counters of each commit log file, and what it says of
 queues and index files in the end; nothing that grows with the number of records.
 """
@@ -77,7 +77,7 @@ def rebuild_on(
 
     All workers must see the store, the directory that `target` is in and `scratch` under the same paths.
     `scratch` is an existing directory for what is put by in between, some 20 bytes a message and as many a
-    key (default: beside the target). Of the options `jobs` and `save_seconds` mean nothing here. What an
+    key (default: next to the target). Of the options `jobs` and `save_seconds` mean nothing here. What an
     earlier run left that was killed is removed. Raises as `rebuild_store` does, and StoreError for a commit
     log that could not be listed in full.
     """
@@ -154,7 +154,7 @@ def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Ben
         return Made()
     compiled = log_is_large(store)
     builder = _index_builder(store, options, Path(bench.parts)) if options.index else None
-    # What tasks are told of the store: nothing that they do not look at.
+    # What tasks get of the store: only what they look at.
     log = replace(store.commitlog, files=())
     slim = replace(
         store, commitlog=log, queues=(), ext_queues=(), indexes=(), configs=(), others=(), strays=(), notes=()

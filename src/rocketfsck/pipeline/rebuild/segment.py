@@ -201,7 +201,7 @@ class KeySpill:
         })  # fmt: skip
 
     def close(self) -> None:
-        """Leave nothing that is not finished."""
+        """Remove what is not finished."""
         self._writer.close()
 
 
@@ -279,5 +279,5 @@ class UnitSpill:
         })  # fmt: skip
 
     def close(self) -> None:
-        """Leave nothing that is not finished."""
+        """Remove what is not finished."""
         self._writer.close()

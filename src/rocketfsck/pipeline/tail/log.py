@@ -1,4 +1,4 @@
-"""Following a live commit log: where its complete records end now, from a place where a reader stood.
+"""Following a live commit log: where its complete records end now, from a place where a reader was.
 
     place -> (lost?) -> settled files -> the file being written, up to the last complete record -> place
 
@@ -48,7 +48,7 @@ UNBOUNDED = Bounds()
 def advance(log: Log, place: Place, bounds: Bounds = UNBOUNDED, *, fail_on_data_loss: bool = True) -> Place:
     """Where the complete records from `place` on end now, as far as the bounds allow; `place` if none came.
 
-    Raises DataLossError where something is lost, unless that is accepted: then from where the log goes on.
+    Raises DataLossError where something is lost, unless that is accepted: then from where the log continues.
     Raises StoreError when files cannot be read.
     """
     at = replace(place, resumed_offset=NOWHERE)
@@ -101,7 +101,7 @@ class _Passed:
 
 
 def _find_file(log: Log, files: Sequence[MappedFile], place: Place) -> tuple[int, Place]:
-    """The file that the place is in, and the place, moved up where nothing but a file's end was before."""
+    """The file that the place is in, and the place, moved up where only a file's end was before."""
     first = start_of(files[0])
     if place.offset < first:
         begin = max(place.offset, place.clear_offset)
@@ -205,7 +205,7 @@ def leads_to(log: Log, file: MappedFile, offset: int, target: int) -> bool:
 
 
 def _last_begun(log: Log, files: Sequence[MappedFile], least: int) -> int:
-    """The number of the last file that begins with a complete record; `least` if none behind that does."""
+    """The number of the last file that begins with a complete record; `least` if none after that does."""
     for number in range(len(files) - 1, least, -1):
         if _first_record(log, files[number]) is not None:
             return number
@@ -213,7 +213,7 @@ def _last_begun(log: Log, files: Sequence[MappedFile], least: int) -> int:
 
 
 def latest_place(log: Log) -> Place:
-    """The place behind the last complete record now."""
+    """The place after the last complete record now."""
     files = list_files(log)
     if not files:
         return BEGINNING

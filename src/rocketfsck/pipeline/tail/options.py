@@ -1,11 +1,11 @@
-"""The options that a stream has beside those of the view `messages` (`views.options`).
+"""The options that a stream has in addition to those of the view `messages` (`views.options`).
 
 Names are case-insensitive.
 
 startingOffset        earliest (default), latest, a physical offset, or JSON: {"broker-a": 1048576}
 startingTimestamp     the first record stored at this time (ms) or later
 maxBytesPerTrigger    bytes of log in a batch, or maxRowsPerTrigger: rows
-failOnDataLoss        true (default): what is lost ends the query; false: it goes on behind it
+failOnDataLoss        true (default): what is lost ends the query; false: the query continues after it
 maxClockStep          how far a broker's clock may step back (ms), 1000 by default
 """
 
@@ -63,7 +63,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "maxClockStep": ("clock_step", read_integer),
 }
 STREAM_OPTIONS = tuple(_OPTIONS)
-"""Options that a stream has beside those of the view."""
+"""Options that a stream has in addition to those of the view."""
 
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:

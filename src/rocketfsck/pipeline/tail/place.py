@@ -72,10 +72,11 @@ def read_place(document: object) -> Place:
 
 
 class DataLossError(StoreError):
-    """Bytes that were to be read next are gone, or bytes that were read are no more what they were.
+    """Bytes that were to be read next are gone, or bytes that were read are no longer what they were.
 
     `kind` is "expired" (files were deleted from the front), "missing" (from the middle) or "cut" (the log
-    ends below the place, or was written anew from there). `place` is where one who accepts the loss goes on.
+    ends below the place, or was written again from there). `place` is where one who accepts the loss
+    continues.
     """
 
     def __init__(self, kind: LossKind, message: str, *, path: str, place: Place) -> None:

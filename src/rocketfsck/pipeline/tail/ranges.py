@@ -27,9 +27,9 @@ from rocketfsck.store.reading import FileReader
 
 
 def place_at_offset(log: Log, offset: int) -> Place:
-    """The place of the first record at or behind a physical offset.
+    """The place of the first record at or after a physical offset.
 
-    An offset outside the files stays as it is: whoever goes on from there hears what is lost.
+    An offset outside the files stays as it is: whoever continues from there hears what is lost.
     """
     for file in list_files(log):
         if start_of(file) <= offset < end_of(file):

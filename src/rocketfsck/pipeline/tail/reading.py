@@ -1,7 +1,7 @@
 """The rows of one range of a live log, by the readers of the views `messages` and `damage`, as if nothing
 else were there.
 
-What stands behind the range is still being written, and what stands before it was read before, so neither is
+What comes after the range is still being written, and what comes before it was read before, so neither is
 looked at: the range is a file of its own to those who walk it. Rows have the places of the real file.
 """
 

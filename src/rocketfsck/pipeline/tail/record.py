@@ -24,7 +24,7 @@ from rocketfsck.scan.stops import Stop
 from rocketfsck.store.reading import FileReader
 
 SETTLED_TIME = 120
-"""Seconds without a write after which a file's last record is done, whatever stands behind it. A file that is
+"""Seconds without a write after which a file's last record is done, whatever comes after it. A file that is
 mapped has its time set only when a page of it turns dirty: every half minute at the latest."""
 
 WHOLE_SIZE = 1 << 16
@@ -68,7 +68,7 @@ class FileWalk:
 
 
 def complete_timestamp(walk: FileWalk, pos: int) -> int | None:
-    """The storeTimestamp of the record at `pos` if a complete one stands there."""
+    """The storeTimestamp of the record at `pos` if a complete one is there."""
     batch = read_record(walk, pos)
     return None if batch is None else int(batch["store_timestamp"][0])
 

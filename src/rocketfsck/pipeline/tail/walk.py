@@ -3,16 +3,16 @@
     file := (complete record | damage)* then a record in doubt | BLANK | zeros
 
 A broker puts one record after the other, each in one go, and never goes back but by a restart. So a record is
-done when something newer stands behind it; only the last one needs a look of its own. It is complete when its
-frame is sound, its physicalOffset is its place, its CRCs are right and its topic and properties hold no NUL.
-What is not complete is in doubt and waits; it is damage, to be passed, once a complete record stands behind
-it, and that is said only after a second look, since the first may have come between two puts.
+done when something newer comes after it; only the last one needs a look of its own. A record is complete when
+its frame is sound, its physicalOffset is its place, its CRCs are right and its topic and properties hold no
+NUL. What is not complete is in doubt and waits; it is damage, to be passed, once a complete record comes
+after it, and that is said only after a second look, since the first may have come between two puts.
 
-Where bytes of another life of the log stand behind the last record, its topic and properties may be of that
-life, too, so it waits until something stands behind it, or nobody wrote to the file for a while.
+Where bytes of another life of the log come after the last record, its topic and properties may belong to that
+life, too, so it waits until something comes after it, or nobody wrote to the file for a while.
 
-Records that went back in time are in doubt as well: they are what a truncation left behind the log's new end
-(reference 6.6), until a newer one stands behind them. Reference 2.1, 2.8, 2.15.
+Records that went back in time are in doubt as well: they are what a truncation left beyond the log's new end
+(reference 6.6), until a newer one comes after them. Reference 2.1, 2.8, 2.15.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Walked:
 
 @dataclass(slots=True)
 class _Run:
-    """What was taken so far. All rows up to `sure` are complete, `before` is one row less, `last` is behind
+    """What was taken so far. All rows up to `sure` are complete, `before` is one row less, `last` is after
     the last row seen; `cut` is where a bound ends the walk, once it is sure."""
 
     batch: RecordBatch
@@ -125,7 +125,7 @@ def walk_file(walk: FileWalk, start: Reached, bounds: Bounds) -> Walked:
     """How far the file is complete from `start` on. Raises StoreError when bytes cannot be read.
 
     In a settled file damage is passed, up to its very end; in one that is being written, only where a
-    complete and newer record stands behind it within LOOK_AHEAD_SIZE.
+    complete and newer record comes after it within LOOK_AHEAD_SIZE.
     """
     run = _Run(_batch_for(bounds), start, start, start)
     doubted = -1
@@ -230,7 +230,7 @@ def _may_pass(walk: FileWalk, found: int, run: _Run, start: Reached, bounds: Bou
 
 
 def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -> int | None:
-    """Where the log goes on behind `pos`, at which no record stands; None if it is not known to."""
+    """Where the log continues after `pos`, at which there is no record; None if it is not known to."""
     if stop == Stop.LIMIT:
         return None
     begin = pos + (stop != Stop.ZERO)

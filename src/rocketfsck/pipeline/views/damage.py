@@ -1,4 +1,4 @@
-"""How damage is told in a row: as JSON in the column for it, beside where it is.
+"""How a row reports damage: as JSON in the column for it, next to where it is.
 
     {"kind": …, "reason": …, "file": …, "start": …, "end": …}        positions in the file, half-open
 

@@ -1,6 +1,6 @@
 """The view `files`: one row a file of a store, and one a thing that is there but belongs to no known part.
 
-What is told is what a listing tells: no file is opened. One part a store. An entry that could not be looked
+The rows say what a listing says: no file is opened. One part a store. An entry that could not be looked
 at hides what is in it, so it ends the query, or is a row with `_corrupt_record`, as `on_unreadable` says.
 """
 

@@ -99,7 +99,7 @@ def ignores(wanted: Wanted, error: StoreError) -> bool:
 class Part:
     """What one task reads: of a view of one store, positions `start:end` of `file` (end None: to its end).
 
-    `file` is the path below the store's root, "" where the part is no single file; `size` how many bytes
+    `file` is the path below the store's root, "" where the part is not a single file; `size` how many bytes
     there were when the parts were planned; `item` is the view's own. `location`, `file_size` and
     `modified_ns` are what a listing said of the one file of which a part is.
     """

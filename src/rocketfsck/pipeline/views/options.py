@@ -89,7 +89,7 @@ def listed_paths(name: str, text: str) -> list[str]:
 
 
 def _object(name: str, text: str) -> dict[str, Any]:
-    """A JSON object; what is none is not quoted, since it may be a secret."""
+    """A JSON object; the error quotes no other text, since that may be a secret."""
     if not text:
         return {}
     try:

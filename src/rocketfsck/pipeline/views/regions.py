@@ -1,7 +1,8 @@
-"""The view `regions`: what every byte range of the commit log files is, one row a range. They tile the files.
+"""The view `regions`: what every byte range of the commit log files is, one row a range.
 
-The kinds and reasons are the scan's (`scan.log.regions`); where records of an earlier life of the log begin,
-a range of records is cut in two, and what stands from there on is not `live`. One part a file.
+The ranges tile the files. The kinds and reasons are the scan's (`scan.log.regions`); where records of an
+earlier life of the log begin, a range of records is cut in two, and what is there and after it is not `live`.
+One part a file.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def live_regions(item: LogItem) -> Iterator[tuple[Region, bool]]:
         options = item.options(reader.size)
         compiled = compiled_wanted(reader.size)
         count = 0  # live records of the run that is under way
-        waiting: list[Region] = []  # a gap: whether it is live is told by what stands behind it
+        waiting: list[Region] = []  # a gap: what comes after it says whether it is live
         for found in live.walk(
             reader, item.base_offset, options, QueueTable(), compiled=compiled, past_end=True
         ):

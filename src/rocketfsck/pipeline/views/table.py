@@ -55,7 +55,7 @@ def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
 def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = None) -> list[Part]:
     """The parts that the rows are in, by store and in the store's order.
 
-    Stores are listed anew, but for sources whose `listed` was set: they share one look. What could not be
+    Stores are listed again, but for sources whose `listed` was set: they share one look. What could not be
     listed in a directory that the view goes by is a part of its own with `on_unreadable` of `row`. Raises
     UsageError as `schema_of` does, and StoreError for a store that cannot be listed, else in full.
     """
@@ -94,7 +94,7 @@ def read_part(part: Part, wanted: Wanted | None = None) -> Iterator[pa.RecordBat
 
 
 def _unlisted_row(part: Part, stray: Stray, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The row in the place of files that a plan could not find, in a view that has rows for them."""
+    """The row in place of files that a plan could not find, in a view that has rows for them."""
     reason = f"{stray.path}: cannot be read: {stray.detail or stray.reason}"
     place = {"broker": part.source.broker, "file": printable(part.file)}
     if part.view == DAMAGED.name:

@@ -1,9 +1,9 @@
 """The walk over a part of a log file: batches of records, and damage, each where it begins.
 
-A part is a range of file positions; what begins in it is its own. What a record is, and whether it is live,
-is told by what stands before it, so the walk of a part begins with the file, or continues one that came from
-there (`continuing`), and passes over the records in front of the part by their frames: parts are the file,
-exactly, whatever is in it.
+A part is a range of file positions; what begins in it is its own. What comes before a record says what
+the record is, and whether it is live, so the walk of a part begins with the file, or continues one that came
+from there (`continuing`), and passes over the records in front of the part by their frames: parts are the
+file, exactly, whatever is in it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEAR_SIZE = PIECE_SIZE
 class Damage:
     """File positions that hold no record where one should be, and why; `is_live`: in front of live records.
 
-    Zeros between records are damage, those behind the last are not.
+    Zeros between records are damage, those after the last are not.
     """
 
     start: int
@@ -89,7 +89,7 @@ class PartWalk:
         return (1 << 63) - 1 if stale_pos is None else stale_pos
 
     def items(self, *, compiled: bool, live_only: bool) -> Iterator[RecordBatch | Damage]:
-        """Yield batches that hold records of the part, maybe others beside them, and the part's damage.
+        """Yield batches that hold records of the part, maybe others with them, and the part's damage.
 
         Batches are reused. Raises StoreError when bytes cannot be read.
         """
@@ -135,7 +135,7 @@ class PartWalk:
             self.walked = Walked(end, base, self._live.copy(), self.table)
 
     def _settle(self, *, in_front: bool) -> Iterator[Damage]:
-        """What was met since the last record is damage, zeros too if live records stand behind them."""
+        """What was met since the last record is damage, zeros too if live records come after them."""
         for region in self._pending:
             if region.kind in DAMAGE or in_front:
                 yield from self._own(region)

@@ -101,7 +101,7 @@ def _end_when(process: subprocess.Popen[bytes], stop: threading.Event, ended: th
 
 
 def _follow(process: subprocess.Popen[bytes], told: Callable[[Progress], None]) -> str:
-    """Pass on what the process says of its progress; the last line that is no such thing is returned."""
+    """Pass on what the process says of its progress; the last line that is something else is returned."""
     said = ""
     assert process.stderr is not None
     for line in process.stderr:

@@ -83,7 +83,7 @@ class Findings:
 
     @property
     def about(self) -> str:
-        """What was found, in a line: the verdict, and how many findings there are of each severity."""
+        """What was found, in a line: the verdict, and how many findings each severity has."""
         counts = self.report.severity_counts
         said = [count_of(counts[severity], noun) for severity, noun in NOUNS.items() if counts[severity]]
         found = f"Findings at level {self.report.level}: {', '.join(said) or 'none'}"
@@ -124,7 +124,7 @@ class Findings:
 
 
 def count_severities(items: Iterable[Placed]) -> dict[Severity, int]:
-    """How many findings there are of each severity, the worst first, each of those that one stands for."""
+    """How many findings each severity has, the worst first; one that stands for several counts as several."""
     found = dict.fromkeys(sorted(MARKS, reverse=True), 0)
     for item in items:
         found[item.severity] += item.finding.count

@@ -4,7 +4,7 @@
     row of a database -> record        entry of a DLedger log -> the units and index entries of its record
     slot -> newest entry -> the one before it … -> record    wheel slot -> timer log -> record
 
-Every link is looked up in the bytes when it is asked for; one that leads nowhere says why.
+Every link is looked up in the bytes when it is asked for; one that leads to nothing says why.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     file := item* ; item := record | region       `scan.log.tiling` has the same tiling, from the file's start
 
-From the start of a record or region the tiling goes on as it would in a walk over the whole file. Where that
-is, the bytes themselves tell: a record knows its own physical offset. Whether a record is stale only a walk
-over the file tells; here nobody says so. Reference 2.1, 2.8.
+From the start of a record or region the tiling continues as it would in a walk over the whole file. Where
+that is, the bytes themselves tell: a record knows its own physical offset. Whether a record is stale only a
+walk over the file tells; here nobody says so. Reference 2.1, 2.8.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LogWalk:
         self._own_base = told if 0 <= told < MOST_OFFSET else source.start_offset
 
     def heads(self, pos: int, end: int | None = None) -> Iterator[Head]:
-        """What begins at `pos`, where something does, and all behind it that begins before `end`.
+        """What begins at `pos`, where something does, and all after it that begins before `end`.
 
         Raises StoreError when bytes cannot be read.
         """

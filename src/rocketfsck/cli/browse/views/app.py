@@ -1,4 +1,4 @@
-"""The browser: its screens, the way through them, and the work that runs behind them."""
+"""The browser: its screens, the way through them, and the work that runs in the background."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Lines(ScrollView, can_focus=True):
         self.scroll_to(0, max(self.cursor - lines, 0), animate=False, immediate=True, force=True)
 
     def again(self) -> None:
-        """Make the lines anew, where what they say has changed."""
+        """Make the lines again, where what they say has changed."""
         self._first, self._lines = 0, []
         self._want()
         self.refresh()

@@ -105,7 +105,7 @@ class Session:
         return find_text(self.shelf, file, pos, needle_of(self.last.text), backward=backward)
 
     def step(self, by: int) -> Place | None:
-        """The next of several places that a search found; None behind the last and before the first."""
+        """The next of several places that a search found; None after the last and before the first."""
         if not 0 <= self.hit + by < len(self.hits):
             return None
         self.hit += by
