@@ -138,7 +138,7 @@ def test_notes_on_keys_are_made_again_where_the_log_has_changed(
 
     assert "IX025" in check(state).counts
     with monkeypatch.context() as without:
-        without.setattr("rocketfsck.verify.since.notes.spread_notes", lambda *_: pytest.fail("made again"))
+        without.setattr("rocketfsck.verify.since.proving.spread_notes", lambda *_: pytest.fail("made again"))
         assert said(check(state)) == said(check(None))
     log = store / "commitlog" / f"{0:020}"
     data = log.read_bytes()

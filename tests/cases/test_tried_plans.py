@@ -15,9 +15,9 @@ import pytest
 from rocketfsck.cli.pages.making import _start_text, page_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.formats.dialect import parse_version
+from rocketfsck.page.after import starts_of
 from rocketfsck.page.limits import DEFAULT
 from rocketfsck.page.model import FindingRows, Page, StartSaid
-from rocketfsck.page.starts import starts_of
 from rocketfsck.query.start.verdict import predict_each
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.area import thintree

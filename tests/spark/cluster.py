@@ -145,7 +145,7 @@ def standalone_cluster(folder: Path, workers: int = 2, *, core: int | None = Non
     """A master and its workers, of one core each; `core` says of which."""
     import pyspark
 
-    from rocketfsck.engine.java import find_java, java_home
+    from rocketfsck.engine.session import find_java, java_home
 
     folder.mkdir(parents=True, exist_ok=True)
     home = Path(pyspark.__file__).parent

@@ -25,7 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("grpc", reason="Spark Connect is not installed: pip install 'pyspark[connect]'")
     import pyspark
 
-    from rocketfsck.engine.java import find_java, java_home
+    from rocketfsck.engine.session import find_java, java_home
 
     home = Path(pyspark.__file__).parent
     with socket.socket() as free:

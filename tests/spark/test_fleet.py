@@ -91,7 +91,7 @@ def refuse(*_args: Any, **_options: Any) -> Any:
 
 
 def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.opening.open_store", refuse)
+    monkeypatch.setattr("rocketfsck.pipeline.fleet.work.open_store", refuse)
     monkeypatch.setattr("rocketfsck.store.opening.list_directory", refuse)
     with pytest.raises(AssertionError):
         open_store(fleet / "broker-0")
@@ -156,7 +156,7 @@ def test_rebuilt_stores_are_those_of_a_local_run(
     said = []
     for name, engine in (("local", None), ("spark", SparkEngine(spark))):
         if engine is not None:
-            monkeypatch.setattr("rocketfsck.pipeline.fleet.opening.open_store", refuse)
+            monkeypatch.setattr("rocketfsck.pipeline.fleet.work.open_store", refuse)
         found = rebuild_stores(paths, tmp_path / name, "all", options, engine)
         rows = [replace(row, run_id="", seconds=0.0, into=None) for row in found.stores]
         said.append((found.exit_code, found.state_counts, rows, results(tmp_path / name)))

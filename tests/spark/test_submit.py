@@ -82,7 +82,7 @@ def test_submitted_without_a_cluster(store_dir: Directory, tmp_path: Path) -> No
     """The master and the settings are those of spark-submit; `--master` beside them is refused."""
     import pyspark
 
-    from rocketfsck.engine.java import find_java, java_home
+    from rocketfsck.engine.session import find_java, java_home
 
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1,3]"]
     script, output = str(Path(rocketfsck.__file__).with_name("__main__.py")), tmp_path / "spark.csv"

@@ -7,8 +7,10 @@ the group's own help is made from the table here and imports none of them.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
@@ -17,7 +19,6 @@ import click
 
 from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command, Settings, common_options, write_exit_status
-from rocketfsck.cli.ending import TerminatedError, terminable
 from rocketfsck.cli.show.fit import terminal_columns
 from rocketfsck.errors import (
     EXIT_CANCELLED,
@@ -28,6 +29,43 @@ from rocketfsck.errors import (
     RocketfsckError,
 )
 from rocketfsck.privacy import limited
+
+# Signals that end a command: SIGTERM and SIGHUP end it as Ctrl-C does, and nothing is left of its work.
+
+Handler = Callable[[int, Any], Any] | int | None
+"""What the signal module says of a signal: what is called, or what the system does."""
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class TerminatedError(KeyboardInterrupt):
+    """Somebody wants the process to end, who is not at the keyboard."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Raise TerminatedError at the first signal within the block; more of them do not stop the cleaning up.
+
+    A signal that whoever started the process wants ignored (`nohup`) stays ignored.
+    """
+    before: dict[int, Handler] = {}
+
+    def end(_number: int, _frame: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        raise TerminatedError
+
+    try:
+        for number in _SIGNALS:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, end)
+    except ValueError:  # not the main thread: whoever runs us there handles signals
+        pass
+    try:
+        yield
+    finally:
+        for changed, handler in before.items():
+            signal.signal(changed, handler)
+
 
 COMMANDS: dict[str, str] = {
     "info": "Show what a store or file holds, without a scan.",

@@ -11,8 +11,7 @@ import click
 from rocketfsck.cli.output import Column
 
 if TYPE_CHECKING:
-    from rocketfsck.reader.decoderprocess import ProgramDecoder
-    from rocketfsck.reader.decoders import FunctionDecoder
+    from rocketfsck.reader.decoders import FunctionDecoder, ProgramDecoder
     from rocketfsck.scan.views.messages import Message
 
 BodyForm = Literal["none", "text", "hex", "base64", "decoded"]

@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import Palette, byte_size, count_of, shorten, timestamp, visible
 from rocketfsck.errors import StoreError
 from rocketfsck.query.counts.counting import Tally
 from rocketfsck.query.counts.skew import IndexSkew, measure_skew

@@ -17,7 +17,7 @@ from rocketfsck.cli.integers import integers_option
 from rocketfsck.cli.output import BINARY_FORMATS, FORMATS, Format, open_output, to_json
 from rocketfsck.cli.paramtypes import FileMode, OutputPath, StorePath
 from rocketfsck.cli.show.fit import FittedStream, table_columns
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.storepath import open_named_store
 from rocketfsck.errors import RocketfsckError, UsageError
 from rocketfsck.outputs import STDOUT
@@ -264,3 +264,33 @@ def store_options(function: Function) -> Function:
         return function(*args, told=Told(broker_conf, broker_version, commitlog_paths), **given)
 
     return broker_conf_option(broker_version_option()(commitlog_path_option(storage_option(run))))
+
+
+# The options of commands that write tables.
+
+table_format_option: Decorator = click.option(
+    "--table-format",
+    type=click.Choice(["parquet", "delta", "iceberg"]),
+    default="parquet",
+    show_default=True,
+    help="parquet: files. delta, iceberg: the same files as a table; needs the extra 'tables'.",
+)
+catalog_option: Decorator = click.option(
+    "--catalog",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property of Iceberg's catalog, like uri=…; default: an SQLite file in the directory.",
+)
+
+
+def properties_of(texts: Sequence[str]) -> dict[str, str]:
+    """What `--catalog` says. Raises UsageError for what is not NAME=VALUE."""
+    return dict(_pair(text) for text in texts)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"a property of a catalog is NAME=VALUE, not {text!r}")
+    return name, value

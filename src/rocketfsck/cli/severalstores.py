@@ -12,10 +12,9 @@ import click
 from rocketfsck.cli.config.applying import refuse_own_config
 from rocketfsck.cli.output import CHECK_FORMS, open_rows, refuse_inside
 from rocketfsck.cli.pages.writing import write_page
-from rocketfsck.cli.params import Answer, Decorated, Told
+from rocketfsck.cli.params import Answer, Decorated, Told, properties_of
 from rocketfsck.cli.paramtypes import InputPath, StorePath
 from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.tableoptions import properties_of
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError
 from rocketfsck.privacy import limit_to

@@ -8,7 +8,7 @@ the same things before and after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from rocketfsck.page.files import (
@@ -21,18 +21,65 @@ from rocketfsck.page.files import (
     put_queues,
 )
 from rocketfsck.page.findings import later_findings
-from rocketfsck.page.indexes import indexes_of
 from rocketfsck.page.limits import Limits
-from rocketfsck.page.model import After, Cells, ChangedTable, Page, StartSaid
+from rocketfsck.page.model import After, Cells, ChangedTable, FileFate, Page, StartSaid
 from rocketfsck.page.queues import Told, groups_of, queues_of, queues_told, topics_of
-from rocketfsck.page.starts import StartText, starts_of
+from rocketfsck.page.survey import IndexSurvey
 from rocketfsck.page.surveying import Survey
-from rocketfsck.page.table import runs_of, shown
+from rocketfsck.page.table import columns, runs_of, shown
+from rocketfsck.page.tables import Indexes
 from rocketfsck.page.timeline import timeline_of
-from rocketfsck.query.start.verdict import Prediction, StartVerdict
+from rocketfsck.query.start import model
+from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
+from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import QueueFacts
+
+# What brokers keep and cut when they start, for the page.
+
+StartText = Callable[[StartVerdict], tuple[str, str]]
+"""The versions that a verdict is about, and what their brokers do, as text."""
+
+
+def starts_of(predictions: Sequence[Prediction], text_of: StartText, limits: Limits) -> tuple[StartSaid, ...]:
+    """A row for each class of versions."""
+    return tuple(_start(verdict_of(one), one.start, text_of, limits) for one in predictions)
+
+
+def starts_said(starts: Sequence[StartVerdict], text_of: StartText, limits: Limits) -> tuple[StartSaid, ...]:
+    """The same of verdicts alone: without ranges and files."""
+    return tuple(_start(start, None, text_of, limits) for start in starts)
+
+
+def _start(verdict: StartVerdict, start: model.Start | None, text_of: StartText, limits: Limits) -> StartSaid:
+    versions, text = text_of(verdict)
+    losses = None if start is None or not start.loads else start.losses
+    changes = () if start is None else start.files
+    ignored = () if start is None else start.ignored
+    fates = [FileFate(shown(one.file, limits.text_size), one.change, one.why) for one in changes]
+    fates += [
+        FileFate(shown(one.file, limits.text_size), "ignored", shown(one.why, limits.text_size))
+        for one in ignored
+    ]
+    return StartSaid(
+        versions,
+        shown(text, limits.text_size),
+        verdict.covered,
+        verdict.loads,
+        None if start is None or start.min_offset < 0 else start.min_offset,
+        None if start is None else start.cut_offset,
+        verdict.cut_count,
+        verdict.lost_count,
+        verdict.unreadable_count,
+        verdict.queues_destroyed,
+        () if losses is None else losses.cut[: limits.range_count],
+        () if losses is None else losses.by_queue[: limits.range_count],
+        () if losses is None else losses.unreadable[: limits.range_count],
+        tuple(fates[: limits.start_file_count]),
+        len(fates),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +189,41 @@ def _cells(name: ChangedTable, before: object, after: object, without: str = "")
         rows = [row for row, value in enumerate(new) if row >= len(old) or old[row] != value]
         if rows:
             yield Cells(name, item.name, tuple(runs_of(rows)), tuple(new[row] for row in rows))
+
+
+_LOST_ENTRIES = frozenset({RuleName.INDEX_ENTRY_ORPHAN})
+
+
+def indexes_of(
+    store: Store,
+    surveys: Sequence[IndexSurvey | None],
+    table: FileTable,
+    findings: Iterable[Finding],
+    limits: Limits,
+) -> Indexes:
+    """The index files that could be read; `findings` say which entries no query finds."""
+    lost: dict[str, int] = {}
+    for finding in findings:
+        if finding.rule in _LOST_ENTRIES:
+            lost[finding.where.file] = lost.get(finding.where.file, 0) + finding.count
+    rows = []
+    for file, survey in zip(store.indexes[: limits.index_count], surveys, strict=False):
+        if survey is None or survey.error:
+            continue
+        rows.append(
+            (
+                table.known(file.relative),
+                survey.slot_count,
+                survey.used_slot_count,
+                survey.entry_count,
+                survey.used_entry_count,
+                survey.longest_chain,
+                survey.chain_counts,
+                lost.get(file.relative, 0),
+                survey.begin_timestamp,
+                survey.end_timestamp,
+                survey.begin_physical_offset,
+                survey.end_physical_offset,
+            )
+        )
+    return columns(Indexes, rows)

@@ -260,7 +260,7 @@ class After:
 
     A row of `map.files` that gets a `file_count` of 0 is gone. The strips of the files in `strip_files` are
     in `spans`, from the place in `strip_first_spans` on up to that of the next; those of other files stay.
-    `timeline`, `positions` with `groups`, and `indexes` are None where they stay.
+    `timeline`, `positions` with `groups`, and `tables` are None where they stay.
     `uncounted_file_count` files are new and not in `cells`.
     """
 

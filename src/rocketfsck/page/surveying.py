@@ -26,7 +26,7 @@ Surveyed = TypeVar("Surveyed", LogSurvey, IndexSurvey)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found in the files. `logs` and `indexes` have an element for each file in the order of the
+    """What was found in the files. `logs` and `tables` have an element for each file in the order of the
     store, None for one that was left out; `left_out` says why, also of files that could not be read."""
 
     logs: tuple[LogSurvey | None, ...] = ()

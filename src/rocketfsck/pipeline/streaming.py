@@ -28,8 +28,16 @@ from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.tail.log import advance, latest_place
 from rocketfsck.pipeline.tail.options import EARLIEST, StreamOptions, parse_stream_options
 from rocketfsck.pipeline.tail.place import BEGINNING, Log, Place, log_of, read_place
-from rocketfsck.pipeline.tail.ranges import place_at_offset, place_at_timestamp, ranges_between, split_range
-from rocketfsck.pipeline.tail.reading import VIEWS, TailPart, parts_of, read_tail
+from rocketfsck.pipeline.tail.reading import (
+    VIEWS,
+    TailPart,
+    parts_of,
+    place_at_offset,
+    place_at_timestamp,
+    ranges_between,
+    read_tail,
+    split_range,
+)
 from rocketfsck.pipeline.tail.walk import Bounds
 from rocketfsck.pipeline.views.options import Request
 

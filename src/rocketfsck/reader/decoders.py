@@ -1,7 +1,7 @@
 """Decoders of message bodies: built in, of other packages, or programs.
 
     name    := "json" | an entry point of the group `rocketfsck.decoders`
-    program := words for a process of its own (`reader.decoderprocess`)
+    program := words for a process of its own (`reader.decoders`)
 
 An entry point is a function of a body (bytes, unpacked) and of what is known of the message (topic, tags and
 so on, see `FACTS`); its result is a text, or None for a body that is not its own. What it raises is a note
@@ -10,16 +10,176 @@ next to the body.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import selectors
 import shlex
-from collections.abc import Callable, Mapping
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from shutil import which
 from typing import Any
 
 from rocketfsck.errors import UsageError
-from rocketfsck.reader.decoderprocess import ANSWER_SIZE, Decoded, ProgramDecoder
 from rocketfsck.store.reading import Closing
+
+# A decoder of bodies that is a program of its own: it may hang, flood or die, and nothing else does.
+#
+#     request  := one line of JSON, with "size" and what is known of the message, then `size` bytes: the body
+#     answer   := the number of bytes in decimal digits, a line feed, then that many bytes of UTF-8
+#               | "-", a line feed                                              not a body of this decoder's
+#
+# One process answers one request after the other. The process is started from a list of words, never by a
+# shell, in a session of its own, which is killed as a whole; its standard error is discarded.
+
+ANSWER_SECONDS = 5.0
+"""A body that takes longer is shown as it is."""
+ANSWER_SIZE = 1 << 20
+"""Bytes of an answer; a longer one is a failure."""
+FAILURES = 3
+"""Failures in a row after which the program is not started again."""
+_HEAD_SIZE = 20
+_CHUNK_SIZE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a decoder made of a body: a text, or None and why (`note`)."""
+
+    text: str | None
+    note: str | None = None
+
+
+class _FailedError(Exception):
+    """The program did not answer as it should; the text says how."""
+
+
+class ProgramDecoder(Closing):
+    """A program that decodes bodies. A context manager: leaving it ends the program."""
+
+    def __init__(
+        self, words: Sequence[str], *, seconds: float = ANSWER_SECONDS, size: int = ANSWER_SIZE
+    ) -> None:
+        """Start the program; raises UsageError if it cannot be started."""
+        self._words = list(words)
+        self._seconds = seconds
+        self._size = size
+        self._failures = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._start()
+        except OSError as error:
+            raise UsageError(f"the decoder {self._words[0]} cannot be run: {error.strerror}") from error
+
+    def decode(self, body: bytes, facts: Mapping[str, str | int | None]) -> Decoded:
+        """What the program says of a body; `facts` are what it gets to know about the message."""
+        if self._failures >= FAILURES:
+            return Decoded(None, f"the decoder failed {FAILURES} times in a row and is not asked again")
+        head = json.dumps({"size": len(body), **facts}).encode("ascii")
+        try:
+            if self._process is None:
+                self._start()
+            answer = self._ask(head + b"\n" + body)
+        except (_FailedError, OSError) as error:
+            self._failures += 1
+            self._end()
+            return Decoded(None, f"the decoder failed: {error}")
+        self._failures = 0
+        if answer is None:
+            return Decoded(None, "not decoded: the decoder does not know this body")
+        return Decoded(answer.decode("utf-8", "backslashreplace"))
+
+    def close(self) -> None:
+        """End the program; closing twice does nothing."""
+        self._end()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            self._words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):  # it and whatever it has started
+            os.killpg(process.pid, signal.SIGKILL)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.wait()
+
+    def _ask(self, request: bytes) -> bytes | None:
+        """Write the request and read the answer, both at once, until the time is over."""
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        deadline = time.monotonic() + self._seconds
+        left, got = memoryview(request), bytearray()
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(process.stdin, selectors.EVENT_WRITE)
+            waiting.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                ready = waiting.select(max(deadline - time.monotonic(), 0))
+                if not ready or time.monotonic() >= deadline:
+                    raise _FailedError(f"no answer in {self._seconds:g} s")
+                for key, _ in ready:
+                    if key.fileobj is process.stdin:
+                        left = left[_write(key.fd, left) :]
+                        if not left:
+                            waiting.unregister(process.stdin)
+                        continue
+                    data = os.read(key.fd, _CHUNK_SIZE)
+                    if not data:
+                        raise _FailedError("the program ended")
+                    got += data
+                    size = self._answer_size(got)
+                    if size == -1 or (size is not None and len(got) >= size):
+                        if left:
+                            raise _FailedError("the answer came before the whole body was sent")
+                        return None if size == -1 else bytes(got[got.index(b"\n") + 1 :])
+
+    def _answer_size(self, got: bytearray) -> int | None:
+        """The length of the whole answer, -1 for "-", None as long as that is not known."""
+        end = got.find(b"\n", 0, _HEAD_SIZE)
+        if end < 0:
+            if len(got) >= _HEAD_SIZE:
+                raise _FailedError("the answer has no length")
+            return None
+        head = bytes(got[:end])
+        if head == b"-":
+            if len(got) > end + 1:
+                raise _FailedError("the answer has more than was asked for")
+            return -1
+        if not head.isdigit():
+            raise _FailedError("the answer has no length")
+        if int(head) > self._size:
+            raise _FailedError(f"the answer is longer than {self._size:,} bytes")
+        if len(got) > end + 1 + int(head):
+            raise _FailedError("the answer has more than was asked for")
+        return end + 1 + int(head)
+
+
+def _write(descriptor: int, data: memoryview) -> int:
+    try:
+        return os.write(descriptor, data[:_CHUNK_SIZE])
+    except BlockingIOError:
+        return 0
+    except BrokenPipeError as error:
+        raise _FailedError("the program ended") from error
+
 
 GROUP = "rocketfsck.decoders"
 FACTS = ("topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp", "tags", "unique_key")

@@ -25,9 +25,8 @@ from rocketfsck.store.areas import (
     with_short_names,
 )
 from rocketfsck.store.brokerlock import read_live_state
-from rocketfsck.store.dialect.clue import Found
 from rocketfsck.store.dialect.infer import infer_dialect
-from rocketfsck.store.dialect.sampling import sample_commitlog
+from rocketfsck.store.dialect.sampling import Found, sample_commitlog
 from rocketfsck.store.dledger import dledger_files, with_dledger
 from rocketfsck.store.geometry import read_geometry
 from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue

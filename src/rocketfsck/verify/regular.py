@@ -21,15 +21,17 @@ from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
 from rocketfsck.verify.log.unknownframes import unknown_frames
 from rocketfsck.verify.stopping import Sift
 from rocketfsck.verify.tasks.task import Collector, TaskResult, is_aggregate
-from rocketfsck.verify.unknown import AREAS, SHARE, area_of
 from rocketfsck.verify.watched import (
+    AREAS,
     FILES,
     INDEX,
     LEAST_FILES,
     LOG,
     QUEUES,
+    SHARE,
     WATCHED,
     Watched,
+    area_of,
     is_regular,
 )
 

@@ -255,7 +255,7 @@ def _judge(
     if ran.units:
         from rocketfsck.verify.index.file import merge_index_files
         from rocketfsck.verify.log.file import merge_log_files
-        from rocketfsck.verify.queues.file import merge_queues
+        from rocketfsck.verify.queues.crossqueues import merge_queues
 
         yield from _guarded("commitlog", merge_log_files(context, logs))
         suspects = _suspects(logs, context.store)

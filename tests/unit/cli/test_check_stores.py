@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import rocketfsck
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.severalstores import stores_lines
-from rocketfsck.cli.show.text import width
+from rocketfsck.cli.show.text import Palette, width
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.model import ORDER, STORE_COLUMNS, StoreRow
 from rocketfsck.pipeline.fleet.results import FindingFile, FleetReport

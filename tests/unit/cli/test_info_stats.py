@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.cli.infostats import statistics_facts, statistics_lines
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.store import open_store
 from rocketfsck.writer import WriteOptions, write_store
 

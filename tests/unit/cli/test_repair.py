@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.app import run
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.repair import apply_lines, loss_text, plan_lines, undo_lines
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.repair.apply.ledger import Account, Ledger
 from rocketfsck.repair.apply.matching import OffsetRange
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport

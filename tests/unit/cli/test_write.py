@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.cli.commands.write import write_options
 from rocketfsck.cli.paramtypes import ByteSize
-from rocketfsck.cli.writeoptions import write_options
 from rocketfsck.errors import UsageError
 from rocketfsck.store import open_store
 from rocketfsck.writer import EndState

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rocketfsck.engine.java import VECTOR_MODULE, Java, find_java, java_home
+from rocketfsck.engine.session import VECTOR_MODULE, Java, find_java, java_home
 from rocketfsck.errors import UsageError
 
 

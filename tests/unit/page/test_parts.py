@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.cli.pages.windows import Windows
+from rocketfsck.cli.pages.making import Windows
 from rocketfsck.engine import LocalEngine
 from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.files import FileTable, file_table

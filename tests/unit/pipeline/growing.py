@@ -11,7 +11,7 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import Blank, encode_blank, encode_record, make_record
 from rocketfsck.pipeline.tail.place import Log, Place, Range
-from rocketfsck.pipeline.tail.ranges import ranges_between
+from rocketfsck.pipeline.tail.reading import ranges_between
 
 FILE_SIZE = 4096
 HOST = Host(bytes([127, 0, 0, 1]), 10911)

@@ -21,7 +21,7 @@ from rocketfsck.pipeline.tail.place import (
     log_of,
     read_place,
 )
-from rocketfsck.pipeline.tail.ranges import place_at_offset, place_at_timestamp, ranges_between
+from rocketfsck.pipeline.tail.reading import place_at_offset, place_at_timestamp, ranges_between
 from rocketfsck.pipeline.tail.walk import LOOK_AHEAD_SIZE, Bounds
 from rocketfsck.store import open_store
 from rocketfsck.store.model import MappedFile

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import UsageError
-from rocketfsck.reader.decoderprocess import FAILURES, ProgramDecoder
-from rocketfsck.reader.decoders import decoder_names, open_decoder
+from rocketfsck.reader.decoders import FAILURES, ProgramDecoder, decoder_names, open_decoder
 
 GOOD = """
 import json, sys

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.show.verdict import headline_of, verdict_lines
 from rocketfsck.query.start import verdict as starts
 from rocketfsck.repair.plan.model import Unanswered

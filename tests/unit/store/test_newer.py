@@ -16,7 +16,7 @@ from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.store.newer import index_note, writes_more_entries
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.verify.watched import unknown_areas
 
 from tests.conftest import Directory
 

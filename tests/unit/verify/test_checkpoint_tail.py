@@ -15,7 +15,7 @@ from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.rule import Level
-from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.verify.watched import unknown_areas
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import NOW, Damage

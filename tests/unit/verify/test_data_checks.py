@@ -31,10 +31,8 @@ from rocketfsck.verify.queues import extfile
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.queues.extfile import check_ext
 from rocketfsck.verify.queues.file import check_queues
-from rocketfsck.verify.queues.matchedunits import MatchedUnits
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
-from rocketfsck.verify.queues.unitranges import UnitRanges
-from rocketfsck.verify.tasks.jsonform import from_json, to_json
+from rocketfsck.verify.queues.unitranges import MatchedUnits, UnitRanges
 from rocketfsck.verify.tasks.task import (
     Collector,
     Context,
@@ -42,6 +40,8 @@ from rocketfsck.verify.tasks.task import (
     LogFileTask,
     QueuesTask,
     TaskResult,
+    from_json,
+    to_json,
 )
 
 from tests.conftest import Directory

@@ -12,7 +12,7 @@ from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Severity, check_store
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.verify.watched import unknown_areas
 
 from tests.databases import write_database
 from tests.unit.verify.storemaker import NOW

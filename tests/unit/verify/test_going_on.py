@@ -22,13 +22,10 @@ from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.log.file import LogResult, check_log_file
 from rocketfsck.verify.log.goingon import BLANK, RECORDS, ZERO, extended, is_settled
 from rocketfsck.verify.queues.file import check_queues
-from rocketfsck.verify.queues.goingon import known_runs, known_units
 from rocketfsck.verify.queues.unitranges import UnitRanges
-from rocketfsck.verify.queues.unitruns import Run, RunList, Shape
+from rocketfsck.verify.queues.unitruns import Run, RunList, Shape, known_runs, known_units
 from rocketfsck.verify.tasks.facts import LogFacts, RegionTotal
-from rocketfsck.verify.tasks.jsonform import to_json
-from rocketfsck.verify.tasks.known import QueueKnown
-from rocketfsck.verify.tasks.task import Context, LogFileTask, QueuesTask
+from rocketfsck.verify.tasks.task import Context, LogFileTask, QueueKnown, QueuesTask, to_json
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 BEGIN = 1_700_000_000_000

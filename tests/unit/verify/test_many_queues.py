@@ -20,8 +20,8 @@ from rocketfsck.reader.units import OffsetSearch, UnitReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.queues.matchedunits import MatchedUnits
 from rocketfsck.verify.queues.unitjoin import UnitJoin
+from rocketfsck.verify.queues.unitranges import MatchedUnits
 from rocketfsck.verify.queues.unitrooms import UnitRooms
 
 QUEUES = 40

@@ -22,7 +22,7 @@ from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.rules.catalog import describe
-from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.verify.watched import unknown_areas
 
 from tests.conftest import Directory
 

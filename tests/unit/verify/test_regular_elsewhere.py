@@ -16,7 +16,7 @@ from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.verify.watched import unknown_areas
 
 from tests.conftest import Directory
 from tests.databases import change_rows, copied_store, database_of, rows_of

@@ -11,7 +11,7 @@ import pytest
 
 from rocketfsck.scan.machine import jit
 from rocketfsck.verify.index import oddentries, strangeentries
-from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.verify.watched import unknown_areas
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import Damage, Result

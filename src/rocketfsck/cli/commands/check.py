@@ -11,21 +11,33 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.completing import complete_rules
 from rocketfsck.cli.config.applying import policy_in_force
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.lostfile import lost_form, lost_option, write_lost
 from rocketfsck.cli.manners import manners_options
 from rocketfsck.cli.maskoptions import mask_options
 from rocketfsck.cli.memory import memory_option
-from rocketfsck.cli.options import as_broker_option, delay_levels_option, jobs_option, level_option
+from rocketfsck.cli.options import (
+    as_broker_option,
+    complete_rules,
+    delay_levels_option,
+    jobs_option,
+    level_option,
+)
 from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Format, open_rows, refuse_inside, to_json
 from rocketfsck.cli.pages.writing import page_option, write_page
-from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
+from rocketfsck.cli.params import (
+    Answer,
+    Told,
+    catalog_option,
+    output_options,
+    store_options,
+    table_format_option,
+    verbose_option,
+)
 from rocketfsck.cli.paramtypes import Duration, InputPath, OutputPath, StorePath
 from rocketfsck.cli.severalstores import StoresWanted, check_many, stores_options
 from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.tableoptions import catalog_option, table_format_option
 from rocketfsck.cli.timing import timing_option
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError, outcome_of

@@ -25,9 +25,8 @@ from rocketfsck.cli.output import open_output, plain_values, refuse_inside
 from rocketfsck.cli.params import Answer, broker_version_option, output_options, path_argument, storage_option
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
-from rocketfsck.cli.show.text import byte_size, count_of, timestamp, visible
+from rocketfsck.cli.show.text import Palette, byte_size, count_of, timestamp, visible
 from rocketfsck.cli.timing import timing_of
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 

@@ -12,7 +12,7 @@ from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.config.files import Kind
 from rocketfsck.cli.config.options import Setting
 from rocketfsck.cli.params import Answer, output_options
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import Palette
 
 KIND = "rocketfsck.config"
 

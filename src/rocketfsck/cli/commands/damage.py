@@ -16,7 +16,7 @@ from rocketfsck.cli.params import Answer, broker_conf_option, broker_version_opt
 from rocketfsck.cli.paramtypes import StorePath
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.show.palette import Palette
+    from rocketfsck.cli.show.text import Palette
     from rocketfsck.writer.damage import Act, DamageReport
 
 _SHOWN = 12

@@ -38,8 +38,7 @@ from rocketfsck.cli.options import (
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
 from rocketfsck.cli.paramtypes import NumberRange, StorePath
-from rocketfsck.cli.show.palette import Palette
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import Palette, visible
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import Phase, phase

@@ -23,11 +23,17 @@ from rocketfsck.cli.options import (
     topic_option,
 )
 from rocketfsck.cli.output import Format, plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import Told, format_option, store_options
+from rocketfsck.cli.params import (
+    Told,
+    catalog_option,
+    format_option,
+    properties_of,
+    store_options,
+    table_format_option,
+)
 from rocketfsck.cli.paramtypes import ByteSize, StorePath
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.storepath import resolved
-from rocketfsck.cli.tableoptions import catalog_option, properties_of, table_format_option
 from rocketfsck.cli.timing import timing_of
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
 

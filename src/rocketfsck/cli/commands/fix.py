@@ -35,7 +35,7 @@ from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError, outcome_of
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.show.palette import Palette
+    from rocketfsck.cli.show.text import Palette
     from rocketfsck.repair.apply.results import ApplyReport
     from rocketfsck.repair.plan.arguments import GroupOffset
     from rocketfsck.repair.plan.model import Plan

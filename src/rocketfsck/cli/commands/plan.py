@@ -25,7 +25,7 @@ from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
 from rocketfsck.cli.params import Answer, Told, format_option, mode_option, path_argument, store_options
 from rocketfsck.cli.paramtypes import OutputPath
 from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.timing import timing_option
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.outputs import STDOUT

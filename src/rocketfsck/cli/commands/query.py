@@ -265,7 +265,7 @@ def by_expression(
     from rocketfsck.cli.query.writing import write_found
     from rocketfsck.cli.show.text import count_of
     from rocketfsck.query.content.evaluate import Expression
-    from rocketfsck.query.content.search import find_by_expression
+    from rocketfsck.query.content.scanning import find_by_expression
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
     wanted = Expression(expression)

@@ -17,7 +17,7 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocketfsck.cli.show.palette import Palette
+    from rocketfsck.cli.show.text import Palette
     from rocketfsck.query.start.verdict import Prediction
 
 

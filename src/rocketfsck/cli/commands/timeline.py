@@ -92,8 +92,7 @@ def command(
 
 
 def _rows(store: Store, report: Report | None, gap_ms: int) -> Iterator[dict[str, Any]]:
-    from rocketfsck.query.timeline.due import due_events
-    from rocketfsck.query.timeline.events import file_events
+    from rocketfsck.query.timeline.events import due_events, file_events
     from rocketfsck.query.timeline.log import first_events, log_events
 
     findings: Sequence[Finding] = () if report is None else report.findings

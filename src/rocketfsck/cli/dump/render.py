@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rocketfsck.cli.dump.item import Item
     from rocketfsck.cli.dump.kinds import Kind
     from rocketfsck.cli.dump.source import Source
-    from rocketfsck.cli.show.palette import Palette
+    from rocketfsck.cli.show.text import Palette
 
 BODY_SHOWN = 200
 CELL_SHOWN = 80

@@ -7,22 +7,57 @@ bytes of files (`forms.fixes`); a result also names its repair and the commands 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import base64
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from rocketfsck._version import __version__
 from rocketfsck.cli.forms.checked import CheckSaid
-from rocketfsck.cli.forms.fixes import fixes_of
 from rocketfsck.documents import json_text, named, plain, printable
+from rocketfsck.repair.plan.model import Plan
+from rocketfsck.repair.plan.rehearsal import Replacement, replacements_of
 from rocketfsck.rows import text_bytes
+from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.rules.catalog import RULES, Rule, describe
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 from rocketfsck.verify.suggest import suggestions
+
+# The `fixes` of SARIF results: bytes of files that a repair replaces, and the bytes that take their place.
+#
+# A fix is an action of the plan. SARIF's fixes replace bytes; actions that make, move or delete files, that
+# build a file from the log, or that follow from earlier actions have none. `rocketfsck fix` carries out all.
+
+Artifact = Callable[[str], dict[str, str]]
+"""How a file of the store is named."""
+
+
+def fixes_of(plan: Plan, store: Store, artifact: Artifact) -> Mapping[str, list[dict[str, Any]]]:
+    """The fixes of every finding that has any, by its fingerprint."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for action, kept in replacements_of(plan, store):
+        changes = [
+            {"artifactLocation": artifact(file), "replacements": [_replacement(item) for item in items]}
+            for file, items in groupby(sorted(kept, key=attrgetter("file")), attrgetter("file"))
+        ]
+        fix = {"description": {"text": printable(action.note)}, "artifactChanges": changes}
+        for fingerprint in action.why:
+            found.setdefault(fingerprint, []).append(fix)
+    return found
+
+
+def _replacement(item: Replacement) -> dict[str, Any]:
+    said: dict[str, Any] = {"deletedRegion": {"byteOffset": item.pos, "byteLength": item.size}}
+    if item.data:
+        said["insertedContent"] = {"binary": base64.b64encode(item.data).decode("ascii")}
+    return said
+
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 BASE = "STORE"

@@ -11,9 +11,8 @@ from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note
 from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, Asked
 from rocketfsck.cli.query.traces import NOT_SETTLED
 from rocketfsck.cli.query.writing import Lines, columns_of, write
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import Palette, count_of, shorten, timestamp, visible
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
 from rocketfsck.query.answers import is_settled
 from rocketfsck.query.life import Event, Life

@@ -13,7 +13,7 @@ from rocketfsck.cli.dump.render import TextRenderer
 from rocketfsck.cli.dump.source import Wanted
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.query.options import Asked
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.formats.names import shown_values
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.ids import offset_id_of

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import count_of, timestamp, visible
+from rocketfsck.cli.show.text import Palette, count_of, timestamp, visible
 from rocketfsck.query.answers import Answer
 from rocketfsck.query.trace import IndexStep, Trace
 

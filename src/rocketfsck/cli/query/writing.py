@@ -11,7 +11,7 @@ from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row
 from rocketfsck.cli.query.options import Asked
 from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.rows import ColumnKind
 
 if TYPE_CHECKING:

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from rocketfsck.cli.bugreports import BugReport
 from rocketfsck.cli.schema import kept, repairs, severalstores, stores
-from rocketfsck.cli.schema.making import schema_of
-from rocketfsck.cli.schema.progress import ProgressEnd, ProgressLine
+from rocketfsck.cli.schema.making import said, schema_of
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
 from rocketfsck.pipeline.fleet.records import RebuildRecord
+from rocketfsck.progress import Unit
 from rocketfsck.repair.area.journal import Journal, Manifests
 from rocketfsck.verify.baseline import Baseline
 from rocketfsck.verify.since.state import SinceState
 from rocketfsck.verify.tasks.resume import CheckState
+
+# The lines of `--progress json`.
+
+
+@said
+class ProgressLine(TypedDict):
+    schema_version: int
+    type: Literal["progress"]
+    phase: str
+    done: int
+    total: int | None
+    unit: Unit
+    rate: float
+    elapsed_seconds: float
+    eta_seconds: float | None
+    note: str
+
+
+@said
+class ProgressEnd(TypedDict):
+    schema_version: int
+    type: Literal["end"]
+    exit_status: int
+    elapsed_seconds: float
 
 
 class Document(NamedTuple):

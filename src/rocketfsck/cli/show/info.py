@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
-from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import Palette, byte_size, count_of, shorten, timestamp, visible
 
 SHOWN = 12
 NAME_SHOWN = 60

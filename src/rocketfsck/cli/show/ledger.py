@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned_rows
-from rocketfsck.cli.show.text import count_of, shorten, visible
+from rocketfsck.cli.show.text import Palette, count_of, shorten, visible
 from rocketfsck.repair.apply.ledger import Account, Ledger
 from rocketfsck.verify.account.model import Fates
 

@@ -8,11 +8,10 @@ from itertools import chain
 
 from rocketfsck.cli.show.details import detail_lines
 from rocketfsck.cli.show.ledger import NAME_SHOWN, SHOWN, ledger_lines, message_lines
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.report import paint
 from rocketfsck.cli.show.start import comparison_lines
 from rocketfsck.cli.show.table import aligned_rows, wrapped
-from rocketfsck.cli.show.text import byte_size, count_of, shorten, visible
+from rocketfsck.cli.show.text import Palette, byte_size, count_of, shorten, visible
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport, undo_command
 from rocketfsck.repair.area.manifests import some_of
 from rocketfsck.repair.plan.law import KINDS, all_assumptions, notice_text, total_notices

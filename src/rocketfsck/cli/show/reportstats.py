@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.infostats import NAME_SHOWN, SHOWN, tally_facts, tally_table
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import Palette, byte_size, count_of, shorten, timestamp, visible
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.statistics import ClusterStatistics, KeyStatistics

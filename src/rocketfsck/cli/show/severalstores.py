@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from rocketfsck.cli.show.fit import table_columns
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import MARGIN, aligned, wrapped
-from rocketfsck.cli.show.text import byte_size, count_of, duration, visible, width
+from rocketfsck.cli.show.text import Palette, byte_size, count_of, duration, visible, width
 from rocketfsck.pipeline.fleet.model import StoreRow
 from rocketfsck.pipeline.fleet.results import FleetReport
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
-from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import Palette, byte_size, count_of, shorten, timestamp, visible
 from rocketfsck.query.start.model import FileChange, LostRange, QueueStart, Start, TimerStart
 
 SHOWN = 12

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import wrapped
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import Palette, visible
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES
 from rocketfsck.wording import fill_numbers
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.start import grouped_starts, versions_text
 from rocketfsck.cli.show.table import wrapped
-from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.text import Palette, count_of, visible
 from rocketfsck.formats.delay import DELIVERY
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.outlook import Outlook

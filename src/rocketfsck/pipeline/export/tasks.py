@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocketfsck.engine import Engine
-from rocketfsck.engine.surviving import Dead, surviving
+from rocketfsck.engine.seam import Dead, surviving
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.file import DataFile, FileShape
 from rocketfsck.pipeline.export.marks import Mark, marks_of

@@ -19,7 +19,7 @@ from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
 from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
-from rocketfsck.pipeline.fleet.spool import Kept, Spool
+from rocketfsck.pipeline.fleet.results import Kept, Spool
 from rocketfsck.pipeline.fleet.stages import work_on
 from rocketfsck.pipeline.fleet.work import error_text
 from rocketfsck.pipeline.sources import Source

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rocketfsck.engine import Engine, LocalEngine
-from rocketfsck.engine.surviving import Dead, surviving
+from rocketfsck.engine.seam import Dead, surviving
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.packing import HELD_SIZE, WHOLE_WEIGHT, Piece, bounded, pack, rounds
-from rocketfsck.pipeline.fleet.spool import Kept, Spool
+from rocketfsck.pipeline.fleet.results import Kept, Spool
 from rocketfsck.pipeline.fleet.stages import (
     Begin,
     End,

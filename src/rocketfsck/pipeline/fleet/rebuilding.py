@@ -34,7 +34,6 @@ from rocketfsck.errors import (
     UsageError,
 )
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
-from rocketfsck.pipeline.fleet.opening import open_meant
 from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
 from rocketfsck.pipeline.fleet.passing import PassingEngine
 from rocketfsck.pipeline.fleet.places import find_places
@@ -50,7 +49,7 @@ from rocketfsck.pipeline.fleet.records import (
 from rocketfsck.pipeline.fleet.run import make_run_id
 from rocketfsck.pipeline.fleet.shelf import run_shelf
 from rocketfsck.pipeline.fleet.stages import work_on
-from rocketfsck.pipeline.fleet.work import error_text
+from rocketfsck.pipeline.fleet.work import error_text, open_meant
 from rocketfsck.pipeline.rebuild.index import IndexTask
 from rocketfsck.pipeline.rebuild.job import PARTS, SCRATCH, Bench, Made, PartTask, make_parts, put_together
 from rocketfsck.pipeline.rebuild.places import attempt_directory

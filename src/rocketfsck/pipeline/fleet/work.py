@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rocketfsck.documents import printable
 from rocketfsck.engine import LocalEngine
-from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError
+from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError, StoreError
 from rocketfsck.pipeline.fleet.model import Asked, Checked, StoreRow
-from rocketfsck.pipeline.fleet.opening import open_meant
 from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
 from rocketfsck.pipeline.fleet.passing import PassingEngine
 from rocketfsck.pipeline.fleet.results import packed
@@ -18,12 +19,32 @@ from rocketfsck.pipeline.fleet.stages import work_on
 from rocketfsck.pipeline.sources import broker_name
 from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import Verdict, judge_store, ranked
-from rocketfsck.store import Store
+from rocketfsck.store import Store, open_store
+from rocketfsck.store.meant import find_meant_stores
 from rocketfsck.verify.policy import report_by
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.since.begin import Begun, StateChangedError, begin
 from rocketfsck.verify.tasks.planning import Unit, known_size, unit_files
+
+# Opens a store of a fleet where the work on it is done.
+
+
+def open_meant(place: Path, facts: Mapping[str, Any]) -> Store:
+    """The store at a path, or the one below it, as in broker-a/store; `facts` are arguments of `open_store`.
+
+    Raises StoreError and UsageError as `open_store` does, and StoreError for what is not one store.
+    """
+    meant = find_meant_stores(place)
+    above = [store for store in meant if place.is_relative_to(store)]
+    if above:
+        raise StoreError(f"is a part of the store {above[0]}", path=str(place))
+    if len(meant) > 1:
+        raise StoreError("is not a store, but there are stores in it: name each", path=str(place))
+    if place.is_file():
+        raise StoreError("is a file, not a store", path=str(place))
+    return open_store(*meant or (place,), **facts)
+
 
 ERROR_LENGTH = 1000
 """Characters of an error that the row keeps."""

@@ -13,12 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.progress import Phase, phase
+from rocketfsck.query.answers import Found
+from rocketfsck.query.content.evaluate import Expression
 from rocketfsck.query.log import LogView
+from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
+from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 
 
@@ -90,3 +94,52 @@ def _scan(
             log.walked(number, scan.end_pos)
         done += file.size
         at.at(done)
+
+
+# Messages by an expression over their fields and bodies. The language: `query.content.expression`.
+
+
+def find_by_expression(
+    store: Store,
+    expression: Expression | str,
+    *,
+    max_count: int | None = None,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    max_body_size: int = MAX_BODY_SIZE,
+    view: StoreView | None = None,
+) -> Iterator[Found]:
+    """Yield the live messages that match, in the log's order; `max_count` ends the scan early.
+
+    `start_offset:end_offset` are physical offsets. Bodies above `max_body_size` bytes count as missing.
+    Raises ExpressionError for a mistake in the expression, StoreError when bytes cannot be read.
+    """
+    wanted = Expression(expression) if isinstance(expression, str) else expression
+    if view is None:
+        with StoreView(store) as own:
+            yield from find_by_expression(
+                store,
+                wanted,
+                max_count=max_count,
+                start_offset=start_offset,
+                end_offset=end_offset,
+                max_body_size=max_body_size,
+                view=own,
+            )
+        return
+    if max_count == 0:
+        return
+    found = scan_log(
+        view.log,
+        wanted,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        matches=wanted.matches,
+        with_bodies=wanted.needs_body,
+        check_bodies=wanted.needs_faults,
+        max_body_size=max_body_size,
+    )
+    for number, (offset, message) in enumerate(found, 1):
+        yield view.found(message, offset, "scan")
+        if number == max_count:
+            return

@@ -28,7 +28,7 @@ from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.query.start.state import StartState
 from rocketfsck.query.start.units import find_unreadable
 from rocketfsck.query.start.unread import unread_notes, unread_parts
-from rocketfsck.reader.lightunits import light_offsets
+from rocketfsck.reader.unitblocks import light_offsets
 
 Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
 """What is cut off, by where and of which files."""

@@ -17,8 +17,7 @@ from rocketfsck.documents import to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.differences import Differences
-from rocketfsck.repair.apply.judging import Judgement, judge
-from rocketfsck.repair.apply.keeping import account_for_traits
+from rocketfsck.repair.apply.judging import Judgement, account_for_traits, judge
 from rocketfsck.repair.apply.ledger import Ledger, make_ledger
 from rocketfsck.repair.apply.publish import save_before, sync_tree
 from rocketfsck.repair.apply.repairlog import NAME as ACTIONS

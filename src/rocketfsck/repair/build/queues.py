@@ -23,8 +23,7 @@ from rocketfsck.progress import phase
 from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.repair.build.files import make_directory, opened, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
-from rocketfsck.repair.build.queueend import queue_end
-from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
+from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames, queue_end
 from rocketfsck.repair.build.unitwriter import MAX_UNITS, Area, UnitWriter
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build import units

@@ -30,7 +30,7 @@ from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.configfiles import load_configs
 from rocketfsck.verify.store.groups import is_system_topic
-from rocketfsck.verify.unknown import area_of
+from rocketfsck.verify.watched import area_of
 from rocketfsck.wording import count_of
 
 VERSION = "version"

@@ -25,7 +25,7 @@ from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Row, is_near
 from rocketfsck.store.model import Settings, Store
 from rocketfsck.verify.rules.catalog import printable
-from rocketfsck.verify.unknown import area_of, unknown_areas
+from rocketfsck.verify.watched import area_of, unknown_areas
 
 ASSUME_OPTION = "--assume"
 BROKER_CONF_OPTION = "--broker-conf"

@@ -58,7 +58,7 @@ from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe, printable
 from rocketfsck.verify.run import store_facts
-from rocketfsck.verify.unknown import doubtful_areas
+from rocketfsck.verify.watched import doubtful_areas
 
 NO_REPAIR = "no automatic repair exists; see rocketfsck explain {rule}"
 NOT_HERE = "{repair} does not apply in this case; see rocketfsck explain {rule}"

@@ -44,7 +44,7 @@ from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.rules.rule import LEVELS
-from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.verify.watched import unknown_areas
 
 CHECKPOINT_NAME = "checkpoint"
 _BROKEN = frozenset(

@@ -14,10 +14,9 @@ from pathlib import Path
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.reader.extunits import count_bit_maps
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.unitblocks import Kind, kinds_of
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import UnitReader, count_bit_maps
 from rocketfsck.repair.build import build_queues
 from rocketfsck.repair.plan.arguments import Name, QueuesToBuild
 from rocketfsck.repair.plan.basis import queues_of
@@ -58,7 +57,7 @@ from rocketfsck.store.model import ConsumeQueue, ExtQueue, Store
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.task import is_aggregate
-from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.verify.watched import unknown_areas
 from rocketfsck.wording import count_of
 
 _AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "commitlog")

@@ -5,7 +5,12 @@ Every module that needs Numba or LLVM at its import takes them from here.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import os
+import pickle
+import stat
+import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +22,101 @@ from numba.core.event import Listener, register
 from numba.extending import intrinsic
 
 from rocketfsck.progress import notice
-from rocketfsck.scan.machine.kernelcache import KernelCache
+
+# Compiled kernels on disk, one file for each function and signature.
+#
+#     SHA-256 of key and payload (32 bytes) | payload: a pickle of what Numba needs to load the machine code
+#
+# The key names the function, its signature and the processor; the file's own name carries a hash of it.
+#
+# The cache may never stop the tool. A file that is torn, changed, unreadable or somebody else's is as good as
+# none: the kernel is compiled again and the file replaced. The checksum is verified before anything is
+# unpickled, because machine code with a wrong byte would take the whole process down. A file is written under
+# a name of its own and renamed when it is complete; one that cannot be written is done without.
+
+_DIGEST_SIZE = hashlib.sha256().digest_size
+_LARGEST = 64 << 20  # bytes; a kernel has some 50 KiB
+
+
+class KernelCache:
+    """What a dispatcher of Numba asks for its code, in a directory for this very set of sources."""
+
+    def __init__(self, function: Any, directory: Path) -> None:
+        self._name = f"{function.__module__}.{function.__qualname__}"
+        self.cache_path = str(directory)
+        self._directory = directory
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """The compiled function, None where it must be compiled. Raises nothing."""
+        try:
+            target_context.refresh()
+            codegen = target_context.codegen()
+            key = self._key(signature, codegen)
+            payload = self._read(key)
+            if payload is None:
+                return None
+            from numba.core.compiler import CompileResult
+
+            return CompileResult._rebuild(target_context, *pickle.loads(payload))
+        except Exception:  # noqa: BLE001  whatever is wrong with a cache, the answer is to compile
+            return None
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep a compiled function, if it can be kept. Raises nothing."""
+        try:
+            if compiled.library.has_dynamic_globals or compiled.lifted:
+                return
+            from numba.core.serialize import dumps
+
+            self._write(self._key(signature, compiled.library.codegen), dumps(compiled._reduce()))
+        except Exception:  # noqa: BLE001  see above
+            return
+
+    def enable(self) -> None:
+        """Part of what a dispatcher may ask; the cache is always on."""
+
+    def disable(self) -> None:
+        """Part of what a dispatcher may ask; the cache is always on."""
+
+    def flush(self) -> None:
+        """Part of what a dispatcher may ask; nothing is held back."""
+
+    def _key(self, signature: Any, codegen: Any) -> bytes:
+        return repr((self._name, str(signature), codegen.magic_tuple())).encode("utf-8", "surrogatepass")
+
+    def _path(self, key: bytes) -> Path:
+        return self._directory / f"{self._name.rpartition('.')[2]}-{hashlib.sha256(key).hexdigest()[:20]}.nbc"
+
+    def _read(self, key: bytes) -> bytes | None:
+        """The payload kept for a key. Raises OSError."""
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # neither a link nor a pipe
+        with os.fdopen(os.open(self._path(key), flags), "rb") as file:
+            found = os.fstat(file.fileno())
+            mine = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o022
+            if not stat.S_ISREG(found.st_mode) or not mine or found.st_size > _LARGEST:
+                return None
+            data = file.read(_LARGEST + 1)
+        payload = data[_DIGEST_SIZE:]
+        return payload if data[:_DIGEST_SIZE] == _digest(key, payload) else None
+
+    def _write(self, key: bytes, payload: bytes) -> None:
+        """Keep a payload under a key. Raises OSError."""
+        path = self._path(key)
+        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=self._directory)
+        part = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_digest(key, payload) + payload)
+            part.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink()
+            raise
+
+
+def _digest(key: bytes, payload: bytes) -> bytes:
+    return hashlib.sha256(len(key).to_bytes(8, "big") + key + payload).digest()
+
 
 __all__ = ["intrinsic", "ir", "njit", "numba", "types", "unkept"]
 

@@ -6,7 +6,7 @@ asks `compiled_wanted` first and imports that module after it.
 A kernel depends on all the helpers that it calls and on constants of `formats`, so the directory's own name
 carries a hash of every source in both packages and of the versions. A cache holds code: a directory that
 somebody else could write to is not used, and one that cannot be written to is done without
-(`scan.machine.kernelcache` has the files).
+(`scan.machine.compiler` has the files).
 """
 
 from __future__ import annotations

@@ -22,10 +22,8 @@ from rocketfsck.formats.magic import (
     STORE_HOST_V6,
 )
 from rocketfsck.formats.record import Record
-from rocketfsck.store.dialect.clue import Clue, Fits, Found, Weight
-from rocketfsck.store.dialect.nameclues import clues_in_names
-from rocketfsck.store.dialect.optionclues import clues_in_options
-from rocketfsck.store.dialect.sampling import count_tagged
+from rocketfsck.store.dialect.nameclues import clues_in_names, clues_in_options
+from rocketfsck.store.dialect.sampling import Clue, Fits, Found, Weight, count_tagged
 from rocketfsck.store.model import OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.wording import count_of

@@ -9,8 +9,8 @@ stands for all. A version that the user names is used as it is.
 from __future__ import annotations
 
 from rocketfsck.formats.dialect import ALL_VERSIONS, Version, dialect_of, nearest_examined, parse_version
-from rocketfsck.store.dialect.clue import Found, Weight
 from rocketfsck.store.dialect.clues import find_clues
+from rocketfsck.store.dialect.sampling import Found, Weight
 from rocketfsck.store.model import DialectEvidence, Evidence
 
 

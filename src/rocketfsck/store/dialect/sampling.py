@@ -11,9 +11,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import groupby
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE, MAGIC_NORMAL
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.javatext import java_decode, tag_index_hash
@@ -21,7 +23,16 @@ from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD
 from rocketfsck.formats.places import MAX_BODY_AT, SYS_FLAG_AT, body_place
 from rocketfsck.formats.properties import TAGS, Parser, parse_properties
 from rocketfsck.formats.record import Record, decode_record, read_frame
-from rocketfsck.store.model import IndexFile, MappedFile, Store
+from rocketfsck.store.model import (
+    ConsumeQueue,
+    ExtQueue,
+    Geometry,
+    IndexFile,
+    MappedFile,
+    Other,
+    Store,
+    StoreFile,
+)
 from rocketfsck.store.reading import FileReader
 
 SAMPLE_COUNT = 200
@@ -230,3 +241,44 @@ def lacks_tags(store: Store, file: IndexFile) -> bool:
         if met < wanted:
             return True
     return False
+
+
+# What a clue to the dialect is, and what clues are looked for in.
+
+Fits = Callable[[Dialect], bool]
+
+
+class Weight(IntEnum):
+    """How much a clue counts; smaller is more."""
+
+    NEWEST = 0  # in the newest data
+    PRESENT = 1  # somewhere in the store; a broker that was downgraded leaves it behind
+    ABSENT = 2  # something that newer versions would have left is missing
+    CLIENT = 3  # usual from some broker version on, but a client can send the same through an older one
+    HINT = 4  # fits every version; worth saying
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """Something found (`what`), what follows (`why`), and which dialects it fits."""
+
+    weight: Weight
+    what: str
+    why: str
+    fits: Fits
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The parts of a store that clues are looked for in."""
+
+    sample: LogSample
+    queues: Sequence[ConsumeQueue]
+    ext_queues: Sequence[ExtQueue]
+    indexes: Sequence[IndexFile]
+    geometry: Geometry
+    checkpoint: StoreFile | None
+    abort: StoreFile | None
+    lock: StoreFile | None
+    configs: Sequence[StoreFile]
+    others: Sequence[Other]

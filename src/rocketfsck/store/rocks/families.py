@@ -10,11 +10,37 @@ config/rdb/                            second form
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rocketfsck.formats.rocksconfig import VERSION_FAMILIES
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, Store
+
+# Rows that are not what their family has: the first of each family, and how many.
+
+
+@dataclass(frozen=True, slots=True)
+class OddRow:
+    """A row that is not what its family has: `reason` says why, `key` is its key."""
+
+    family: str
+    key: bytes
+    reason: str
+
+
+@dataclass(slots=True)
+class OddRows:
+    """The odd rows of a database, by family."""
+
+    first: dict[str, OddRow] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, family: str, key: bytes, reason: str) -> None:
+        """Count a row, and keep it if it is the first of its family."""
+        self.first.setdefault(family, OddRow(family, key, reason))
+        self.counts[family] = self.counts.get(family, 0) + 1
+
 
 DEFAULT = "default"
 CONFIG_V2 = "config/rdb"

@@ -35,8 +35,7 @@ from rocketfsck.formats.rocks import (
 from rocketfsck.formats.rocksmessages import decode_i64
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Other
 from rocketfsck.store.reading import named_errors
-from rocketfsck.store.rocks.families import DEFAULT
-from rocketfsck.store.rocks.oddrows import OddRows
+from rocketfsck.store.rocks.families import DEFAULT, OddRows
 from rocketfsck.store.rocks.reading import Rows, read_rows
 from rocketfsck.wording import count_of
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from rocketfsck.errors import StoreError
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Other, Store
-from rocketfsck.store.rocks.families import databases_of
+from rocketfsck.store.rocks.families import OddRows, databases_of
 from rocketfsck.store.rocks.files import Fault, FileFault, file_faults
-from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import RocksError, why_not_readable
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked

@@ -28,8 +28,7 @@ from rocketfsck.verify.index.goingon import new_entries, slots_digest
 from rocketfsck.verify.index.header import HeaderCheck, ends_of
 from rocketfsck.verify.index.places import IndexExtent, entry_place
 from rocketfsck.verify.tasks.facts import IndexFacts
-from rocketfsck.verify.tasks.known import IndexKnown
-from rocketfsck.verify.tasks.task import Checked, Collector, Context, IndexFileTask, TaskResult
+from rocketfsck.verify.tasks.task import Checked, Collector, Context, IndexFileTask, IndexKnown, TaskResult
 
 __all__ = ["check_index_file", "merge_index_files"]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.dtypes import SLOT_DTYPE
 from rocketfsck.reader.index import Entries, IndexReader
 from rocketfsck.scan.spans import group_bounds
-from rocketfsck.verify.tasks.known import IndexKnown
+from rocketfsck.verify.tasks.task import IndexKnown
 
 NO_OFFSET = (1 << 63) - 1
 MAX_NEW = 1 << 22

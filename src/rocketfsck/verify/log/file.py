@@ -41,8 +41,8 @@ from rocketfsck.verify.log.goingon import extended
 from rocketfsck.verify.log.recordrules import Clocks, check_faults, check_version
 from rocketfsck.verify.log.regions import BadRanges, RegionJudge
 from rocketfsck.verify.log.rows import LogRows
+from rocketfsck.verify.queues.countedonce import MAX_NAMES
 from rocketfsck.verify.queues.knownqueues import KnownQueues
-from rocketfsck.verify.queues.skippedlists import MAX_NAMES
 from rocketfsck.verify.queues.unitjoin import UnitJoin, delay_levels_of
 from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.tasks.facts import LogFacts, QueueEnd

@@ -18,7 +18,7 @@ from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.log.regions import DAMAGED
 from rocketfsck.verify.tasks.task import TaskResult
-from rocketfsck.verify.unknown import LEAST_COUNT, SHARE
+from rocketfsck.verify.watched import LEAST_COUNT, SHARE
 
 FRAME_LIMIT = 200_000
 """Frames that are gone through: what follows them is taken to be like them."""

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.reader.lightunits import is_light_queue, unit_offsets
 from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.unitblocks import is_light_queue, unit_offsets
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds, subtract_spans
@@ -28,13 +28,11 @@ from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.emit import capped, queue_place, unit_place
 from rocketfsck.verify.finding import Facts, Finding
 from rocketfsck.verify.log.map import Ground, LogMap
-from rocketfsck.verify.queues.countedonce import CountedOnce, own_first
+from rocketfsck.verify.queues.countedonce import CountedOnce, judge_shifted, own_first
 from rocketfsck.verify.queues.deleted import DeletedQueues, Missed
 from rocketfsck.verify.queues.looseunits import LooseUnits
-from rocketfsck.verify.queues.matchedunits import MatchedUnits
-from rocketfsck.verify.queues.skippedlists import judge_shifted
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
-from rocketfsck.verify.queues.unitranges import Missing, UnitRanges
+from rocketfsck.verify.queues.unitranges import MatchedUnits, Missing, UnitRanges
 from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.task import Context, TaskResult
 

@@ -19,17 +19,19 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, queue_place, unit_place
 from rocketfsck.verify.finding import Where
-from rocketfsck.verify.queues.crossqueues import merge_queues
-from rocketfsck.verify.queues.expiry import judge_expiry
 from rocketfsck.verify.queues.extfile import check_ext
-from rocketfsck.verify.queues.goingon import known_runs, known_units
 from rocketfsck.verify.queues.shortwalk import short_queues, sound_size, unknown_queues
-from rocketfsck.verify.queues.unitruns import Run, RunList, Shape, shape_of
+from rocketfsck.verify.queues.unitruns import (
+    Run,
+    RunList,
+    Shape,
+    judge_expiry,
+    known_runs,
+    known_units,
+    shape_of,
+)
 from rocketfsck.verify.tasks.facts import QueueFacts
-from rocketfsck.verify.tasks.known import QueueKnown
-from rocketfsck.verify.tasks.task import Checked, Collector, Context, QueuesTask, TaskResult
-
-__all__ = ["QueueExtent", "check_queues", "merge_queues"]
+from rocketfsck.verify.tasks.task import Checked, Collector, Context, QueueKnown, QueuesTask, TaskResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,8 @@ class _QueueWalk:
         self.live_index: int | None = None
         self.last_offset: tuple[int, int] | None = None  # index after the last unit, its commitlog offset
         self.first_base = self.next_base = 0
-        self.has_ext = False
+        self.has_ext = self.broken = False
         self.byte_count = 0
-        self.broken = False
 
     def whole(self, data: bytes | None = None) -> None:
         """Go through every unit, or those that an earlier check does not know.

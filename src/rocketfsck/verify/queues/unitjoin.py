@@ -26,8 +26,8 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.spans import group_bounds, true_spans
 from rocketfsck.store.model import Store
+from rocketfsck.verify.queues.countedonce import shifted
 from rocketfsck.verify.queues.knownqueues import NO_NUMBER, KnownQueues
-from rocketfsck.verify.queues.skippedlists import shifted
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
 from rocketfsck.verify.queues.unitranges import Missing, UnitRanges, joined, ranges_of
 from rocketfsck.verify.queues.unitrooms import UnitRooms

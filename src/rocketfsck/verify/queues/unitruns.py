@@ -14,10 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.reader.unitblocks import Kind
-from rocketfsck.reader.units import Units
+from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
+from rocketfsck.store.model import ConsumeQueue
+from rocketfsck.verify.emit import queue_place
+from rocketfsck.verify.tasks.task import Collector, QueueKnown
 
 MAX_RUNS = 20_000
 """Runs kept of one queue: a sound queue has at most three."""
@@ -150,3 +154,60 @@ def _behind(flaws: list[Flaw]) -> list[Flaw]:
         for flaw in flaws
         if flaw.rule != RuleName.UNIT_HOLE
     ]
+
+
+# What a check of a consume queue leaves for a later one, which continues after it.
+#
+# Only of a queue with nothing odd: pre-blanks, then units without a gap. Reference 3.1, 3.3.
+
+
+def known_units(queue: ConsumeQueue, shape: Shape, runs: list[Run]) -> QueueKnown | None:
+    """The units of a queue that has no finding but expired units; None where more is to be said of it."""
+    units = [run for run in runs if run.kind == Kind.UNIT]
+    if queue.kind != "file" or queue.ext is not None or shape.flaws or len(units) != 1:
+        return None
+    (run,) = units
+    if run.start != shape.start + shape.pre_blank_count:
+        return None
+    return QueueKnown(
+        shape.start, shape.pre_blank_count, run.end, run.first_offset, run.last_offset, run.last_end
+    )
+
+
+def known_runs(known: QueueKnown, reader: UnitReader, runs: RunList) -> int:
+    """Put what is known of a queue in front of its runs; the index after that, 0 where it does not help.
+
+    Files in front may have expired since: then the first unit on disk is another one.
+    """
+    start = reader.first_index
+    if not known.start <= start < known.end or (start > known.start and known.pre_blank_count):
+        return 0
+    first, first_offset = known.start + known.pre_blank_count, known.first_offset
+    if start > known.start:
+        first, first_offset = start, int(reader.units(start, 1)["offset"][0])
+    if known.pre_blank_count:
+        runs.add(Run(Kind.PRE_BLANK, start, first, 0, 0, PRE_BLANK_SIZE))
+    runs.add(Run(Kind.UNIT, first, known.end, first_offset, known.last_offset, known.last_end))
+    return known.end
+
+
+# Units whose records the commit log has no more. Reference 3.3, 3.5.
+
+
+def judge_expiry(
+    queue: ConsumeQueue, shape: Shape, live_index: int | None, log_start: int | None, collector: Collector
+) -> None:
+    """Say which units of a queue are expired: those in front of `live_index`, all where that is None.
+
+    `log_start` is the physical offset at which the log begins, None where it has no files.
+    """
+    where = queue_place(queue.topic, queue.queue_id, queue.kind)
+    if shape.pre_blank_count and not shape.unit_count:
+        collector.find(RuleName.QUEUE_PRE_BLANK_ONLY, where, {"unit_count": shape.pre_blank_count})
+    if log_start is None or not shape.unit_count:
+        return
+    if live_index is None:
+        collector.find(RuleName.QUEUE_EXPIRED, where, {"unit_count": shape.unit_count})
+    elif live_index > shape.start + shape.pre_blank_count:
+        count = live_index - shape.start - shape.pre_blank_count
+        collector.find(RuleName.UNITS_EXPIRED, where, {"unit_count": count, "min_live_offset": live_index})

@@ -43,7 +43,7 @@ class Rule:
     `repair` names the action that answers a breach, if any does; `reference` the section of the format
     reference; `fault_class` the class of the fault catalogue.
     `unknown`: a finding is nothing wrong, but something regular that this version of the tool does not know.
-    Repairs keep their hands off its area (`verify.unknown`, ADR 0011).
+    Repairs keep their hands off its area (`verify.watched`, ADR 0011).
     """
 
     id: RuleName

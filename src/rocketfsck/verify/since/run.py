@@ -32,9 +32,8 @@ from rocketfsck.verify.queues.file import QueuesResult, check_queues
 from rocketfsck.verify.report import Coverage, SinceFacts
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.since.begin import Begun, begin
-from rocketfsck.verify.since.notes import add_notes
 from rocketfsck.verify.since.proof import FileProof, renewed
-from rocketfsck.verify.since.proving import Due, Proven, parts_due, queue_files
+from rocketfsck.verify.since.proving import Due, Proven, add_notes, parts_due, queue_files
 from rocketfsck.verify.since.state import (
     KIND,
     IndexState,
@@ -45,17 +44,17 @@ from rocketfsck.verify.since.state import (
 )
 from rocketfsck.verify.stopping import Wanted
 from rocketfsck.verify.tasks.execute import Executed, execute
-from rocketfsck.verify.tasks.jsonform import to_json
-from rocketfsck.verify.tasks.known import QueueKnown
 from rocketfsck.verify.tasks.planning import Unit
 from rocketfsck.verify.tasks.resume import identity_of
 from rocketfsck.verify.tasks.task import (
     Context,
     IndexFileTask,
     LogFileTask,
+    QueueKnown,
     QueuesTask,
     TaskResult,
     is_aggregate,
+    to_json,
 )
 
 _OWN_RULES = frozenset(

@@ -23,7 +23,7 @@ from rocketfsck.outputs import write_text
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.since.proof import FileProof
-from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
+from rocketfsck.verify.tasks.task import IndexKnown, QueueKnown
 
 KIND: Literal["rocketfsck.since"] = "rocketfsck.since"
 _HEAD = f'{{"kind": "{KIND}"'.encode("ascii")
@@ -57,7 +57,7 @@ class QueueState:
 class IndexState:
     """An index file. Without `known` nothing can go on from it; its entries are what they were.
 
-    `extent` has the notes on its keys (`verify.since.notes`).
+    `extent` has the notes on its keys (`verify.since.proving`).
     """
 
     proof: FileProof

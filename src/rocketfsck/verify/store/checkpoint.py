@@ -20,8 +20,7 @@ from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.checkpointtail import check_tail
-from rocketfsck.verify.store.epoch import check_epochs
-from rocketfsck.verify.store.identity import check_identity
+from rocketfsck.verify.store.epoch import check_epochs, check_identity
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 

@@ -27,7 +27,7 @@ from rocketfsck.verify.store.loading import by_version
 from rocketfsck.verify.store.segments import check_segments, is_among_segments, loaded_directories
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
-from rocketfsck.verify.unknown import AREAS
+from rocketfsck.verify.watched import AREAS
 from rocketfsck.wording import fill_numbers
 
 QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")

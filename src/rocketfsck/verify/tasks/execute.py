@@ -17,8 +17,7 @@ from rocketfsck.progress import part, phase
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Coverage, NotChecked
 from rocketfsck.verify.stopping import StopPoint, Wanted
-from rocketfsck.verify.tasks.jsonform import from_json
-from rocketfsck.verify.tasks.planning import Task, Unit
+from rocketfsck.verify.tasks.planning import Task, TaskTimes, Unit
 from rocketfsck.verify.tasks.reread import settle
 from rocketfsck.verify.tasks.resume import ResumeState, identity_of
 from rocketfsck.verify.tasks.task import (
@@ -27,8 +26,8 @@ from rocketfsck.verify.tasks.task import (
     LogFileTask,
     QueuesTask,
     TaskResult,
+    from_json,
 )
-from rocketfsck.verify.tasks.tasktimes import TaskTimes
 from rocketfsck.wording import count_of
 
 _PARTS = {

@@ -6,7 +6,7 @@
 `identity` stands for the store (its real path, geometry, dialect) and for what the results depend on (level,
 findings kept a rule); `stamp` for the length and modification time of every file that the task reads. A
 finished task is skipped only while both are the same. `digest` is that of the tasks: a file that somebody
-changed is refused. Results are in the form of `verify.tasks.jsonform`.
+changed is refused. Results are in the form of `verify.tasks.task`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from rocketfsck.outputs import write_text
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.verify.documents import read_given
 from rocketfsck.verify.rules.rule import Level
-from rocketfsck.verify.tasks.jsonform import to_json
-from rocketfsck.verify.tasks.task import TaskResult
+from rocketfsck.verify.tasks.task import TaskResult, to_json
 
 SAVE_INTERVAL = 10.0
 """Seconds between two writes of the state file while tasks end."""
@@ -34,7 +33,7 @@ SAVE_INTERVAL = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task that is done: the stamp of the files that it read, and its result in the form of `jsonform`."""
+    """A task that is done: the stamp of the files that it read, and its result in the form of `task`."""
 
     stamp: str
     result: Any
@@ -85,7 +84,7 @@ class ResumeState:
             self._tasks = _read(path, identity)
 
     def result(self, key: str, stamp: str) -> Any:
-        """What a task found when its files were as they are now, in the form of `jsonform`; None where it has
+        """What a task found when its files were as they are now, in the form of `task`; None where it has
         to be run."""
         entry = self._tasks.get(key)
         return None if entry is None or entry.stamp != stamp else entry.result

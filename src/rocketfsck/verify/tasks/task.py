@@ -15,24 +15,65 @@ where `logs`, `queues` and `indexes` are `Sequence[TaskResult | None]`, one for 
 where the task was not run (subset, time limit, unreadable file), so "complete" is `None not in logs`.
 A result is a `TaskResult`, its `summary` the check's own: a dataclass of int, float, str, bool, bytes, None,
 NumPy arrays, and tuples and dicts (keys: str) of those. The types of the summary say which, so that it can be
-written to a resume file and read again (`verify.tasks.jsonform`).
+written to a resume file and read again (`verify.tasks.task`).
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+import numpy as np
+
+from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.rules.catalog import FURTHER
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.facts import IndexFacts, LogFacts, QueueFacts
-from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
 from rocketfsck.verify.tasks.shared import Shared
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
+
+# What a check knows of files that go on growing, so that a later one need only read what is new.
+#
+# Each value is about a part that was found sound, without a finding: `verify.since` keeps them.
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKnown:
+    """The units of a sound queue: pre-blanks from the index `start` on, then units as far as `end`.
+
+    `first_offset` is the physical offset of the first unit behind the pre-blanks, `last_offset` that of the
+    last one and `last_end` where its record ends.
+    """
+
+    start: int
+    pre_blank_count: int
+    end: int
+    first_offset: int
+    last_offset: int
+    last_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKnown:
+    """The entries 1 to `used` of a sound index file, whose last points to `last_offset`.
+
+    `slot_count` slots have entries; `slots_digest` covers all slots as those entries leave them.
+    `is_unchanged`: the file's times are the same. A broker may have changed pages that were in memory, but it
+    changes the header with each put: with the same number of entries, the slots are not looked at again.
+    """
+
+    used: int
+    last_offset: int
+    slot_count: int
+    slots_digest: str
+    is_unchanged: bool = False
+
 
 DETAIL_LIMIT = 100
 """Findings kept for one rule in one file; the rest is one finding with their exact count."""
@@ -230,3 +271,46 @@ def complete(results: Sequence[TaskResult | None]) -> bool:
 def _aggregates(further: Mapping[tuple[str, str], int]) -> Iterator[Finding]:
     for (rule, file), count in sorted(further.items()):
         yield aggregate(rule, file, count)
+
+
+# Results of tasks <-> JSON, exactly: for the files in which an interrupted check keeps what it has done.
+#
+# The types of a result say what is what; an array is [dtype, shape, base64]. `rocketfsck.documents` is not
+# used here: it knows no arrays, and its forms of text that is not UTF-8 are for readers outside of this
+# package.
+
+_ARRAY_KINDS = "biuf"
+R = TypeVar("R", bound=TaskResult)
+
+
+def to_json(result: TaskResult) -> Any:
+    """The JSON form of a result; raises TypeError for one that has none."""
+    return msgspec.to_builtins(result, enc_hook=_array_to_json)
+
+
+def from_json(kind: type[R], value: Any) -> R:
+    """The result of a JSON form; raises UsageError where `to_json` cannot have made it of such a result."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=_array_from_json)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"not a result of a check: {error}") from error
+
+
+def _array_to_json(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in _ARRAY_KINDS:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
+    return [value.dtype.str, list(value.shape), data]
+
+
+def _array_from_json(_kind: type, value: Any) -> Any:
+    try:
+        name, shape, data = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
+        dtype = np.dtype(name)
+        if dtype.kind not in _ARRAY_KINDS:
+            raise ValueError(f"arrays of {dtype} have no JSON form")
+        return np.frombuffer(data, dtype).reshape(shape).copy()
+    except (TypeError, SyntaxError, OverflowError) as error:
+        raise ValueError(f"not an array: {error}") from error

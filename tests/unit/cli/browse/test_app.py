@@ -11,8 +11,8 @@ import pytest
 from rocketfsck.cli.browse.model.files import Shelf
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.views.app import BrowseApp
+from rocketfsck.cli.browse.views.filescreen import MOST, Rows
 from rocketfsck.cli.browse.views.lines import Lines
-from rocketfsck.cli.browse.views.rows import MOST, Rows
 from rocketfsck.cli.browse.views.session import Asked, Offer, Session
 from rocketfsck.repair.plan.document import read_plan
 from rocketfsck.store import open_store

@@ -23,8 +23,7 @@ from rocketfsck.progress import State, watched
 from rocketfsck.repair.build import resumable
 from rocketfsck.repair.build.checkpoint import build_checkpoint
 from rocketfsck.repair.build.index import IndexBuilder
-from rocketfsck.repair.build.queueend import queue_end
-from rocketfsck.repair.build.queuestates import WantedQueues
+from rocketfsck.repair.build.queuestates import WantedQueues, queue_end
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.repair import apply_lines
 from rocketfsck.cli.show.start import bad_count, comparison_lines, verdict_lines, verdict_text
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.results import ApplyReport

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.repair import apply_lines
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.repair import undo_lines
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.errors import StoreError
 from rocketfsck.query.start.verdict import predict_each, start_classes, versions_of
 from rocketfsck.repair.apply.applying import apply_plan

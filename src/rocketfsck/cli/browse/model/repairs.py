@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck.cli.output import open_output, refuse_inside
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.repair import plan_lines
-from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.text import Palette, count_of, visible
 from rocketfsck.repair.plan.document import plan_text
 from rocketfsck.repair.plan.joining import ActionKey, action_key
 from rocketfsck.repair.plan.kept import keep_plan
