@@ -33,6 +33,7 @@ from rocketfsck.verify.queues.extfile import check_ext
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
 from rocketfsck.verify.queues.unitranges import MatchedUnits, UnitRanges
+from rocketfsck.verify.tasks.resume import from_json, to_json
 from rocketfsck.verify.tasks.task import (
     Collector,
     Context,
@@ -40,8 +41,6 @@ from rocketfsck.verify.tasks.task import (
     LogFileTask,
     QueuesTask,
     TaskResult,
-    from_json,
-    to_json,
 )
 
 from tests.conftest import Directory

@@ -22,7 +22,7 @@ from rocketfsck.verify.tasks import execute as module
 from rocketfsck.verify.tasks import planning
 from rocketfsck.verify.tasks.execute import Executed, execute, run_unit
 from rocketfsck.verify.tasks.planning import GROUP_COUNT, Unit, group_queues, plan_units
-from rocketfsck.verify.tasks.resume import ResumeState, identity_of
+from rocketfsck.verify.tasks.resume import ResumeState, from_json, identity_of
 from rocketfsck.verify.tasks.task import (
     TASK_MINIMUM,
     Checked,
@@ -31,7 +31,6 @@ from rocketfsck.verify.tasks.task import (
     LogFileTask,
     QueuesTask,
     TaskResult,
-    from_json,
     is_aggregate,
 )
 

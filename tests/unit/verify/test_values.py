@@ -20,16 +20,8 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.baseline import read_baseline, write_baseline
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.tasks.facts import LogFacts
-from rocketfsck.verify.tasks.task import (
-    Checked,
-    Collector,
-    TaskResult,
-    aggregate,
-    complete,
-    from_json,
-    is_aggregate,
-    to_json,
-)
+from rocketfsck.verify.tasks.resume import from_json, to_json
+from rocketfsck.verify.tasks.task import Checked, Collector, TaskResult, aggregate, complete, is_aggregate
 
 from tests.unit.verify.storemaker import log_facts
 

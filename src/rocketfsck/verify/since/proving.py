@@ -22,7 +22,8 @@ from rocketfsck.verify.log.file import LogResult
 from rocketfsck.verify.since.proof import FileProof, holds
 from rocketfsck.verify.since.state import IndexState, LogState, QueueState, SinceState
 from rocketfsck.verify.tasks.planning import Unit
-from rocketfsck.verify.tasks.task import Context, IndexFileTask, TaskResult, from_json
+from rocketfsck.verify.tasks.resume import from_json
+from rocketfsck.verify.tasks.task import Context, IndexFileTask, TaskResult
 
 NOWHERE = -1
 

@@ -45,7 +45,7 @@ from rocketfsck.verify.since.state import (
 from rocketfsck.verify.stopping import Wanted
 from rocketfsck.verify.tasks.execute import Executed, execute
 from rocketfsck.verify.tasks.planning import Unit
-from rocketfsck.verify.tasks.resume import identity_of
+from rocketfsck.verify.tasks.resume import identity_of, to_json
 from rocketfsck.verify.tasks.task import (
     Context,
     IndexFileTask,
@@ -54,7 +54,6 @@ from rocketfsck.verify.tasks.task import (
     QueuesTask,
     TaskResult,
     is_aggregate,
-    to_json,
 )
 
 _OWN_RULES = frozenset(

@@ -19,15 +19,8 @@ from rocketfsck.verify.report import Coverage, NotChecked
 from rocketfsck.verify.stopping import StopPoint, Wanted
 from rocketfsck.verify.tasks.planning import Task, TaskTimes, Unit
 from rocketfsck.verify.tasks.reread import settle
-from rocketfsck.verify.tasks.resume import ResumeState, identity_of
-from rocketfsck.verify.tasks.task import (
-    Context,
-    IndexFileTask,
-    LogFileTask,
-    QueuesTask,
-    TaskResult,
-    from_json,
-)
+from rocketfsck.verify.tasks.resume import ResumeState, from_json, identity_of
+from rocketfsck.verify.tasks.task import Context, IndexFileTask, LogFileTask, QueuesTask, TaskResult
 from rocketfsck.wording import count_of
 
 _PARTS = {

@@ -6,18 +6,22 @@
 `identity` stands for the store (its real path, geometry, dialect) and for what the results depend on (level,
 findings kept a rule); `stamp` for the length and modification time of every file that the task reads. A
 finished task is skipped only while both are the same. `digest` is that of the tasks: a file that somebody
-changed is refused. Results are in the form of `verify.tasks.task`.
+changed is refused. Results are in the form of `to_json`.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import numpy as np
 
 from rocketfsck.documents import convert, printable
 from rocketfsck.errors import UsageError
@@ -25,7 +29,7 @@ from rocketfsck.outputs import write_text
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.verify.documents import read_given
 from rocketfsck.verify.rules.rule import Level
-from rocketfsck.verify.tasks.task import TaskResult, to_json
+from rocketfsck.verify.tasks.task import TaskResult
 
 SAVE_INTERVAL = 10.0
 """Seconds between two writes of the state file while tasks end."""
@@ -33,7 +37,7 @@ SAVE_INTERVAL = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task that is done: the stamp of the files that it read, and its result in the form of `task`."""
+    """A task that is done: the stamp of the files that it read, and its result in the form of `to_json`."""
 
     stamp: str
     result: Any
@@ -84,7 +88,7 @@ class ResumeState:
             self._tasks = _read(path, identity)
 
     def result(self, key: str, stamp: str) -> Any:
-        """What a task found when its files were as they are now, in the form of `task`; None where it has
+        """What a task found when its files were as they are now, in the form of `to_json`; None where it has
         to be run."""
         entry = self._tasks.get(key)
         return None if entry is None or entry.stamp != stamp else entry.result
@@ -125,3 +129,46 @@ def _digest_of(tasks: Mapping[str, TaskState]) -> str:
 
 def _json_of(value: Any) -> str:
     return json.dumps(value, default=lambda item: {name: getattr(item, name) for name in item.__slots__})
+
+
+# Results of tasks <-> JSON, exactly: for the files in which an interrupted check keeps what it has done.
+#
+# The types of a result say what is what; an array is [dtype, shape, base64]. `rocketfsck.documents` is not
+# used here: it knows no arrays, and its forms of text that is not UTF-8 are for readers outside of this
+# package.
+
+_ARRAY_KINDS = "biuf"
+R = TypeVar("R", bound=TaskResult)
+
+
+def to_json(result: TaskResult) -> Any:
+    """The JSON form of a result; raises TypeError for one that has none."""
+    return msgspec.to_builtins(result, enc_hook=_array_to_json)
+
+
+def from_json(kind: type[R], value: Any) -> R:
+    """The result of a JSON form; raises UsageError where `to_json` cannot have made it of such a result."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=_array_from_json)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"not a result of a check: {error}") from error
+
+
+def _array_to_json(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in _ARRAY_KINDS:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
+    return [value.dtype.str, list(value.shape), data]
+
+
+def _array_from_json(_kind: type, value: Any) -> Any:
+    try:
+        name, shape, data = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
+        dtype = np.dtype(name)
+        if dtype.kind not in _ARRAY_KINDS:
+            raise ValueError(f"arrays of {dtype} have no JSON form")
+        return np.frombuffer(data, dtype).reshape(shape).copy()
+    except (TypeError, SyntaxError, OverflowError) as error:
+        raise ValueError(f"not an array: {error}") from error
