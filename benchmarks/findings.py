@@ -18,7 +18,7 @@ from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE, SLOT_SIZE
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import WriteOptions
 from rocketfsck.writer.manifest import ManifestLevel
 from rocketfsck.writer.synth import parse_mix, synthesize

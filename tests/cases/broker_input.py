@@ -18,7 +18,7 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem, decode_items
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_pairs
 from rocketfsck.formats.record import MAGIC_V1, MAGIC_V2, Record, decode_record
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import EndState, Kind, OutgoingMessage, WriteOptions
 
 INNER_BITS = 0xC0

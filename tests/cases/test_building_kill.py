@@ -15,10 +15,11 @@ import pytest
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
-from rocketfsck.repair.salvage.salvage import SalvageOptions, find_records
+from rocketfsck.repair.salvage.ledger import SalvageOptions
+from rocketfsck.repair.salvage.salvage import find_records
 from rocketfsck.repair.salvage.salvage import write_store as salvage_store
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import Event, Expiry, OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.disk import fileops, publish
 from rocketfsck.writer.disk.confined import open_root

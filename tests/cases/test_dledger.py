@@ -21,7 +21,7 @@ from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.heal.heal import heal_stores
 from rocketfsck.repair.heal.plan import plan_heal
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.salvage.salvage import SalvageOptions
+from rocketfsck.repair.salvage.ledger import SalvageOptions
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.model import OtherKind
 from rocketfsck.verify import CheckOptions, check_store

@@ -21,7 +21,7 @@ from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.query.start.steps import PUT_AND_CUT_REASON
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Settings
+from rocketfsck.store.circumstances import Settings
 
 from tests.conftest import Directory
 

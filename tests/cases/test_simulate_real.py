@@ -7,7 +7,7 @@ import pytest
 from rocketfsck.query.start.settings import BOTH_REASON, NotCoveredError
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Settings
+from rocketfsck.store.circumstances import Settings
 
 from tests.conftest import Directory, Document
 

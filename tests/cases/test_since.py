@@ -20,7 +20,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.fleet.run import check_stores
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.report import SinceFacts
 from rocketfsck.verify.since.proof import BLOCK_SIZE

@@ -14,7 +14,7 @@ import pytest
 from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry, LiveState, LockState
+from rocketfsck.store.circumstances import Geometry, LiveState, LockState
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store

@@ -19,10 +19,11 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, entry_pos
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry, LiveState, LockState, Store
+from rocketfsck.store.circumstances import Geometry, LiveState, LockState
+from rocketfsck.store.model import Store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Severity
-from rocketfsck.verify.log.file import LogResult
+from rocketfsck.verify.log.result import LogResult
 from rocketfsck.verify.rules.catalog import describe, severity_of
 from rocketfsck.verify.since import run
 from rocketfsck.verify.since.proving import Proven

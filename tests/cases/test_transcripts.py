@@ -97,7 +97,7 @@ def test_transcript_of_python(path: Path, place: Prepare) -> None:
 
 
 def test_the_guide_shows_every_command() -> None:
-    from rocketfsck.cli.app import COMMANDS
+    from rocketfsck.cli.commands import COMMANDS
 
     shown = "".join(path.read_text("utf-8") for path in GUIDE)
     assert [name for name in COMMANDS if f"\n$ rocketfsck {name}" not in shown] == []

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 
 from tests.conftest import NIGHTLY
 

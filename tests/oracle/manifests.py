@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 
 from tests.oracle.broker import Key, QueueName
 

@@ -11,7 +11,7 @@ from typing import Any
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.innerbatch import InnerItem, encode_items
 from rocketfsck.formats.properties import serialize_properties
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import (
     EndState,
     Event,

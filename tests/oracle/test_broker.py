@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 
 from tests.oracle import broker
 

@@ -20,7 +20,7 @@ from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.query import BrokerView
 from rocketfsck.query.serving.files import BrokerThrowsError
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import EndState, Event, Expiry, OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.message.messages import Kind
 

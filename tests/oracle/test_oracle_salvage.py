@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.magic import FENCE_TOPIC, is_in_consume_queue
-from rocketfsck.repair.salvage.salvage import SalvageOptions, find_records, write_store
+from rocketfsck.repair.salvage.ledger import SalvageOptions
+from rocketfsck.repair.salvage.salvage import find_records, write_store
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, read_messages

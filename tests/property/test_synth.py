@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.rules.catalog import severity_of

@@ -11,7 +11,7 @@ from rocketfsck.formats.dialect import ALL_VERSION_NAMES, dialect_for
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.properties import serialize_properties
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.testing.strategies import transaction_properties
 from rocketfsck.writer import (
     EndState,

@@ -20,7 +20,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.progress import State, phase, watched
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.log.file import LogResult
+from rocketfsck.verify.log.result import LogResult
 from rocketfsck.verify.tasks.planning import plan_units
 from rocketfsck.verify.tasks.task import Context
 

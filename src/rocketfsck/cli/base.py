@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from rocketfsck.cli.settings import Settings, settings_of
 from rocketfsck.errors import (
     EXIT_CANCELLED,
     EXIT_CLEAN,
@@ -25,7 +26,7 @@ from rocketfsck.errors import (
 )
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.progress import Monitor
+    pass
 
 EXIT_STATUS: tuple[tuple[int, str], ...] = (
     (EXIT_CLEAN, "clean: nothing is wrong"),
@@ -37,29 +38,6 @@ EXIT_STATUS: tuple[tuple[int, str], ...] = (
     (EXIT_CANCELLED, "cancelled"),
     (EXIT_INTERNAL, "internal error: a bug of rocketfsck"),
 )
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-class Settings:
-    """What the options before or after the command's name said."""
-
-    def __init__(self, color: str = "auto", debug: bool = False) -> None:
-        self.color = color
-        self.debug = debug
-        self.integer_texts = False
-        self.config: Path | None = None
-        self.no_config = False
-        self.progress = "auto"
-        self.progress_descriptor: int | None = None
-        self.is_whole_run = False  # a command invoked alone, as in tests, shows no progress
-        self.monitor: Monitor | None = None
-
-    def colored(self, stream: IO[str]) -> bool:
-        """Whether to colour what goes to `stream`: --color, then NO_COLOR, then whether it is a terminal."""
-        if self.color != "auto":
-            return self.color == "always"
-        return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 class Command(click.Command):
@@ -107,8 +85,9 @@ def _begin_progress(ctx: click.Context) -> None:
         from rocketfsck.cli.progress import Monitor
 
         descriptor = _own_descriptor(settings) if settings.progress == "json" else None
-        settings.monitor = Monitor(settings.progress, descriptor, quiet=ctx.params.get("quiet") is True)
-        settings.monitor.start()
+        monitor = Monitor(settings.progress, descriptor, quiet=ctx.params.get("quiet") is True)
+        settings.monitor = monitor
+        monitor.start()
 
 
 def _own_descriptor(settings: Settings) -> int | None:
@@ -161,68 +140,3 @@ def write_exit_status(formatter: click.HelpFormatter) -> None:
     """The last section of every help text."""
     with formatter.section("Exit status, the sum of"):
         formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_STATUS])
-
-
-def settings_of(context: click.Context) -> Settings:
-    """The settings of this run; commands invoked alone, as in tests, get the defaults."""
-    return context.ensure_object(Settings)
-
-
-def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """A callback that keeps what was given as this setting; False and None are what was not given."""
-
-    def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
-        if value is not None and value is not False:
-            setattr(settings_of(context), name, value)
-
-    return keep
-
-
-def common_options(function: Decorated) -> Decorated:
-    """The options that every command accepts, before and after the command's name."""
-
-    config = click.option(
-        "--config",
-        type=click.Path(path_type=Path, dir_okay=False),
-        expose_value=False,
-        callback=_keep("config"),
-        help="Take settings from this file, not from ./rocketfsck.toml and the user's config file.",
-    )
-    no_config = click.option(
-        "--no-config",
-        is_flag=True,
-        expose_value=False,
-        callback=_keep("no_config"),
-        help="Take settings from no file.",
-    )
-
-    progress = click.option(
-        "--progress",
-        type=click.Choice(["auto", "none", "json"]),
-        expose_value=False,
-        callback=_keep("progress"),
-        help="auto: a line on a terminal. json: lines of JSON, at least one a second.",
-    )
-    descriptor = click.option(
-        "--progress-fd",
-        type=click.IntRange(0),
-        metavar="N",
-        expose_value=False,
-        callback=_keep("progress_descriptor"),
-        help="The descriptor for --progress json; default: 2, standard error.",
-    )
-    color = click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        expose_value=False,
-        callback=_keep("color"),
-        help="Colour in the output; auto: on a terminal, unless NO_COLOR is set.",
-    )
-    debug = click.option(
-        "--debug",
-        is_flag=True,
-        expose_value=False,
-        callback=_keep("debug"),
-        help="Show tracebacks of errors.",
-    )
-    return config(no_config(debug(color(progress(descriptor(function))))))

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from rocketfsck.cli.base import Decorated, settings_of
+from rocketfsck.cli.settings import Decorated, settings_of
 
 PATTERN = "^-?[0-9]+$"
 """What the schema says of an integer as text."""

@@ -12,10 +12,10 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from rocketfsck.cli.base import settings_of
 from rocketfsck.cli.integers import integers_option
 from rocketfsck.cli.output import BINARY_FORMATS, FORMATS, Format, open_output, to_json
 from rocketfsck.cli.paramtypes import FileMode, OutputPath, StorePath
+from rocketfsck.cli.settings import settings_of
 from rocketfsck.cli.show.fit import FittedStream, table_columns
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.storepath import open_named_store
@@ -45,7 +45,7 @@ def storage_option(function: Decorated) -> Decorated:
 
     def keep(ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> None:
         if values:
-            from rocketfsck.store.places.locations import read_options, set_default_options
+            from rocketfsck.store.places.urls import read_options, set_default_options
 
             set_default_options(read_options(values))
             ctx.call_on_close(lambda: set_default_options({}))

@@ -27,7 +27,8 @@ from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import Geometry, IndexFile
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 
 GAP_MS = 3_600_000

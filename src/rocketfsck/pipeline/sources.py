@@ -20,17 +20,12 @@ from typing import Any
 from rocketfsck.errors import NoStoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import absolute_path
-from rocketfsck.store.listing import Entry, EntryKind, glob_remote, list_directory
+from rocketfsck.store.listing import glob_remote, list_directory
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
-from rocketfsck.store.places.locations import (
-    NO_OPTIONS,
-    StorageOptions,
-    is_remote,
-    locate,
-    options_for,
-    path_of,
-)
+from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.locations import locate, path_of
+from rocketfsck.store.places.urls import NO_OPTIONS, StorageOptions, is_remote, options_for
 from rocketfsck.store.settings import read_settings
 
 OPEN_COUNT = 8

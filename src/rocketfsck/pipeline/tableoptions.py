@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.views.options import OPTION_NAMES, listed_paths
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -36,7 +36,8 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.threads.readahead import ReadAhead
-from rocketfsck.store.model import Geometry, IndexFile
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import Closing, FileReader, PathLike
 
 BLOCK_COUNT = 1 << 16

@@ -23,9 +23,10 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
 from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.reader.units import UnitReader
+from rocketfsck.store.layers import layers
 from rocketfsck.store.manners import read_bytes
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.store.reading import FileReader, data_end, has_data, layers
+from rocketfsck.store.reading import FileReader, data_end, has_data
 
 SHORT_SIZE = 64 << 10
 """Data of a file that is taken."""

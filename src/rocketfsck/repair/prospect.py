@@ -11,7 +11,7 @@ from rocketfsck.repair.plan.law import assumed_names, total_notices
 from rocketfsck.repair.plan.model import Action, Notice, Plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store.model import Store
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES

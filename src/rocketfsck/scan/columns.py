@@ -14,6 +14,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Properties of many records: pair i belongs to record r where `starts[r] <= i < starts[r + 1]`.
+
+    Names and values are ranges of the bytes that were taken apart; a record has each name once, with the
+    value of the last of its name, at the place of the first.
+    """
+
+    starts: Words
+    name_start: Words
+    name_size: Words
+    value_start: Words
+    value_size: Words
+
+
 RECORD_DTYPES: dict[str, str] = {
     "pos": "i8",  # position of the record's first byte in its file
     "total_size": "i4",

@@ -19,7 +19,7 @@ from pathlib import Path
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import index_filename_time, java_parse_long
 from rocketfsck.formats.javatext import parse_int32
-from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory
+from rocketfsck.store.listing import Lister, list_directory
 from rocketfsck.store.model import (
     IndexFile,
     MappedFile,
@@ -31,7 +31,9 @@ from rocketfsck.store.model import (
     Stray,
     StrayReason,
 )
-from rocketfsck.store.places.locations import is_remote, path_of
+from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.locations import path_of
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import FileReader, named_errors
 
 CONFIG_DATABASES = frozenset({"topics", "subscriptionGroups", "consumerOffsets", "rdb", "users", "acls"})

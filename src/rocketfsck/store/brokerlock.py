@@ -19,8 +19,8 @@ import sys
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.model import LiveState, LockState
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.circumstances import LiveState, LockState
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import open_regular, os_error_text
 
 _FLOCK = struct.Struct("@hhqqi4x")

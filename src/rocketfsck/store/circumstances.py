@@ -16,6 +16,20 @@ from rocketfsck.formats.indexfile import index_file_size
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Dialect, Version
 
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedRepair:
+    """The work area `directory` (a name next to the store) and the state that its journal has.
+
+    `is_mixed`: the repair changes files in place, and some may be changed already and others not. Otherwise
+    the store is as a whole as it was, or as a whole repaired.
+    """
+
+    directory: str
+    state: str
+    is_mixed: bool
+
+
 Source = Literal["given", "inferred", "default"]
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rocketfsck.store.model import Evidence, MappedFile, MappedFileQueue, Other, OtherKind, Settings, Store
+from rocketfsck.store.circumstances import Evidence, Settings
+from rocketfsck.store.model import MappedFile, MappedFileQueue, Other, OtherKind, Store
 
 _WHAT = "DLedger keeps the commit log"
 

@@ -23,10 +23,12 @@ from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD
 from rocketfsck.formats.record import decode_record
 from rocketfsck.formats.tiered import segment_offset
 from rocketfsck.store.areas import absolute_path
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.index_geometry import infer_index_geometry
-from rocketfsck.store.listing import EntryKind, Lister, list_directory
-from rocketfsck.store.model import GEOMETRY_DEFAULTS, IndexFile, MappedFile
+from rocketfsck.store.listing import Lister, list_directory
+from rocketfsck.store.model import IndexFile, MappedFile
+from rocketfsck.store.places.entries import EntryKind
 from rocketfsck.store.places.locations import locate
 from rocketfsck.store.reading import FileReader
 

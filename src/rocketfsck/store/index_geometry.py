@@ -33,7 +33,8 @@ from rocketfsck.formats.indexfile import (
     slot_of,
     slot_pos,
 )
-from rocketfsck.store.model import GEOMETRY_DEFAULTS, IndexFile
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
+from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
 from rocketfsck.wording import count_of
 

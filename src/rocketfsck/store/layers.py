@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.reading import FileReader, PathLike, layers
+from rocketfsck.store.reading import FileReader, PathLike, kinds
 from rocketfsck.wording import count_of
+
+layers: dict[str, Layer] = {}
+"""What else is to be read of files that show through from others, by their paths (`store.layers`)."""
 
 
 class Layer:
@@ -110,6 +113,13 @@ class _PlainReader(FileReader):
     """The file itself, whatever layer it has."""
 
     __slots__ = ()
+
+
+def _layered(path: str) -> type[FileReader] | None:
+    return LayeredReader if path in layers else None
+
+
+kinds.append(_layered)
 
 
 def lay(path: str, lower: str, size: int) -> None:

@@ -7,20 +7,19 @@ lead astray. A directory that cannot be read is one entry of kind UNREADABLE to 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rocketfsck.errors import StoreError, demand_lasting
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.store.model import MappedFile, MappedFileQueue, StoreFile, Stray, StrayReason
-from rocketfsck.store.places.locations import is_remote, path_of
-from rocketfsck.store.reading import layers, os_error_text, unread
+from rocketfsck.store.places.entries import Entry, EntryKind, list_local
+from rocketfsck.store.places.locations import path_of
+from rocketfsck.store.places.urls import is_remote
+from rocketfsck.store.reading import os_error_text
 
 if TYPE_CHECKING:
     from rocketfsck.store.places.remote import RemoteTree
@@ -31,14 +30,6 @@ MAX_STRAYS_PER_AREA = 10_000
 _File = TypeVar("_File", bound=StoreFile)
 
 
-class EntryKind(Enum):
-    FILE = auto()
-    DIRECTORY = auto()
-    SPECIAL = auto()
-    DANGLING = auto()
-    UNREADABLE = auto()
-
-
 _STRAY_REASONS = {
     EntryKind.SPECIAL: StrayReason.SPECIAL,
     EntryKind.DANGLING: StrayReason.DANGLING,
@@ -47,32 +38,13 @@ _STRAY_REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A name in a directory. `path` is text (`os.fsdecode`); sizes in bytes, of the file a link leads to."""
-
-    name: str
-    path: str
-    kind: EntryKind
-    size: int = 0
-    mtime_ns: int = 0
-    allocated_size: int = 0
-    detail: str = ""
-
-
 def list_directory(path: str | os.PathLike[str]) -> list[Entry]:
     """All entries, sorted by name; raises StoreError if `path` is not a directory that can be read."""
     if "://" in os.fspath(path) and is_remote(path):
         from rocketfsck.store.places.remote import list_remote
 
         return list_remote(os.fspath(path))
-    try:
-        with os.scandir(path) as entries:
-            found = [entry for entry in map(_entry, entries) if entry is not None]
-    except (OSError, ValueError) as error:
-        raise unread(error, "cannot be listed", path) from error
-    found.sort(key=_name)
-    return found
+    return list_local(path)
 
 
 def glob_remote(pattern: str) -> list[str]:
@@ -94,43 +66,6 @@ def glob_remote(pattern: str) -> list[str]:
             if entry.kind is EntryKind.DIRECTORY and fnmatchcase(entry.name, name)
         ]
     return [url for url in found if path_of(url).is_dir()]
-
-
-def _name(entry: Entry) -> str:
-    return entry.name
-
-
-def _entry(entry: os.DirEntry[str]) -> Entry | None:
-    """The entry; None if it was deleted since the directory was read, as a broker deletes what expires."""
-    try:
-        status = entry.stat()
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and not entry.is_symlink():
-            return None
-        demand_lasting(error)
-        kind = EntryKind.DANGLING if entry.is_symlink() else EntryKind.UNREADABLE
-        return Entry(entry.name, entry.path, kind, detail=os_error_text(error))
-    if stat.S_ISREG(status.st_mode):
-        return Entry(
-            entry.name,
-            entry.path,
-            EntryKind.FILE,
-            status.st_size,
-            status.st_mtime_ns,
-            _allocated_size(entry.path, status),
-        )
-    kind = EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.SPECIAL
-    return Entry(entry.name, entry.path, kind)
-
-
-def _allocated_size(path: str, status: os.stat_result) -> int:
-    """Bytes of a file on the disk; of one with a layer, those of the file that shows through, too."""
-    size = status.st_blocks * 512
-    layer = layers.get(path)
-    if layer is not None:
-        with suppress(OSError):
-            size += os.stat(layer.lower).st_blocks * 512  # noqa: PTH116
-    return size
 
 
 @dataclass(slots=True)

@@ -25,9 +25,11 @@ from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import RECORD_HEADER
 from rocketfsck.store.areas import absolute_path, is_directory
-from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory
-from rocketfsck.store.model import Evidence, LogPlaces, Settings
-from rocketfsck.store.places.locations import is_remote, path_of
+from rocketfsck.store.circumstances import Evidence, LogPlaces, Settings
+from rocketfsck.store.listing import Lister, list_directory
+from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.locations import path_of
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import FileReader
 from rocketfsck.store.settings import setting_path
 

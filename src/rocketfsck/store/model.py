@@ -23,49 +23,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rocketfsck.store.circumstances import (
-    GEOMETRY_DEFAULTS,
     OWN_LOG,
     DialectEvidence,
     Evidence,
     Geometry,
     LiveState,
-    LockState,
     LogPlaces,
     Settings,
     Source,
+    UnfinishedRepair,
 )
 from rocketfsck.store.lifted import NOTHING_LIFTED, Lifted
-from rocketfsck.store.places.locations import NO_OPTIONS, StorageOptions, path_of
+from rocketfsck.store.places.locations import path_of
+from rocketfsck.store.places.urls import NO_OPTIONS, StorageOptions
 
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Dialect
-    from rocketfsck.store.unfinished import UnfinishedRepair
-
-__all__ = [
-    "GEOMETRY_DEFAULTS",
-    "ConsumeQueue",
-    "DialectEvidence",
-    "Evidence",
-    "ExtQueue",
-    "Geometry",
-    "IndexFile",
-    "Lifted",
-    "LiveState",
-    "LockState",
-    "LogPlaces",
-    "MappedFile",
-    "MappedFileQueue",
-    "Other",
-    "OtherKind",
-    "QueueKind",
-    "Settings",
-    "Source",
-    "Store",
-    "StoreFile",
-    "Stray",
-    "StrayReason",
-    "Told",
-]
 
 
 @dataclass(frozen=True, slots=True)

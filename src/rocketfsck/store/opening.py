@@ -25,25 +25,21 @@ from rocketfsck.store.areas import (
     with_short_names,
 )
 from rocketfsck.store.brokerlock import read_live_state
+from rocketfsck.store.circumstances import Evidence, Geometry, LogPlaces, Settings, Source
 from rocketfsck.store.dialect.infer import infer_dialect
 from rocketfsck.store.dialect.sampling import Found, sample_commitlog
 from rocketfsck.store.dledger import dledger_files, with_dledger
 from rocketfsck.store.geometry import read_geometry
-from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
+from rocketfsck.store.listing import Lister, list_directory, mapped_queue
 from rocketfsck.store.logpaths import commitlog_places
 from rocketfsck.store.model import (
     ConsumeQueue,
-    Evidence,
     ExtQueue,
-    Geometry,
     IndexFile,
-    LogPlaces,
     MappedFile,
     Other,
     OtherKind,
     QueueKind,
-    Settings,
-    Source,
     Store,
     StoreFile,
     StrayReason,
@@ -51,7 +47,9 @@ from rocketfsck.store.model import (
 )
 from rocketfsck.store.nostore import refuse_no_store
 from rocketfsck.store.others import KNOWN_DIRECTORIES, list_other
-from rocketfsck.store.places.locations import NO_OPTIONS, is_remote, locate, options_for, path_of
+from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.locations import locate, path_of
+from rocketfsck.store.places.urls import NO_OPTIONS, is_remote, options_for
 from rocketfsck.store.settings import read_settings
 from rocketfsck.store.tiered import list_base, named_base
 from rocketfsck.store.unfinished import notes_of, unfinished_repair

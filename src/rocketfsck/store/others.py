@@ -17,8 +17,9 @@ from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.tiered import is_cluster_directory
 from rocketfsck.store.areas import flat_directory, is_database, single_file
 from rocketfsck.store.geometry import file_size_of
-from rocketfsck.store.listing import Entry, EntryKind, Lister, mapped_queue
+from rocketfsck.store.listing import Lister, mapped_queue
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile, StrayReason
+from rocketfsck.store.places.entries import Entry, EntryKind
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.tiered import is_base, list_base, list_cluster
 

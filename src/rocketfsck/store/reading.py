@@ -11,17 +11,14 @@ import errno
 import mmap
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
 from rocketfsck.errors import StoreError, demand_lasting
 from rocketfsck.progress import go_on
 from rocketfsck.store.manners import read_some
 from rocketfsck.wording import count_of
-
-if TYPE_CHECKING:
-    from rocketfsck.store.layers import Layer
 
 PathLike = str | os.PathLike[str]
 
@@ -37,8 +34,6 @@ FIRST_SIZE = 4 << 10
 PROBED_SIZE = 16 << 10
 """For shorter reads it does not pay to ask where a hole begins."""
 
-layers: dict[str, Layer] = {}
-"""What else is to be read of files that show through from others, by their paths (`store.layers`)."""
 
 _ZEROS = bytes(CHUNK_SIZE)
 
@@ -128,17 +123,11 @@ class FileReader(Closing):
     __slots__ = ("_descriptor", "allocated_size", "mtime_ns", "path", "size")
 
     def __new__(cls, path: PathLike) -> Self:
-        if cls is FileReader and "://" in os.fspath(path):
-            from rocketfsck.store.places.locations import is_remote
-
-            if is_remote(path):
-                from rocketfsck.store.places.remote import RemoteReader
-
-                return cast(Self, object.__new__(RemoteReader))
-        if layers and cls is FileReader and os.fspath(path) in layers:
-            from rocketfsck.store.layers import LayeredReader
-
-            return cast(Self, object.__new__(LayeredReader))
+        if cls is FileReader:
+            for kind in kinds:
+                own = kind(os.fspath(path))
+                if own is not None:
+                    return cast(Self, object.__new__(own))
         return object.__new__(cls)
 
     def __init__(self, path: PathLike) -> None:
@@ -254,7 +243,7 @@ def read_once(path: str, view: memoryview, pos: int) -> bool:
     For short reads of many files, one of each: quicker than a `FileReader`, and without its words. The hole
     at a file's end is not read.
     """
-    if "://" in path or path in layers:
+    if any(kind(path) is not None for kind in kinds):
         with suppress(StoreError), FileReader(path) as reader:
             reader.read_into(view, pos)
             return True
@@ -330,3 +319,7 @@ def data_extents(path: PathLike) -> list[tuple[int, int]]:
     """The half-open byte ranges of a file that are not holes (`FileReader.data_extents`)."""
     with FileReader(path) as reader:
         return list(reader.data_extents())
+
+
+kinds: list[Callable[[str], type[FileReader] | None]] = []
+"""Who else reads files, by their paths: `store.layers` and `store.places.locations` add themselves."""

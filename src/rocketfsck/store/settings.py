@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.model import Settings
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.reading import read_whole
 
 MAX_SETTINGS_SIZE = 1 << 20

@@ -18,10 +18,13 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import INT64_MAX, parse_int32
 from rocketfsck.formats.tiered import is_cluster_directory, segment_offset
 from rocketfsck.store.areas import is_directory
-from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.listing import Lister, list_directory, mapped_queue
 from rocketfsck.store.logpaths import in_root
-from rocketfsck.store.model import MappedFile, Other, OtherKind, Settings, StrayReason
-from rocketfsck.store.places.locations import is_remote, path_of
+from rocketfsck.store.model import MappedFile, Other, OtherKind, StrayReason
+from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.locations import path_of
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.settings import setting_path
 
 PATH_SETTING = "tieredStoreFilePath"

@@ -10,14 +10,15 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from rocketfsck.documents import LIMITS
 from rocketfsck.errors import StoreError
-from rocketfsck.store.model import Evidence, Store
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.circumstances import Evidence, UnfinishedRepair
+from rocketfsck.store.model import Store
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import read_whole
 
 MARK = ".before-"
@@ -28,19 +29,6 @@ _NAME_SIZE = 180
 """Bytes of the store's name that an area's name begins with."""
 _OPEN_STATES = frozenset({"building", "ready", "undoing", "undone"})
 _CHANGING_STATES = frozenset({"ready", "undoing"})
-
-
-@dataclass(frozen=True, slots=True)
-class UnfinishedRepair:
-    """The work area `directory` (a name next to the store) and the state that its journal has.
-
-    `is_mixed`: the repair changes files in place, and some may be changed already and others not. Otherwise
-    the store is as a whole as it was, or as a whole repaired.
-    """
-
-    directory: str
-    state: str
-    is_mixed: bool
 
 
 def notes_of(repair: UnfinishedRepair | None) -> Sequence[Evidence]:

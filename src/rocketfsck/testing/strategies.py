@@ -25,7 +25,7 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, MULTI_TAGS
 from rocketfsck.formats.properties import TRAN_MSG, serialize_properties
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.testing.planned import PlannedStore
 from rocketfsck.writer import EndState, Expiry, Kind, OutgoingMessage, Restart, WriteOptions
 from rocketfsck.writer.damage import DAMAGES, DamageReport, damage_store

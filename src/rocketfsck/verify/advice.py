@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rocketfsck.store.model import Store, Told
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage
 from rocketfsck.verify.rules.rule import Level

@@ -254,7 +254,7 @@ def _judge(
     logs, queues, indexes = by_kind["commitlog"], by_kind["consumequeue"], by_kind["index"]
     if ran.units:
         from rocketfsck.verify.index.file import merge_index_files
-        from rocketfsck.verify.log.file import merge_log_files
+        from rocketfsck.verify.log.crossfiles import merge_log_files
         from rocketfsck.verify.queues.crossqueues import merge_queues
 
         yield from _guarded("commitlog", merge_log_files(context, logs))

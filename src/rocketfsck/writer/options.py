@@ -15,8 +15,8 @@ from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.formats.indexfile import index_file_size
 from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, parse_int32
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
+from rocketfsck.store.circumstances import Geometry, Settings
 from rocketfsck.store.geometry import read_geometry
-from rocketfsck.store.model import Geometry, Settings
 
 DEFAULT_MAX_MESSAGE_SIZE = 4 << 20
 PROPERTY_ALLOWANCE = 65536

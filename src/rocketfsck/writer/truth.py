@@ -9,7 +9,7 @@ from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.messageid import OffsetMessageId, encode_offset_id
 from rocketfsck.formats.record import Record
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer.dispatch import ExtraUnit
 
 

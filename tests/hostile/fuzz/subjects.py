@@ -25,7 +25,7 @@ from rocketfsck.formats.record import decode_record, encode_record
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT, timer_slot_of
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.writer import (
     EndState,

@@ -13,9 +13,8 @@ from typing import NoReturn
 import pytest
 
 from rocketfsck import __version__
-from rocketfsck.cli import app
 from rocketfsck.cli.base import EXIT_STATUS
-from rocketfsck.cli.commands import explain
+from rocketfsck.cli.commands import COMMANDS, explain
 
 from tests.unit.cli.conftest import Cli
 
@@ -28,7 +27,7 @@ def _run(*arguments: object, **options: object) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in app.COMMANDS)])
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 def test_every_help_ends_with_the_exit_statuses(cli: Cli, command: list[str]) -> None:
     ended = cli(*command, "--help")
     assert ended.code == 0
@@ -39,7 +38,7 @@ def test_every_help_ends_with_the_exit_statuses(cli: Cli, command: list[str]) ->
 
 def test_help_lists_what_the_commands_say(cli: Cli) -> None:
     out = cli("--help").out
-    for name, line in app.COMMANDS.items():
+    for name, line in COMMANDS.items():
         assert name in out
         assert line in out
 

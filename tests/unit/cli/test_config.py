@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from rocketfsck.cli.app import COMMANDS
+from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.config import files
 from rocketfsck.cli.config.options import SETTABLE, long_name, options_of
 from rocketfsck.cli.config.rules import read_policy

@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from rocketfsck.cli.app import COMMANDS, group
+from rocketfsck.cli.app import group
 from rocketfsck.cli.base import EXIT_STATUS
+from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.manpages import FOLDER, man_pages, roff, write_pages
 
 PAGES = man_pages()

@@ -16,7 +16,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.pipeline.fleet import driving, packing, work
 from rocketfsck.pipeline.fleet.results import FleetReport
 from rocketfsck.pipeline.fleet.stages import End, Share
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 from tests.unit.pipeline.fleeting import Distant

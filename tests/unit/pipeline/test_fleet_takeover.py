@@ -27,7 +27,7 @@ from rocketfsck.pipeline.fleet.run import make_run_id
 from rocketfsck.pipeline.fleet.stages import Share
 from rocketfsck.repair.build import resumable
 from rocketfsck.repair.build.run import RebuildOptions
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.disk import fileops
 

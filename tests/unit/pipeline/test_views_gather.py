@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.properties import parse_properties
 from rocketfsck.pipeline.views import arrays
+from rocketfsck.scan.columns import Pairs
 from rocketfsck.scan.compiled import gather as compiled_gather
 from rocketfsck.scan.options import PropertyParser
 from rocketfsck.scan.views import gather
-from rocketfsck.scan.views.gather import Pairs, Splitter
+from rocketfsck.scan.views.gather import Splitter
 
 PIECES = st.text(alphabet="ab\x01\x02é\U0001f600", max_size=12).map(str.encode)
 

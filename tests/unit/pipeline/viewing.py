@@ -14,7 +14,7 @@ import pytest
 
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import Part, Wanted, plan_parts, read_part, schema_of
-from rocketfsck.store import listing
+from rocketfsck.store.places import entries
 
 Row = dict[str, Any]
 
@@ -62,19 +62,19 @@ def hide(path: Path, monkeypatch: pytest.MonkeyPatch, *, is_link: bool) -> None:
         path.symlink_to(path.parent / "nowhere")
         return
     stale = OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-    list_entries, look = os.scandir, listing._entry
+    list_entries, look = os.scandir, entries._entry
 
     def scandir(place: str | os.PathLike[str]) -> Any:
         if os.fspath(place) == str(path):
             raise stale
         return list_entries(place)
 
-    def entry_of(entry: os.DirEntry[str]) -> listing.Entry | None:
+    def entry_of(entry: os.DirEntry[str]) -> entries.Entry | None:
         if entry.path == str(path) and not path.is_dir():
-            return listing.Entry(
-                entry.name, entry.path, listing.EntryKind.UNREADABLE, detail=str(stale.strerror)
+            return entries.Entry(
+                entry.name, entry.path, entries.EntryKind.UNREADABLE, detail=str(stale.strerror)
             )
         return look(entry)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    monkeypatch.setattr(listing, "_entry", entry_of)
+    monkeypatch.setattr(entries, "_entry", entry_of)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.store import Store, open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import Event, OutgoingMessage, WriteOptions, write_store
 
 NOW = 1_700_000_000_000

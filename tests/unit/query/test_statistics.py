@@ -19,7 +19,7 @@ from rocketfsck.query.counts.statistics import LogStatistics, count_log, plan_ru
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Settings
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 from tests.conftest import STORE_NAMES, Directory

@@ -21,7 +21,8 @@ from rocketfsck.formats.indexfile import (
     slot_pos,
 )
 from rocketfsck.reader.index import Entry, IndexReader, read_header, readable_headers, walk_chain
-from rocketfsck.store.model import Geometry, IndexFile
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 
 SLOTS, ENTRIES = 3, 6

@@ -24,8 +24,9 @@ from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.repair.verdict import judge_store, predicted
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import Store, open_store
-from rocketfsck.store.model import LockState
-from rocketfsck.store.reading import FileReader, layers
+from rocketfsck.store.circumstances import LockState
+from rocketfsck.store.layers import layers
+from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import Subset

@@ -25,8 +25,7 @@ from rocketfsck.repair.verdict import (
 )
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
-from rocketfsck.store.circumstances import LiveState, LockState
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry, LiveState, LockState
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked

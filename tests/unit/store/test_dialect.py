@@ -14,9 +14,10 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2, record_size
 from rocketfsck.formats.record import Blank, Host, Record, encode_blank, encode_record
 from rocketfsck.store import open_store
+from rocketfsck.store.circumstances import DialectEvidence
 from rocketfsck.store.dialect import sampling
 from rocketfsck.store.dialect.sampling import LogSample, sample_commitlog
-from rocketfsck.store.model import DialectEvidence, MappedFile
+from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 
 Directory = Callable[[str], Path]

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketfsck.store import index_geometry
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, Geometry, Settings
 from rocketfsck.store.geometry import SETTINGS, file_size_of, read_geometry
 from rocketfsck.store.index_geometry import IndexGuess, infer_index_geometry
-from rocketfsck.store.model import GEOMETRY_DEFAULTS, Geometry, IndexFile, MappedFile, Settings
+from rocketfsck.store.model import IndexFile, MappedFile
 
 
 def mapped(start: int, size: int) -> MappedFile:

@@ -15,7 +15,7 @@ import pytest
 
 from rocketfsck.store import brokerlock as live
 from rocketfsck.store.brokerlock import read_live_state
-from rocketfsck.store.model import LiveState, LockState
+from rocketfsck.store.circumstances import LiveState, LockState
 
 HOLDER = """
 import fcntl, os, sys

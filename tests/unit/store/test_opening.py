@@ -11,7 +11,9 @@ import pytest
 from rocketfsck import store as store_package
 from rocketfsck.errors import NoStoreError, StoreError
 from rocketfsck.store import listing, open_store
-from rocketfsck.store.model import LockState, OtherKind, Store, StrayReason
+from rocketfsck.store.circumstances import LockState
+from rocketfsck.store.model import OtherKind, Store, StrayReason
+from rocketfsck.store.places import entries
 
 Directory = Callable[[str], Path]
 FIRST, SECOND = "00000000000000000000", "00000000000000004096"
@@ -245,9 +247,9 @@ def test_an_entry_that_cannot_be_looked_at(tmp_path: Path) -> None:
         def is_symlink(self) -> bool:
             return False
 
-    entry = listing._entry(Entry())  # type: ignore[arg-type]
+    entry = entries._entry(Entry())  # type: ignore[arg-type]
     assert entry is not None
-    assert (entry.kind, entry.detail) == (listing.EntryKind.UNREADABLE, "Permission denied")
+    assert (entry.kind, entry.detail) == (entries.EntryKind.UNREADABLE, "Permission denied")
 
 
 def test_a_file_that_is_deleted_while_its_directory_is_listed(
@@ -255,14 +257,14 @@ def test_a_file_that_is_deleted_while_its_directory_is_listed(
 ) -> None:
     """A broker deletes what expires; nothing is left of it that could be unreadable."""
     make(tmp_path, f"commitlog/{FIRST}", "commitlog/00000000000000001024")
-    real = listing._entry
+    real = entries._entry
 
-    def deleting(entry: os.DirEntry[str]) -> listing.Entry | None:
+    def deleting(entry: os.DirEntry[str]) -> entries.Entry | None:
         if entry.name == FIRST:
             Path(entry.path).unlink()
         return real(entry)
 
-    monkeypatch.setattr(listing, "_entry", deleting)
+    monkeypatch.setattr(entries, "_entry", deleting)
     store = open_store(tmp_path)
     assert [file.name for file in store.commitlog.files] == ["00000000000000001024"]
     assert store.strays == ()

@@ -11,7 +11,8 @@ import pytest
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import dialect_of, parse_version
 from rocketfsck.store import open_store
-from rocketfsck.store.model import GEOMETRY_DEFAULTS, LockState, Store, StrayReason
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, LockState
+from rocketfsck.store.model import Store, StrayReason
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES
 

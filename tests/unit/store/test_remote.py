@@ -29,9 +29,10 @@ from rocketfsck.errors import (
     may_pass,
 )
 from rocketfsck.store import Store, identify_file, open_store
-from rocketfsck.store.model import LockState
+from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.places import remote
-from rocketfsck.store.places.locations import Location, StorageOptions, is_remote, locate, options_for
+from rocketfsck.store.places.locations import locate
+from rocketfsck.store.places.urls import Location, StorageOptions, is_remote, options_for
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.options import CheckOptions
 
@@ -472,7 +473,7 @@ def test_options_go_where_the_store_goes(
     assert "secret=VALUE" in shown or not any("rocketfsck dump" in line for line in report.next_commands)
     assert SECRET not in shown
     pickled = pickle.dumps(store)
-    monkeypatch.setattr("rocketfsck.store.places.locations._options", {})  # as in another process
+    monkeypatch.setattr("rocketfsck.store.places.urls._options", {})  # as in another process
     monkeypatch.setattr("rocketfsck.store.places.filesystems._systems", {})
     again = pickle.loads(pickled)
     assert again == store

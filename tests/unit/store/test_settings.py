@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.model import Settings
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.settings import parse_settings, read_settings, setting_path
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocketfsck.formats.dialect import Dialect, dialect_for
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.testing import NotConformantError, PlannedStore, assert_conformant
 from rocketfsck.testing.strategies import (
     START_TIMESTAMP,

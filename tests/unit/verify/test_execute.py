@@ -15,7 +15,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.file import IndexResult
-from rocketfsck.verify.log.file import LogResult
+from rocketfsck.verify.log.result import LogResult
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.queues.file import QueuesResult
 from rocketfsck.verify.tasks import execute as module

@@ -9,7 +9,7 @@ import pytest
 
 from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.writer import OutgoingMessage, PutRecord, WriteOptions, write_store
 

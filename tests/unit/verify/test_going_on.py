@@ -16,11 +16,11 @@ from rocketfsck.reader.unitblocks import Kind
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.log.file import LogResult, check_log_file
-from rocketfsck.verify.log.goingon import BLANK, RECORDS, ZERO, extended, is_settled
+from rocketfsck.verify.log.file import check_log_file
+from rocketfsck.verify.log.result import BLANK, RECORDS, ZERO, LogResult, extended, is_settled
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.queues.unitruns import Run, RunList, Shape, known_runs, known_units
@@ -222,8 +222,10 @@ BEFORE: dict[str, Callable[[LogResult], LogResult]] = {
 def test_what_is_not_settled_is_read_again(reason: str, parts: Parts) -> None:
     known, new, _ = parts
     change = UNSETTLED[reason]
-    assert is_settled(known.summary) and not is_settled(change(known).summary)
-    assert extended(change(known), new) is None
+    changed = change(known)
+    assert known.summary is not None and changed.summary is not None
+    assert is_settled(known.summary) and not is_settled(changed.summary)
+    assert extended(changed, new) is None
     if reason not in LACKING:
         assert extended(known, change(new)) is None
 

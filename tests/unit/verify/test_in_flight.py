@@ -15,7 +15,8 @@ from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry, LiveState, LockState, Store
+from rocketfsck.store.circumstances import Geometry, LiveState, LockState
+from rocketfsck.store.model import Store
 from rocketfsck.verify import check_store
 from rocketfsck.verify.finding import Facts, Finding, Severity, Where
 from rocketfsck.verify.inflight import AHEAD_MS, LAG_MS, InFlight

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for, dialect_of, parse_version
-from rocketfsck.store.model import DialectEvidence, MappedFile, MappedFileQueue, Stray, StrayReason
+from rocketfsck.store.circumstances import DialectEvidence
+from rocketfsck.store.model import MappedFile, MappedFileQueue, Stray, StrayReason
 from rocketfsck.verify.store.loading import LoadEffect, by_version, load_effects
 
 SIZE = 4096

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.store import open_store
-from rocketfsck.store.model import LiveState, LockState
+from rocketfsck.store.circumstances import LiveState, LockState
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import describe
 from rocketfsck.verify.store.layout import check_layout

@@ -6,8 +6,7 @@ import pytest
 
 from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage import DAMAGES, DamageError, find_damage
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import damage
+from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.table import MODULES, build_table
 
 

@@ -13,7 +13,8 @@ import pytest
 from rocketfsck.formats.dtypes import ENTRY_DTYPE, UNIT_DTYPE
 from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.formats.javatext import index_hash, java_hash
-from rocketfsck.store.model import Geometry, Store
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store

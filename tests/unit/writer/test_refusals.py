@@ -13,7 +13,7 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import (
     EndState,
     Event,

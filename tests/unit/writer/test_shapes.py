@@ -15,7 +15,7 @@ from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT
 from rocketfsck.formats.indexfile import decode_header, index_file_size
 from rocketfsck.formats.innerbatch import InnerItem
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import (
     EndState,
     Event,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.store.model import Geometry, Settings
+from rocketfsck.store.circumstances import Geometry, Settings
 from rocketfsck.writer import EndState, OutgoingMessage, WriteOptions, making, streams
 from rocketfsck.writer.disk.confined import open_root
 from rocketfsck.writer.filesums import FileSum, crc32_of_zeros, sum_files

@@ -15,10 +15,11 @@ import pytest
 from pyarrow import parquet
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.input import rows as inputs_module
-from rocketfsck.writer.input.rows import InputError, open_messages
+from rocketfsck.writer.input.fields import InputError
+from rocketfsck.writer.input.rows import open_messages
 from rocketfsck.writer.making import fill_from, make_store
 from rocketfsck.writer.manifest import ManifestLevel
 

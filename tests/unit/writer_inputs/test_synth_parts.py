@@ -11,7 +11,7 @@ import pytest
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.messageid import decode_unique_id
 from rocketfsck.scan.synth.draws import below, draw, in_octave, mix, month_start
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import WriteOptions
 from rocketfsck.writer.synth import PRESETS, BodySizes, Mix, parse_mix, synthesize
 from rocketfsck.writer.synth.draws import alias_table, integer_root, message_key, step_of, zipf_weights

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, scrolling
+from rocketfsck.cli.base import Command, scrolling
 from rocketfsck.cli.options import level_option, report_option
 from rocketfsck.cli.params import Told, path_argument, store_options
+from rocketfsck.cli.settings import common_options
 from rocketfsck.errors import EXIT_CLEAN, UsageError
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import jobs_option, level_option
 from rocketfsck.cli.output import open_output, refuse_inside
 from rocketfsck.cli.params import Answer, Told, format_option, mode_option, path_argument, store_options
 from rocketfsck.cli.paramtypes import ByteSize, Duration, OutputPath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.documents import json_text, to_document
 from rocketfsck.errors import RocketfsckError, UsageError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.config.applying import policy_in_force
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.lostfile import lost_form, lost_option, write_lost
@@ -36,6 +36,7 @@ from rocketfsck.cli.params import (
     verbose_option,
 )
 from rocketfsck.cli.paramtypes import Duration, InputPath, OutputPath, StorePath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.severalstores import StoresWanted, check_many, stores_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.timing import timing_option

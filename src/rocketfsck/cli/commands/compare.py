@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import common_options
 from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.memory import memory_option
@@ -24,6 +23,7 @@ from rocketfsck.cli.options import (
 from rocketfsck.cli.output import open_output, plain_values, refuse_inside
 from rocketfsck.cli.params import Answer, broker_version_option, output_options, path_argument, storage_option
 from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.text import Palette, byte_size, count_of, timestamp, visible
@@ -184,7 +184,8 @@ def _heal(
 ) -> int:
     from rocketfsck.cli.commands.salvage import exit_code, salvage_json, salvage_lines
     from rocketfsck.repair.heal.heal import heal_stores
-    from rocketfsck.repair.salvage.salvage import SalvageOptions, default_ledger, write_store
+    from rocketfsck.repair.salvage.ledger import SalvageOptions
+    from rocketfsck.repair.salvage.salvage import default_ledger, write_store
 
     roots = [directory for store in stores for directory in (store.root, *store.commitlog.directories)]
     if into is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
+from rocketfsck.cli.settings import common_options
 
 HOW = {
     "bash": 'eval "$(rocketfsck completion bash)"            # in ~/.bashrc',

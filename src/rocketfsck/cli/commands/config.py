@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.config.files import Kind
 from rocketfsck.cli.config.options import Setting
 from rocketfsck.cli.params import Answer, output_options
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import Palette
 
 KIND = "rocketfsck.config"
@@ -56,7 +57,7 @@ def command(answer: Answer) -> None:
     The command line goes over the environment (ROCKETFSCK_CHECK_LEVEL), that over ./rocketfsck.toml, and that
     over the user's config file. All of these are read and judged: what is wrong with one is an error.
     """
-    from rocketfsck.cli.app import COMMANDS
+    from rocketfsck.cli.commands import COMMANDS
     from rocketfsck.cli.config.applying import files_of
     from rocketfsck.cli.config.options import check_values, settings_in_force
     from rocketfsck.cli.config.rules import read_policy

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import common_options
 from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_option
 from rocketfsck.cli.options import into_option, seed_option
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, refuse_inside
 from rocketfsck.cli.params import Answer, broker_conf_option, broker_version_option, output_options
 from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.settings import common_options
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette

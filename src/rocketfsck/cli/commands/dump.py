@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, scrolling
+from rocketfsck.cli.base import Command, scrolling
 from rocketfsck.cli.bodies import BodyForm, body_options
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import DATABASE, KINDS, Kind, is_database, load_kind
@@ -38,6 +38,7 @@ from rocketfsck.cli.options import (
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
 from rocketfsck.cli.paramtypes import NumberRange, StorePath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import Palette, visible
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import UsageError

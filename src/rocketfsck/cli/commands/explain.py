@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import EVERY_REPAIR, complete_explained
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.params import Answer, output_options
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.table import aligned, wrapped
 from rocketfsck.cli.show.text import Palette, visible

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.memory import memory_option
 from rocketfsck.cli.options import (
@@ -32,6 +32,7 @@ from rocketfsck.cli.params import (
     table_format_option,
 )
 from rocketfsck.cli.paramtypes import ByteSize, StorePath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.cli.timing import timing_of

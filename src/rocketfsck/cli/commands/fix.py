@@ -9,7 +9,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import common_options
 from rocketfsck.cli.config.applying import policy_in_force
 from rocketfsck.cli.danger import WritingCommand, pause_before_danger
 from rocketfsck.cli.logging import log_option, log_repair, prepare_log
@@ -29,6 +28,7 @@ from rocketfsck.cli.options import (
 )
 from rocketfsck.cli.output import refuse_inside, to_json
 from rocketfsck.cli.params import Answer, Told, output_options, outside_option, path_argument, store_options
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.timing import timing_option
 from rocketfsck.engine.passes import Passes, measured

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import jobs_option
 from rocketfsck.cli.output import refuse_inside
 from rocketfsck.cli.params import Told, output_option, store_options
 from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.errors import UsageError
 
 

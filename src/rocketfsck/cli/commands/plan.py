@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.config.applying import policy_in_force
 from rocketfsck.cli.memory import memory_option
 from rocketfsck.cli.options import (
@@ -24,6 +24,7 @@ from rocketfsck.cli.options import (
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
 from rocketfsck.cli.params import Answer, Told, format_option, mode_option, path_argument, store_options
 from rocketfsck.cli.paramtypes import OutputPath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.timing import timing_option

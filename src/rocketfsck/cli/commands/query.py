@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import as_broker_option, limit_option, physical_offset_option, time_options
 from rocketfsck.cli.paramtypes import Timestamp
 from rocketfsck.cli.query.options import (
@@ -24,6 +24,7 @@ from rocketfsck.cli.query.options import (
     via_option,
     window_options,
 )
+from rocketfsck.cli.settings import common_options
 from rocketfsck.errors import EXIT_OPERATIONAL, UsageError
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import common_options
 from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.memory import memory_option
@@ -26,6 +25,7 @@ from rocketfsck.cli.output import refuse_inside, to_json
 from rocketfsck.cli.params import Told, format_option, store_options
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.rebuildstores import rebuild_many
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.severalstores import StoresWanted, stores_from_option
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.cli.timing import timing_of

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.memory import memory_option
 from rocketfsck.cli.options import broker_name_option, jobs_option
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
 from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.severalstores import StoresWanted, stores_from_option, without_paths
 from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.timing import timing_of

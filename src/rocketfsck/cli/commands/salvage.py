@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import common_options
 from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.memory import memory_option
 from rocketfsck.cli.options import (
@@ -29,6 +28,7 @@ from rocketfsck.cli.params import (
     storage_option,
 )
 from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.start import bad_count, verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.timing import timing_of
@@ -39,8 +39,8 @@ from rocketfsck.rulenames import RuleName
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocketfsck.repair.salvage.ledger import QueueAccount
-    from rocketfsck.repair.salvage.salvage import Salvage, SalvagedStore
+    from rocketfsck.repair.salvage.ledger import QueueAccount, Salvage
+    from rocketfsck.repair.salvage.salvage import SalvagedStore
     from rocketfsck.verify.report import Report
 
 SHOWN_QUEUES = 20
@@ -101,7 +101,8 @@ def command(
     store found another problem.
     """
     from rocketfsck.repair.carve.confidence import Level
-    from rocketfsck.repair.salvage.salvage import SalvageOptions, default_ledger, find_records, write_store
+    from rocketfsck.repair.salvage.ledger import SalvageOptions
+    from rocketfsck.repair.salvage.salvage import default_ledger, find_records, write_store
     from rocketfsck.store.newer import index_note
 
     if into is None and not dry_run:

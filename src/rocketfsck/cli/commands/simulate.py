@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import as_broker_option
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values
 from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options, verbose_option
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import jobs_option, level_option
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options
 from rocketfsck.cli.paramtypes import Duration
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import shorten, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL

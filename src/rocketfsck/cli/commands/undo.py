@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocketfsck.cli.base import common_options
 from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_option
 from rocketfsck.cli.logging import log_option, log_undo, prepare_log
 from rocketfsck.cli.options import work_dir_option
 from rocketfsck.cli.output import refuse_inside
 from rocketfsck.cli.params import Answer, output_options, outside_option
 from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.settings import common_options
 from rocketfsck.errors import StoreError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import (
     commitlog_file_size_option,
     index_options,
@@ -21,6 +21,7 @@ from rocketfsck.cli.options import (
 )
 from rocketfsck.cli.params import broker_conf_option, broker_version_option
 from rocketfsck.cli.paramtypes import ByteSize, OutputPath, Timestamp
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.errors import EXIT_CLEAN, UsageError
 from rocketfsck.privacy import limit_to
@@ -86,7 +87,7 @@ def write_options(**given: Any) -> WriteOptions:
 
     Raises UsageError for what makes no sense, StoreError for a broker.conf that cannot be read.
     """
-    from rocketfsck.store.model import Geometry
+    from rocketfsck.store.circumstances import Geometry
     from rocketfsck.writer.options import EndState, WriteOptions, options_of_settings
 
     version = given["broker_version"]

@@ -21,7 +21,9 @@ from typing import Any, Literal
 
 import click
 
+from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.config.files import ConfigFile
+from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import UsageError
 
@@ -62,6 +64,12 @@ SETTABLE: Mapping[str, Scope] = {
     "work-dir": "user",
 }
 """Options by long name. "user": not in a project's file, since it leads to other places or machines."""
+
+
+@click.command
+@common_options
+def _common() -> None:
+    """Has the options of all commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +114,7 @@ def variable_name(command: str, option: str) -> str:
 def options_of(command: str) -> dict[str, list[click.Option]]:
     """The options of a command that can be set, by long name; of all commands for ""."""
     if not command:
-        from rocketfsck.cli.app import group
-
-        return {name: found for name, found in _named([group]) if name in SETTABLE}
+        return {name: found for name, found in _named([_common]) if name in SETTABLE}
     common = options_of("")
     return {
         name: same for name, same in _named(_commands(command)) if name in SETTABLE and name not in common
@@ -134,8 +140,6 @@ def _top(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_unknown_tables(file: ConfigFile) -> None:
-    from rocketfsck.cli.app import COMMANDS
-
     for key, value in file.content.items():
         if isinstance(value, dict) and key not in COMMANDS and key != RULES_TABLE:
             near = _near(key, [*COMMANDS, RULES_TABLE])

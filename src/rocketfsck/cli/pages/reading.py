@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rocketfsck.documents import from_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.documents import read_document
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rocketfsck.repair.plan.model import Action, Assumption, Plan
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.salvage.ledger import QueueAccount
 from rocketfsck.repair.verdict import Verdict
-from rocketfsck.store.model import GEOMETRY_DEFAULTS
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.verify.finding import Facts, SeverityName, Where
 from rocketfsck.verify.report import Coverage, Report
 from rocketfsck.writer.damage.model import Change

@@ -28,12 +28,13 @@ from rocketfsck.pipeline.export.file import TEMPORARY
 from rocketfsck.pipeline.export.job import accept_files, export_stores, named
 from rocketfsck.pipeline.export.manifest import write_manifest
 from rocketfsck.pipeline.export.marks import newly_listed, selection_digest
-from rocketfsck.pipeline.export.model import SUCCESS, WORK, ExportOptions, ExportResult
+from rocketfsck.pipeline.export.model import SUCCESS, ExportOptions, ExportResult
+from rocketfsck.pipeline.export.objects import WORK
 from rocketfsck.pipeline.export.plan import plan_export
 from rocketfsck.pipeline.export.remote import demand_selection, export_to_objects
 from rocketfsck.pipeline.export.tasks import write_files
 from rocketfsck.pipeline.sources import Source
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.publish import sync_path, sync_tree
 

@@ -24,7 +24,8 @@ import pyarrow as pa
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.file import DataFile
-from rocketfsck.pipeline.export.marks import Mark, marks_from_json, marks_to_json
+from rocketfsck.pipeline.export.marks import marks_from_json, marks_to_json
+from rocketfsck.pipeline.export.model import Mark
 from rocketfsck.pipeline.export.storage import delta_options
 
 RUN_NAME = re.compile(r"run-[0-9a-f]{16}")

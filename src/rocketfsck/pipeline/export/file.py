@@ -24,7 +24,7 @@ from pyarrow import parquet as pq
 
 from rocketfsck.pipeline.export.layout import Cell
 from rocketfsck.pipeline.export.objects import Objects, held, local_part
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import sync_path
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export.model import ExportOptions, Gap, LastRecord
+from rocketfsck.pipeline.export.model import ExportOptions, Gap, LastRecord, Mark
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.messages import MESSAGES
 from rocketfsck.pipeline.views.model import CONDITIONS
@@ -29,21 +29,6 @@ from rocketfsck.store.reading import read_at
 NO_EPOCH = 0
 UNKNOWN_EPOCH = -1
 """The epoch file could not be read when the mark was made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """The last record of a broker's log that a table has or passed over; `offset` and `size` in bytes."""
-
-    epoch: int
-    offset: int
-    size: int
-    digest: int
-
-    @property
-    def end(self) -> int:
-        """Where the next record begins."""
-        return self.offset + self.size
 
 
 def selection_digest(options: ExportOptions) -> int:

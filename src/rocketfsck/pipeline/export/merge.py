@@ -20,7 +20,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.file import DataFile, FileShape, FileWriter
 from rocketfsck.pipeline.export.layout import Cell
 from rocketfsck.pipeline.export.objects import Objects, final
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 
 SMALL_SIZE = 16 << 20
 """Bytes of a file below which it is put together with others of its partition."""

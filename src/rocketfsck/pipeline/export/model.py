@@ -12,7 +12,22 @@ from rocketfsck.pipeline.views.model import Part, Wanted
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.export.file import DataFile, FileShape
-    from rocketfsck.pipeline.export.marks import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The last record of a broker's log that a table has or passed over; `offset` and `size` in bytes."""
+
+    epoch: int
+    offset: int
+    size: int
+    digest: int
+
+    @property
+    def end(self) -> int:
+        """Where the next record begins."""
+        return self.offset + self.size
+
 
 TableFormat = Literal["parquet", "delta", "iceberg"]
 FORMATS: tuple[TableFormat, ...] = ("parquet", "delta", "iceberg")
@@ -30,8 +45,6 @@ ASIDE = "_damage"
 CROWDED = "_crowded"
 """Where the rows are whose partitions were too many."""
 
-WORK = "_work"
-"""Where the workers write what the driver then takes, or what is merged."""
 
 MANIFEST = "_manifest.json"
 SUCCESS = "_SUCCESS"

@@ -12,13 +12,20 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rocketfsck.pipeline.export.model import WORK
 from rocketfsck.store.places.filesystems import ask, file_system
-from rocketfsck.store.places.locations import options_for
 from rocketfsck.store.places.remote import mtime_ns
+from rocketfsck.store.places.urls import options_for
 from rocketfsck.store.scratch import scratch_parent
+
+if TYPE_CHECKING:
+    pass
+
+
+WORK = "_work"
+"""Where the workers write what the driver then takes, or what is merged."""
+
 
 WRITING, READING, LISTING, DELETING = (
     f"cannot be {what}" for what in ("written", "read", "listed", "deleted")

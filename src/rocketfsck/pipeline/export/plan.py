@@ -14,9 +14,9 @@ from rocketfsck.engine import Engine
 from rocketfsck.errors import RocketfsckError, UsageError
 from rocketfsck.pipeline.export.file import FileShape
 from rocketfsck.pipeline.export.layout import file_columns
-from rocketfsck.pipeline.export.marks import Mark, continuation
+from rocketfsck.pipeline.export.marks import continuation
 from rocketfsck.pipeline.export.merge import SMALL_SIZE
-from rocketfsck.pipeline.export.model import ASIDE, CROWDED, DATE, PROVENANCE, TIME, ExportOptions, Gap
+from rocketfsck.pipeline.export.model import ASIDE, CROWDED, DATE, PROVENANCE, TIME, ExportOptions, Gap, Mark
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import plan_parts, schema_of

@@ -28,8 +28,8 @@ from rocketfsck.pipeline.export.existing import RUN_NAME, ExistingTable, TableCh
 from rocketfsck.pipeline.export.file import FileShape
 from rocketfsck.pipeline.export.manifest import write_manifest
 from rocketfsck.pipeline.export.marks import newly_listed, selection_digest
-from rocketfsck.pipeline.export.model import MANIFEST, SUCCESS, WORK, ExportOptions, ExportResult
-from rocketfsck.pipeline.export.objects import Objects
+from rocketfsck.pipeline.export.model import MANIFEST, SUCCESS, ExportOptions, ExportResult
+from rocketfsck.pipeline.export.objects import WORK, Objects
 from rocketfsck.pipeline.export.plan import ExportPlan, plan_export
 from rocketfsck.pipeline.export.runs import OWNER, Cleared, ObjectRun, clear_object_runs, object_run
 from rocketfsck.pipeline.export.tasks import write_files

@@ -19,7 +19,7 @@ from typing import Any
 
 from rocketfsck.errors import UsageError
 from rocketfsck.store.places.filesystems import CONDITIONAL_SCHEMES
-from rocketfsck.store.places.locations import is_remote, options_for
+from rocketfsck.store.places.urls import is_remote, options_for
 
 _NAMES = {
     "endpoint_url": ("aws_endpoint_url", "s3.endpoint"),

@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from rocketfsck.errors import StoreError, UsageError, install_hint
 from rocketfsck.pipeline.export.file import DataFile
-from rocketfsck.pipeline.export.marks import Mark, marks_to_json
+from rocketfsck.pipeline.export.marks import marks_to_json
+from rocketfsck.pipeline.export.model import Mark
 from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
 TRANSACTION = "rocketfsck"

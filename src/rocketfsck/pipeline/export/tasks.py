@@ -14,9 +14,16 @@ from rocketfsck.engine import Engine
 from rocketfsck.engine.seam import Dead, surviving
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.file import DataFile, FileShape
-from rocketfsck.pipeline.export.marks import Mark, marks_of
+from rocketfsck.pipeline.export.marks import marks_of
 from rocketfsck.pipeline.export.merge import merge_files, plan_merges
-from rocketfsck.pipeline.export.model import ExportOptions, ExportResult, ExportTask, LastRecord, TaskResult
+from rocketfsck.pipeline.export.model import (
+    ExportOptions,
+    ExportResult,
+    ExportTask,
+    LastRecord,
+    Mark,
+    TaskResult,
+)
 from rocketfsck.pipeline.export.plan import ExportPlan
 from rocketfsck.pipeline.export.work import export_part
 from rocketfsck.pipeline.views.model import Part

@@ -18,7 +18,7 @@ from rocketfsck.pipeline.export.write import PartitionWriter, codes_of
 from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import read_part
 from rocketfsck.progress import part as piece
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 
 
 class _UnreadError(Exception):

@@ -10,7 +10,8 @@ from pathlib import Path
 from rocketfsck.errors import UsageError
 from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.listing import glob_remote
-from rocketfsck.store.places.locations import is_remote, locate, path_of
+from rocketfsck.store.places.locations import locate, path_of
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 
 LIST_SIZE = 64 << 20

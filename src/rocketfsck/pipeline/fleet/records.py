@@ -26,7 +26,7 @@ from rocketfsck.repair.build.resumable import boot_id
 from rocketfsck.repair.build.run import RebuildOptions, inputs_of
 from rocketfsck.repair.build.what import What
 from rocketfsck.store.model import Store, StoreFile
-from rocketfsck.store.places.locations import Location
+from rocketfsck.store.places.urls import Location
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.verify.since.proof import prove_file
 from rocketfsck.writer.disk import fileops

@@ -35,7 +35,7 @@ from rocketfsck.pipeline.export.runs import ObjectRun, claim_dead, object_run
 from rocketfsck.pipeline.export.storage import delta_options
 from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS
 from rocketfsck.rows import Column, arrow_batch, arrow_schema
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import sync_path
 

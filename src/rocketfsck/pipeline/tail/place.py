@@ -17,8 +17,9 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.store.elsewhere import has_log_elsewhere
-from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
+from rocketfsck.store.listing import Lister, list_directory, mapped_queue
 from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.places.entries import Entry, EntryKind
 
 CLOCK_STEP = 1000
 """Milliseconds that a broker's clock may step back without its records being in doubt."""

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Longs, Words
 from rocketfsck.pipeline.views import arrays
-from rocketfsck.scan.columns import KEY_WORD
+from rocketfsck.scan.columns import KEY_WORD, Pairs
 from rocketfsck.scan.options import PropertyParser
 from rocketfsck.scan.views.arrow import LogBatch
-from rocketfsck.scan.views.gather import Pairs, gather, splitter
+from rocketfsck.scan.views.gather import gather, splitter
 
 CHUNK_SIZE = 8 << 20
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.places.locations import Location
+from rocketfsck.store.places.urls import Location
 from rocketfsck.store.reading import FileReader
 
 FILE_COUNT = 8

@@ -21,7 +21,8 @@ from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
-from rocketfsck.store.model import Geometry, IndexFile, Store
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import IndexFile, Store
 
 _ENTRY = {
     "key_hash": "keyHash",

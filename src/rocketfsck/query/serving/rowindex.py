@@ -15,7 +15,8 @@ from typing import Literal
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.javatext import INT64_MAX, parse_int32
 from rocketfsck.formats.rocksmessages import AT, HOUR_MS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store
 from rocketfsck.store.rocks.families import DEFAULT
 from rocketfsck.store.rocks.reading import read_rows
 

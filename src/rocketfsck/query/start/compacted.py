@@ -18,7 +18,8 @@ from rocketfsck.query.start.load import Loading, OpenFile, load_directory
 from rocketfsck.query.start.model import FileChange, Ignored, Refusal
 from rocketfsck.query.start.settings import compacted_topics
 from rocketfsck.reader.compaction import CompactedQueue, compacted_queues, read_units, used_count
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 
 LOG_AREA, UNIT_AREA = "compaction/compactionLog", "compaction/compactionCq"

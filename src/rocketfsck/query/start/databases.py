@@ -25,9 +25,10 @@ from rocketfsck.query.start.disk import entries_of
 from rocketfsck.query.start.load import LoadedQueue, OpenFile
 from rocketfsck.query.start.model import Refusal
 from rocketfsck.query.start.rows import RowsModel
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.lifted import DatabaseQueues
-from rocketfsck.store.model import Other, OtherKind, Settings, Store
+from rocketfsck.store.model import Other, OtherKind, Store
 from rocketfsck.store.rocks.families import DEFAULT
 from rocketfsck.store.rocks.files import CURRENT
 from rocketfsck.store.rocks.lifting import lifted

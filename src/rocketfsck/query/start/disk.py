@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.listing import Entry, list_directory
+from rocketfsck.store.listing import list_directory
+from rocketfsck.store.places.entries import Entry
 from rocketfsck.store.reading import FileReader
 
 HEAD_SIZE = 64 << 10

@@ -15,8 +15,8 @@ from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from rocketfsck.query.start.disk import entries_of
 from rocketfsck.query.start.model import FileChange, IndexFileStart, IndexStart, Refusal
-from rocketfsck.store.listing import EntryKind
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.places.entries import EntryKind
 from rocketfsck.store.reading import FileReader
 
 DIRECTORY_REASON = "java.io.FileNotFoundException: {name} (Is a directory)"

@@ -18,8 +18,8 @@ from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.query.start.disk import Disk
 from rocketfsck.query.start.model import FileChange, Ignored, Refusal
 from rocketfsck.query.start.plainqueues import PlainQueues, plain_queues, queue_directories
-from rocketfsck.store.listing import Entry, EntryKind
 from rocketfsck.store.model import QueueKind, Store
+from rocketfsck.store.places.entries import Entry, EntryKind
 
 LENGTH_REASON = "{size} length not matched message store config value, please check it manually"
 KIND_REASON = "java.lang.RuntimeException: The queue type of topic: {topic} should be {found}, but is {told}"

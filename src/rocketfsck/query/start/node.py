@@ -33,8 +33,8 @@ from rocketfsck.query.start.recover import BatchHandler, drain, truncate_files
 from rocketfsck.query.start.walk import LogWalker
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import OtherKind, Store
+from rocketfsck.store.places.entries import EntryKind
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.store.settings import parse_settings
 from rocketfsck.wording import fill_numbers

@@ -21,7 +21,7 @@ from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.disk import Disk
 from rocketfsck.query.start.model import QueueStart
 from rocketfsck.reader.shortqueues import ShortQueues, read_short_queues
-from rocketfsck.store.listing import Entry, EntryKind
+from rocketfsck.store.places.entries import Entry, EntryKind
 
 QueueName = tuple[str, int]
 QueueDirectory = tuple[int, str, int]

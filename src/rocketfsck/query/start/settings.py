@@ -16,8 +16,9 @@ from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
 from rocketfsck.query.start.disk import entries_of
 from rocketfsck.reader.configs import loaded_topics
-from rocketfsck.store.listing import EntryKind
-from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import OtherKind, QueueKind, Store, StrayReason
+from rocketfsck.store.places.entries import EntryKind
 from rocketfsck.store.reading import FileReader
 
 BOTH_REASON = "predictions do not cover consume queues in RocksDB together with DLedger"

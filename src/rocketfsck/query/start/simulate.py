@@ -32,7 +32,8 @@ from rocketfsck.query.start.steps import run_start
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store
 
 
 def simulate_start(

@@ -43,8 +43,9 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.dledger import without_entries
-from rocketfsck.store.model import Other, QueueKind, Settings, Store
+from rocketfsck.store.model import Other, QueueKind, Store
 from rocketfsck.store.newer import index_note
 from rocketfsck.store.rocks.families import CONFIG_V2, databases_of
 from rocketfsck.store.rocks.files import CURRENT

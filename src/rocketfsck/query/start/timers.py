@@ -51,7 +51,8 @@ from rocketfsck.reader.timerfiles import (
 from rocketfsck.reader.timerwheel import precision_of, read_wheel
 from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
-from rocketfsck.store.model import ConsumeQueue, Settings, Store, StoreFile
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.store.reading import FileReader
 
 LENGTH_REASON = "java.lang.RuntimeException: Timer wheel length:{size} != expected:{expected}"

@@ -15,7 +15,8 @@ from rocketfsck.query.start.load import NO_AREAS, Areas
 from rocketfsck.query.start.model import Refusal, Start
 from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.query.start.simulate import simulate_starts
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store
 from rocketfsck.wording import count_of, fill_numbers
 
 START_TRAITS = (

@@ -40,7 +40,8 @@ from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops

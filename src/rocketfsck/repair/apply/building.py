@@ -38,7 +38,8 @@ from rocketfsck.repair.plan.opening import open_planned
 from rocketfsck.repair.plan.scene import ActScene, hash_bytes
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.repair.state import check_status, state_of
-from rocketfsck.store.model import Settings, Store, StoreFile
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import printable

@@ -28,7 +28,8 @@ from rocketfsck.repair.plan.model import Action, Plan, RefusedAction, Unanswered
 from rocketfsck.repair.plan.planning import NOT_ALONE, all_repairs, answered_counts
 from rocketfsck.repair.plan.trial import trying, untried_reason
 from rocketfsck.repair.plan.unlisted import all_findings
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report

@@ -22,7 +22,8 @@ from rocketfsck.query.start.model import QueueStart, Start
 from rocketfsck.query.start.verdict import predict_each, start_classes, versions_of
 from rocketfsck.repair.apply.publish import settle, settling_size
 from rocketfsck.repair.area.journal import Area
-from rocketfsck.store.model import ConsumeQueue, MappedFile, Settings, Store, StoreFile
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import ConsumeQueue, MappedFile, Store, StoreFile
 from rocketfsck.store.scratch import free_size
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import RegionTotal

@@ -23,8 +23,9 @@ from rocketfsck.query.start.verdict import (
     worse,
 )
 from rocketfsck.repair.plan.model import Action
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 
 START_SETTINGS = (

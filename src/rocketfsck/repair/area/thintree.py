@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 
 from rocketfsck.repair.area.worktree import WorkTree
-from rocketfsck.store.layers import drop_layers, lay, move_layers
-from rocketfsck.store.reading import layers
+from rocketfsck.store.layers import drop_layers, lay, layers, move_layers
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place
 

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
-from rocketfsck.store.listing import EntryKind, list_directory
-from rocketfsck.store.places.locations import is_remote, path_of
+from rocketfsck.store.listing import list_directory
+from rocketfsck.store.places.entries import EntryKind
+from rocketfsck.store.places.locations import path_of
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import os_error_text
 
 LOG_DIRECTORY = "commitlog"

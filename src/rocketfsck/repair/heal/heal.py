@@ -20,7 +20,8 @@ from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.compare.compare import SIDES, describe_side, refuse_entries, require_logs
 from rocketfsck.repair.salvage.choose import Fate, choose, find_overlapped
 from rocketfsck.repair.salvage.layout import place_kept
-from rocketfsck.repair.salvage.salvage import Salvage, SalvageOptions, carve_all, finish_story
+from rocketfsck.repair.salvage.ledger import Salvage, SalvageOptions
+from rocketfsck.repair.salvage.salvage import carve_all, finish_story
 from rocketfsck.store.model import Store
 from rocketfsck.wording import count_of
 

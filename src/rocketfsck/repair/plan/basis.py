@@ -25,8 +25,9 @@ from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.arguments import Name, QueuesToBuild, WheelPrecision
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.rulenames import RuleName
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import SETTINGS, rounded
-from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
+from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.configfiles import load_configs
 from rocketfsck.verify.store.groups import is_system_topic

@@ -23,7 +23,8 @@ from rocketfsck.repair.plan.basis import BASES, VERSION, StoreAlone, assumptions
 from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Row, is_near
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.watched import area_of, unknown_areas
 

@@ -11,8 +11,9 @@ from rocketfsck.formats.dialect import parse_version
 from rocketfsck.repair.apply.startjudge import START_SETTINGS
 from rocketfsck.repair.plan.model import PlannedStore
 from rocketfsck.store import open_store
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import SETTINGS
-from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
+from rocketfsck.store.model import Store
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place
 

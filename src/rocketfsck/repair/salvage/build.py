@@ -26,7 +26,7 @@ from rocketfsck.writer.disk.confined import place_at
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Version
     from rocketfsck.query.start.verdict import StartVerdict
-    from rocketfsck.repair.salvage.salvage import Salvage
+    from rocketfsck.repair.salvage.ledger import Salvage
     from rocketfsck.verify.report import Report
 
 

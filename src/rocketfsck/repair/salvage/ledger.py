@@ -18,7 +18,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,24 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.repair.carve.carve import Found
-from rocketfsck.repair.carve.confidence import Confidence, level_of, names_of
+from rocketfsck.repair.carve.confidence import Confidence, Level, level_of, names_of
 from rocketfsck.repair.carve.sources import SkippedFile, SourceFile
 from rocketfsck.repair.salvage.choose import FATES, Fate, takes_queue_offset
-from rocketfsck.repair.salvage.layout import Placement
+from rocketfsck.repair.salvage.layout import Placement, count_skipped
 from rocketfsck.scan.log.resync import nonzero_index
+from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    pass
+
+
+LayoutChoice = Literal["auto", "keep", "pack"]
+"""What is being done, bytes done and bytes in all."""
+
 
 SCHEMA_VERSION = 1
 GAP_LIMIT = 1000
@@ -247,3 +260,70 @@ def _text(name: bytes) -> str:
 def _line(kind: str, row: Mapping[str, Any]) -> str:
     """A line whose members are those of its kind: not a dataclass, since what does not apply is left out."""
     return json.dumps({"schema_version": SCHEMA_VERSION, "kind": f"rocketfsck.salvage.{kind}", **named(row)})
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageOptions:
+    """What is wanted. `file_size` (bytes) is that of a commit log file, None to find it out.
+
+    `version`, `broker_conf` and `delay_levels` say of the broker what bytes cannot. `sync` makes the store
+    durable before it appears.
+    """
+
+    level: Level = Level.MEDIUM
+    layout: LayoutChoice = "auto"
+    file_size: int | None = None
+    version: str | None = None
+    broker_conf: Path | None = None
+    delay_levels: str | None = None
+    sync: bool = True
+    jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What was found and chosen; nothing is written yet. `origin` is the store that settings come from."""
+
+    options: SalvageOptions
+    story: Story
+    version: str
+    layout_note: str
+    origin: Store | None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Records by what becomes of them."""
+        numbers = np.bincount(self.story.fates, minlength=len(Fate))
+        return {FATES[fate][0]: int(numbers[fate]) for fate in Fate if numbers[fate]}
+
+    @property
+    def nothing_byte_count(self) -> int:
+        """Bytes of the sources that are in no record."""
+        return sum(gap.end - gap.start for gaps in self.story.gaps for gap in gaps)
+
+    def head(self) -> dict[str, Any]:
+        """The ledger's first line, and the command's JSON."""
+        story, placement = self.story, self.story.placement
+        found = story.found
+        taken = placement.rows
+        last = int(taken[-1]) if len(taken) else -1
+        return {
+            "source_count": len(story.sources),
+            "source_byte_count": sum(source.size for source in story.sources),
+            "skipped_count": len(story.skipped),
+            "record_count": len(found),
+            "records": self.counts,
+            "taken_byte_count": int(found["total_size"][taken].sum()),
+            "nothing_byte_count": self.nothing_byte_count,
+            "layout": placement.name,
+            "layout_note": self.layout_note,
+            "commitlog_file_size": placement.file_size,
+            "start_offset": placement.start_offset,
+            "end_offset": 0 if last < 0 else int(placement.offsets[-1] + found["total_size"][last]),
+            "fence_byte_count": sum(high - low for low, high in placement.fences),
+            "queue_count": len(story.queues),
+            "missing_count": sum(queue.missing_count for queue in story.queues),
+            "skipped_by_brokers_count": count_skipped(found, placement),
+            "min_confidence": self.options.level.name.lower(),
+            "broker_version": self.version,
+        }

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.formats.arrays import Bytes, Words
+from rocketfsck.scan.columns import Pairs
 from rocketfsck.scan.machine.jit import entry
 from rocketfsck.scan.options import PropertyParser
-from rocketfsck.scan.views.gather import Pairs
 
 SLOT_COUNT = 1 << 15
 """More than twice the pairs that 32,767 bytes of properties can hold; a longer text gets a larger table."""

@@ -8,30 +8,15 @@ Reference 2.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
 from rocketfsck.formats.arrays import Bytes, Longs, Words
+from rocketfsck.scan.columns import Pairs
 from rocketfsck.scan.machine.jit import in_form
 from rocketfsck.scan.options import PropertyParser
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """Properties of many records: pair i belongs to record r where `starts[r] <= i < starts[r + 1]`.
-
-    Names and values are ranges of the bytes that were taken apart; a record has each name once, with the
-    value of the last of its name, at the place of the first.
-    """
-
-    starts: Words
-    name_start: Words
-    name_size: Words
-    value_start: Words
-    value_size: Words
 
 
 class Splitter(Protocol):

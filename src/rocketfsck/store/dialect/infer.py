@@ -9,9 +9,9 @@ stands for all. A version that the user names is used as it is.
 from __future__ import annotations
 
 from rocketfsck.formats.dialect import ALL_VERSIONS, Version, dialect_of, nearest_examined, parse_version
+from rocketfsck.store.circumstances import DialectEvidence, Evidence
 from rocketfsck.store.dialect.clues import find_clues
 from rocketfsck.store.dialect.sampling import Found, Weight
-from rocketfsck.store.model import DialectEvidence, Evidence
 
 
 def infer_dialect(found: Found, version: str | None = None) -> DialectEvidence:

@@ -23,16 +23,8 @@ from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD
 from rocketfsck.formats.places import MAX_BODY_AT, SYS_FLAG_AT, body_place
 from rocketfsck.formats.properties import TAGS, Parser, parse_properties
 from rocketfsck.formats.record import Record, decode_record, read_frame
-from rocketfsck.store.model import (
-    ConsumeQueue,
-    ExtQueue,
-    Geometry,
-    IndexFile,
-    MappedFile,
-    Other,
-    Store,
-    StoreFile,
-)
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import ConsumeQueue, ExtQueue, IndexFile, MappedFile, Other, Store, StoreFile
 from rocketfsck.store.reading import FileReader
 
 SAMPLE_COUNT = 200

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from rocketfsck.errors import PassingError, StoreError, UsageError, demand_lasting
-from rocketfsck.store.places.locations import INSTALL, NO_OPTIONS, StorageOptions, options_for
+from rocketfsck.store.places.urls import INSTALL, NO_OPTIONS, StorageOptions, options_for
 
 CONDITIONAL_SCHEMES = frozenset({"s3", "s3a"})
 """A file that is open for reading asks for the version it was opened with, or gets an error."""

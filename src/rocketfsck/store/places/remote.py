@@ -22,15 +22,10 @@ from typing import Any
 
 from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.progress import go_on
-from rocketfsck.store.listing import Entry, EntryKind
 from rocketfsck.store.places.blocks import shared_blocks
+from rocketfsck.store.places.entries import Entry, EntryKind
 from rocketfsck.store.places.filesystems import CONDITIONAL_SCHEMES, NOTHING, ask, file_system
-from rocketfsck.store.places.locations import (
-    Location,
-    StorageOptions,
-    make_location,
-    options_for,
-)
+from rocketfsck.store.places.urls import Location, StorageOptions, make_location, options_for
 from rocketfsck.store.reading import FileReader, PathLike
 from rocketfsck.wording import count_of
 

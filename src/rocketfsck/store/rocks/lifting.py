@@ -19,9 +19,10 @@ from typing import Any
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.store.circumstances import Evidence
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.lifted import DatabaseQueues, Lifted, QueueBounds
-from rocketfsck.store.model import ConsumeQueue, Evidence, Other, Store, StoreFile
+from rocketfsck.store.model import ConsumeQueue, Other, Store, StoreFile
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import Content, OddRows, content_of, contents_of, databases_of
 from rocketfsck.store.rocks.reading import RocksError, read_rows, scratch_directory, why_not_readable

@@ -27,7 +27,7 @@ import numpy as np
 from rocketfsck.errors import StoreError, install_hint
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.store.model import Other
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.store.rocks import child
 from rocketfsck.store.scratch import scratch_parent

@@ -20,7 +20,8 @@ from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import ConsumeQueue, Lifted, Store
+from rocketfsck.store.lifted import Lifted
+from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader, read_at
 from rocketfsck.store.rocks.spilling import TIMES, Spill, SpilledQueue, consume_queues
 from rocketfsck.verify.account.gather import Gatherer

@@ -18,7 +18,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import OTHER_DATABASES
 from rocketfsck.store.model import Other, Store
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import forget_cached
 from rocketfsck.store.rocks.families import databases_of, is_known
 from rocketfsck.store.rocks.lifting import Lifting, lifted

@@ -11,7 +11,6 @@ Reference 2, 6.6, 9.2.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,64 +33,21 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
-from rocketfsck.verify.index.entryjoin import EntryRanges, KeyJoin
+from rocketfsck.verify.index.entryjoin import KeyJoin
 from rocketfsck.verify.log.bodies import BodyCheck
-from rocketfsck.verify.log.crossfiles import merge_log_files
-from rocketfsck.verify.log.goingon import extended
 from rocketfsck.verify.log.recordrules import Clocks, check_faults, check_version
-from rocketfsck.verify.log.regions import BadRanges, RegionJudge
+from rocketfsck.verify.log.regions import RegionJudge
+from rocketfsck.verify.log.result import LogResult, LogSummary, QueueSpan, extended
 from rocketfsck.verify.log.rows import LogRows
 from rocketfsck.verify.queues.countedonce import MAX_NAMES
 from rocketfsck.verify.queues.knownqueues import KnownQueues
 from rocketfsck.verify.queues.unitjoin import UnitJoin, delay_levels_of
 from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.tasks.facts import LogFacts, QueueEnd
-from rocketfsck.verify.tasks.task import Checked, Collector, LogFileTask, TaskResult
-
-__all__ = ["LogSummary", "QueueSpan", "check_log_file", "merge_log_files"]
+from rocketfsck.verify.tasks.task import Checked, Collector, LogFileTask
 
 PREPARED_LIMIT = 2000
 """Half messages outside the batch that are looked up one by one in a file."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueSpan:
-    """The records of each queue in one file: by row of `units`.
-
-    `first` is the first record's queueOffset (-1 for a queue without any) and `physical` where it stands,
-    `following` the queueOffset after the last one's.
-    """
-
-    first: Longs
-    following: Longs
-    physical: Longs
-
-
-@dataclass(frozen=True, slots=True)
-class LogSummary:
-    """What the merging checks need of one commit log file; positions are in the file.
-
-    `fence_offset` is the physical offset of the first filler record that a repair put into it, None without.
-    `skipped` counts, by light queue, the records that took a number of it and have no unit.
-    """
-
-    start_offset: int
-    size: int
-    live_end: int
-    bad: BadRanges
-    queues: QueueSpan
-    units: UnitRanges
-    entries: EntryRanges
-    fence_offset: int | None = None
-    skipped: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class LogResult(TaskResult):
-    """What the check of one commit log file found; at the level `quick` there is no summary."""
-
-    facts: tuple[LogFacts, ...] = ()
-    summary: LogSummary | None = None
 
 
 def check_log_file(task: LogFileTask) -> LogResult:

@@ -13,7 +13,7 @@ from pathlib import Path
 from rocketfsck.documents import printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Store
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.since.proving import Proven, prove
 from rocketfsck.verify.since.state import SinceState, read_state

@@ -18,7 +18,7 @@ from rocketfsck.verify.index.file import IndexResult
 from rocketfsck.verify.index.goingon import NO_OFFSET
 from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.index.spread import spread_notes
-from rocketfsck.verify.log.file import LogResult
+from rocketfsck.verify.log.result import LogResult
 from rocketfsck.verify.since.proof import FileProof, holds
 from rocketfsck.verify.since.state import IndexState, LogState, QueueState, SinceState
 from rocketfsck.verify.tasks.planning import Unit

@@ -25,8 +25,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.index.file import IndexResult, check_index_file
 from rocketfsck.verify.index.goingon import NO_OFFSET
-from rocketfsck.verify.log.file import LogResult
-from rocketfsck.verify.log.goingon import is_settled
+from rocketfsck.verify.log.result import LogResult, is_settled
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.file import QueuesResult, check_queues
 from rocketfsck.verify.report import Coverage, SinceFacts

@@ -11,14 +11,9 @@ from functools import partial
 
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.rulenames import RuleName
+from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.elsewhere import databases, has_log_elsewhere
-from rocketfsck.store.model import (
-    IndexFile,
-    LockState,
-    Store,
-    Stray,
-    StrayReason,
-)
+from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
 from rocketfsck.store.newer import TAG_STORE, writes_more_entries
 from rocketfsck.verify.emit import queue_place
 from rocketfsck.verify.finding import Facts, Finding, Where

@@ -16,7 +16,8 @@ from enum import StrEnum
 
 from rocketfsck.formats.dialect import ALL_VERSIONS, Dialect, Version, dialect_of
 from rocketfsck.formats.filename import java_parse_long
-from rocketfsck.store.model import DialectEvidence, MappedFileQueue, Stray, StrayReason
+from rocketfsck.store.circumstances import DialectEvidence
+from rocketfsck.store.model import MappedFileQueue, Stray, StrayReason
 
 
 class LoadEffect(StrEnum):

@@ -57,7 +57,8 @@ def run_unit(unit: Unit) -> TaskResult | StoreError:
 def _check_of(task: Task) -> tuple[Callable[[Any], TaskResult], type[TaskResult]]:
     """What checks a task, and what its result is."""
     if isinstance(task, LogFileTask):
-        from rocketfsck.verify.log.file import LogResult, check_log_file
+        from rocketfsck.verify.log.file import check_log_file
+        from rocketfsck.verify.log.result import LogResult
 
         return check_log_file, LogResult
     if isinstance(task, IndexFileTask):

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StoreFile
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import forget_cached
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.rules.catalog import RULES

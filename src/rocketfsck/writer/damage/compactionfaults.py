@@ -20,8 +20,8 @@ from rocketfsck.reader.compaction import (
 )
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import rules
 
 COMPACTED = "compacted logs"

@@ -8,8 +8,8 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.rulenames import RuleName
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import DamageError, Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import DamageError, Place
 from rocketfsck.writer.damage.related import rules
 
 CONSUMER_OFFSETS = "config/consumerOffset.json"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, StoreFile
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import rules
 
 DATABASE = "a RocksDB of consume queues"

@@ -14,8 +14,8 @@ from rocketfsck.formats.dledger import (
 from rocketfsck.formats.layout import Layout
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, OtherKind
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import RECORD_CHANGED, TAIL_LOST, rules
 
 NODE = "a DLedger log"

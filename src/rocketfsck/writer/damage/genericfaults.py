@@ -16,8 +16,8 @@ from rocketfsck.writer.damage.derive import (
     derive_log,
     derive_queue,
 )
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import DamageError, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import DamageError
 from rocketfsck.writer.damage.related import ANY_INDEX, ANY_LOG, ANY_QUEUE, rules
 
 SECTOR_SIZE = 512

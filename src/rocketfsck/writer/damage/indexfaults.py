@@ -11,8 +11,8 @@ from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, SLOT_SIZE, i
 from rocketfsck.formats.javatext import INT32_MAX
 from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.indexscene import IndexScene
-from rocketfsck.writer.damage.job import Job, at
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, at, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import CHAINS, ENTRIES_LOST, KEYS_CHANGED, rules
 
 _INT = struct.Struct(">i")

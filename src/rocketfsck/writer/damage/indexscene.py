@@ -19,7 +19,8 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
     slot_pos,
 )
-from rocketfsck.store.model import Geometry, IndexFile
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.damage.model import Place
 

@@ -7,16 +7,15 @@ is in `Damage.may_also`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from inspect import getdoc
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rocketfsck.errors import UsageError
 from rocketfsck.rulenames import RuleName
 
 if TYPE_CHECKING:
-    from rocketfsck.writer.damage.job import Job
+    pass
 
 SCHEMA_VERSION = 1
 
@@ -188,55 +187,3 @@ def _text(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     return value
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A named fault. `apply` does it to the copy that a `Job` holds.
-
-    `fault_class` is the class of the fault catalogue (None: none). `causes` are the rules that it promises
-    (of which one act may promise a part), `needs` what a store must have. `options` are the names that may be
-    given with a value, and what they mean. `alone`: nothing else can be done to the same copy.
-    """
-
-    name: str
-    fault_class: str | None
-    summary: str
-    causes: tuple[RuleName, ...]
-    needs: str
-    apply: Callable[[Job], None]
-    may_also: frozenset[RuleName] = frozenset()
-    options: Mapping[str, str] = field(default_factory=dict)
-    alone: bool = False
-
-
-def damage(
-    fault_class: str | None,
-    *,
-    causes: tuple[RuleName, ...],
-    needs: str,
-    may_also: frozenset[RuleName] = frozenset(),
-    options: Mapping[str, str] | None = None,
-    alone: bool = False,
-) -> Callable[[Callable[[Job], None]], Damage]:
-    """Make the function below a `Damage`: `torn_tail` is the fault "torn-tail".
-
-    The first sentence of its docstring, without the full stop, is the summary. The parameters are the fields
-    of `Damage`.
-    """
-
-    def declare(apply: Callable[[Job], None]) -> Damage:
-        sentence = (getdoc(apply) or "").partition("\n\n")[0].replace("\n", " ")
-        return Damage(
-            name=apply.__name__.replace("_", "-"),
-            fault_class=fault_class,
-            summary=sentence[:1].lower() + sentence[1:].removesuffix("."),
-            causes=causes,
-            needs=needs,
-            apply=apply,
-            may_also=may_also,
-            options=dict(options or {}),
-            alone=alone,
-        )
-
-    return declare

@@ -12,8 +12,8 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.queuescene import queue_directory
 from rocketfsck.writer.damage.related import QUEUE_LOST, rules
 

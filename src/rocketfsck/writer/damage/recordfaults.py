@@ -16,9 +16,9 @@ from rocketfsck.formats.properties import (
 )
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
-from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.logscene import LogRecord, LogScene
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import (
     ANY_LOG,
     KEYS_CHANGED,

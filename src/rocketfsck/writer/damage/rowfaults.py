@@ -23,8 +23,8 @@ from rocketfsck.store.rocks.reading import read_rows
 from rocketfsck.store.rocks.rowpipe import row_pipe
 from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.writer.damage.databasefaults import DATABASE
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import rules
 
 MESSAGES = "a RocksDB of messages"

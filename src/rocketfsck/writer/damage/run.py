@@ -24,8 +24,8 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.damage.editing import Editor
-from rocketfsck.writer.damage.job import Job, Taken
-from rocketfsck.writer.damage.model import Act, Change, Damage, DamageError, DamageReport
+from rocketfsck.writer.damage.job import Damage, Job, Taken
+from rocketfsck.writer.damage.model import Act, Change, DamageError, DamageReport
 from rocketfsck.writer.damage.table import find_damage
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at

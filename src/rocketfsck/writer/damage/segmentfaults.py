@@ -7,9 +7,9 @@ import itertools
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
-from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.logscene import LogScene
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.queuescene import QueueScene, unit_place
 from rocketfsck.writer.damage.related import (
     ANY_LOG,

@@ -14,8 +14,8 @@ from rocketfsck.formats.epoch import EpochEntry, encode_epochs
 from rocketfsck.formats.markers import ABORT_NAME, encode_abort
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.rulenames import RuleName
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import rules
 
 FAR_FUTURE = 4_102_444_800_000

@@ -22,7 +22,8 @@ from rocketfsck.writer.damage import (
     timerfaults,
     unitfaults,
 )
-from rocketfsck.writer.damage.model import Damage, DamageError
+from rocketfsck.writer.damage.job import Damage
+from rocketfsck.writer.damage.model import DamageError
 
 
 def build_table(damages: Iterable[Damage]) -> Mapping[str, Damage]:

@@ -17,8 +17,8 @@ from rocketfsck.reader.units import Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import rules
 
 TIERED = "tiered storage"

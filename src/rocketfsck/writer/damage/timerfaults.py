@@ -21,8 +21,8 @@ from rocketfsck.reader.timerwheel import Slots, newest_first, precision_of, read
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import StoreFile
-from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.related import rules
 
 TIMERS = "timers"

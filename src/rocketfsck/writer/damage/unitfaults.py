@@ -20,9 +20,9 @@ from rocketfsck.formats.javatext import INT32_MAX
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.model import MappedFile
-from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.logscene import LogRecord
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.model import Place
 from rocketfsck.writer.damage.queuescene import QueueScene, Unit, unit_place
 from rocketfsck.writer.damage.related import ANY_QUEUE, UNITS_LOST, rules
 

@@ -16,7 +16,8 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 
 from rocketfsck.privacy import mode_to_make
-from rocketfsck.store.reading import FileReader, layers
+from rocketfsck.store.layers import layers
+from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root, reached
 from rocketfsck.writer.disk.traits import Traits, give_traits, traits_of
 

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError
-from rocketfsck.writer.input.fields import DERIVED, FIELDS_BY_NAME
-from rocketfsck.writer.input.rows import InputError, MessageSource
+from rocketfsck.writer.input.fields import DERIVED, FIELDS_BY_NAME, InputError
 
 ROWS_A_BATCH = 256
 _OWN_METADATA = b"rocketfsck"
 _JSON_COLUMNS = ("keys",)
 
 
-def arrow_rows(file: IO[bytes], head: bytes, source: MessageSource) -> Iterator[Mapping[str, Any]]:
+class Counted(Protocol):
+    """Who counts the rows of an input, and names the one that was given last."""
+
+    number: int
+
+    @property
+    def place(self) -> str: ...
+
+
+def arrow_rows(file: IO[bytes], head: bytes, source: Counted) -> Iterator[Mapping[str, Any]]:
     """The rows of a file that begins with `head`, counted in `source`. InputError for an unknown column,
     StoreError for what pyarrow cannot read."""
     try:
@@ -31,7 +39,7 @@ def arrow_rows(file: IO[bytes], head: bytes, source: MessageSource) -> Iterator[
         raise StoreError(f"cannot be read: {reason[:200]}", path=source.place) from error
 
 
-def _rows(file: IO[bytes], head: bytes, source: MessageSource) -> Iterator[Mapping[str, Any]]:
+def _rows(file: IO[bytes], head: bytes, source: Counted) -> Iterator[Mapping[str, Any]]:
     schema, batches = _open(file, head)
     names = _checked_names(schema, source)
     own = _OWN_METADATA in (schema.metadata or {})
@@ -57,7 +65,7 @@ def _open(file: IO[bytes], head: bytes) -> tuple[pa.Schema, Iterator[pa.RecordBa
     return stream.schema, iter(stream)
 
 
-def _checked_names(schema: pa.Schema, source: MessageSource) -> list[str]:
+def _checked_names(schema: pa.Schema, source: Counted) -> list[str]:
     for name in schema.names:
         if name not in FIELDS_BY_NAME and name not in DERIVED:
             raise InputError(source.place, name[:60], "unknown column")
@@ -66,7 +74,7 @@ def _checked_names(schema: pa.Schema, source: MessageSource) -> list[str]:
     return [name for name in schema.names if name in FIELDS_BY_NAME]
 
 
-def _row(row: dict[str, Any], schema: pa.Schema, own: bool, source: MessageSource) -> dict[str, Any]:
+def _row(row: dict[str, Any], schema: pa.Schema, own: bool, source: Counted) -> dict[str, Any]:
     for name, value in row.items():
         if value is None:
             continue

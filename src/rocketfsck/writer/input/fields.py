@@ -14,12 +14,30 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
+from rocketfsck.errors import UsageError
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, INT64_MAX
 from rocketfsck.formats.magic import KNOWN_SYS_FLAGS
-from rocketfsck.formats.properties import MAX_PROPERTIES_SIZE, serialize_properties
-from rocketfsck.writer.message.messages import Kind, Properties
+from rocketfsck.formats.properties import (
+    MAX_PROPERTIES_SIZE,
+    serialize_properties,
+)
+from rocketfsck.writer.message.messages import (
+    Kind,
+    Properties,
+)
+
+
+class InputError(UsageError):
+    """A row that cannot become a message. `place` says which, `field` is the field's name, if it is one."""
+
+    def __init__(self, place: str, field: str, reason: str) -> None:
+        super().__init__(f"{place}: {field}: {reason}" if field else f"{place}: {reason}")
+        self.place = place
+        self.field = field
+        self.reason = reason
+
 
 SCHEMA_VERSION = 1
 MAX_PORT = 65535

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from rocketfsck.errors import FormatError, StoreError, UsageError
+from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.innerbatch import decode_items
 from rocketfsck.formats.magic import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
@@ -26,6 +26,7 @@ from rocketfsck.writer.input.fields import (
     EMPTY_KINDS,
     FIELDS_BY_NAME,
     KINDS,
+    InputError,
 )
 from rocketfsck.writer.message.messages import (
     DEFAULT_BORN_HOST,
@@ -71,16 +72,6 @@ _FIELD_OF_REASON = (
 Row = Mapping[str, Any]
 RowsOf = Callable[["MessageSource"], Iterator[Row]]
 """Gives the rows of an input and counts them in the source's `number`."""
-
-
-class InputError(UsageError):
-    """A row that cannot become a message. `place` says which, `field` is the field's name, if it is one."""
-
-    def __init__(self, place: str, field: str, reason: str) -> None:
-        super().__init__(f"{place}: {field}: {reason}" if field else f"{place}: {reason}")
-        self.place = place
-        self.field = field
-        self.reason = reason
 
 
 class MessageSource:

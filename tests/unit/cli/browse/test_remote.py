@@ -12,8 +12,8 @@ from rocketfsck.cli.browse.model.checking import check_command
 from rocketfsck.cli.browse.model.files import Place, Shelf
 from rocketfsck.store import open_store
 from rocketfsck.store.places.blocks import Blocks
-from rocketfsck.store.places.locations import StorageOptions, option_words, read_options
 from rocketfsck.store.places.remote import RemoteFile
+from rocketfsck.store.places.urls import StorageOptions, option_words, read_options
 
 from tests.conftest import Directory
 from tests.s3 import files_of, s3_client, s3_server

@@ -15,7 +15,8 @@ from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry, LiveState, LockState, Settings, Store
+from rocketfsck.store.circumstances import Geometry, LiveState, LockState, Settings
+from rocketfsck.store.model import Store
 
 from tests.unit.query.maker import GEOMETRY, make, message, patch, reopen
 

@@ -14,7 +14,8 @@ from rocketfsck.query.start.databases import BOTH_VERSION_REASON, RECHECK_REASON
 from rocketfsck.query.start.settings import NO_ENTRIES_REASON, NotCoveredError
 from rocketfsck.query.start.simulate import simulate_start, simulate_starts
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.model import Store
 
 from tests.conftest import Directory, Document
 from tests.unit.query.maker import make, message, reopen

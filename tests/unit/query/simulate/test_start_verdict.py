@@ -25,7 +25,7 @@ from rocketfsck.query.start.verdict import (
 )
 from rocketfsck.reader import configs
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Settings
+from rocketfsck.store.circumstances import Settings
 
 from tests.conftest import Directory
 from tests.unit.query.maker import make, message, reopen

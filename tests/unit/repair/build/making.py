@@ -8,7 +8,8 @@ from typing import Any
 
 from rocketfsck.formats.consumequeue import UNIT, UNIT_SIZE
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry, Store
+from rocketfsck.store.circumstances import Geometry
+from rocketfsck.store.model import Store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 START = 1_700_000_000_000

@@ -16,7 +16,7 @@ from rocketfsck.repair.plan.unlisted import all_findings
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store

@@ -32,7 +32,7 @@ from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs import index as index_repairs
 from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
 from rocketfsck.store import Store, open_store
-from rocketfsck.store.model import Settings
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES

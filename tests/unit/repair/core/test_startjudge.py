@@ -27,7 +27,7 @@ from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Settings
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.verify import CheckOptions, check_store
 
 from tests.unit.query.maker import make, message, reopen

@@ -22,10 +22,11 @@ from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import ActScene
-from rocketfsck.repair.salvage.salvage import SalvageOptions, find_records
+from rocketfsck.repair.salvage.ledger import SalvageOptions
+from rocketfsck.repair.salvage.salvage import find_records
 from rocketfsck.repair.salvage.salvage import write_store as write_salvaged
 from rocketfsck.store import open_store
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import open_root

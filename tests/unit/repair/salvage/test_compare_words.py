@@ -21,7 +21,7 @@ from rocketfsck.repair.compare.compare import (
     describe_side,
 )
 from rocketfsck.repair.heal.heal import heal_stores
-from rocketfsck.repair.salvage.salvage import SalvageOptions
+from rocketfsck.repair.salvage.ledger import SalvageOptions
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import read_messages
 from rocketfsck.store import open_store

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from rocketfsck.formats.record import body_crc, decode_record
 from rocketfsck.repair.salvage.choose import Fate
-from rocketfsck.repair.salvage.salvage import SalvageOptions, find_records
+from rocketfsck.repair.salvage.ledger import SalvageOptions
+from rocketfsck.repair.salvage.salvage import find_records
 
 from tests.conftest import Directory
 

@@ -22,14 +22,8 @@ from rocketfsck.repair.carve.carve import Carver
 from rocketfsck.repair.carve.confidence import Level
 from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.salvage import write as salvage_write
-from rocketfsck.repair.salvage.ledger import Gap, find_gaps, prove_tiling
-from rocketfsck.repair.salvage.salvage import (
-    Salvage,
-    SalvageOptions,
-    default_ledger,
-    find_records,
-    write_store,
-)
+from rocketfsck.repair.salvage.ledger import Gap, Salvage, SalvageOptions, find_gaps, prove_tiling
+from rocketfsck.repair.salvage.salvage import default_ledger, find_records, write_store
 from rocketfsck.store.reading import FileReader
 
 from tests.conftest import Directory

@@ -21,7 +21,7 @@ from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.pages.reading import verdict_in
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError
 from rocketfsck.store.model import Store
-from rocketfsck.store.places.locations import NO_OPTIONS, option_words
+from rocketfsck.store.places.urls import NO_OPTIONS, option_words
 from rocketfsck.verify.advice import told_words
 from rocketfsck.verify.documents import read_document
 from rocketfsck.verify.report import Report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -11,19 +11,45 @@ from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
+from rocketfsck.cli.browse.model.files import Place
 from rocketfsck.cli.browse.model.reading import stoppable
 from rocketfsck.cli.browse.views.session import Session
 from rocketfsck.cli.browse.views.work import Stop
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import CancelledError, RocketfsckError
 
-if TYPE_CHECKING:
-    from rocketfsck.cli.browse.views.app import BrowseApp
-
 Result = TypeVar("Result")
 READING = "Reading… Escape stops."
 PATIENCE = 0.5
 """Seconds after which reading that is not done yet is said."""
+
+
+class Browser(Protocol):
+    """What the screens ask of the application that shows them."""
+
+    under_way: set[Stop]
+
+    @property
+    def session(self) -> Session:
+        """The store that is browsed."""
+        ...
+
+    @property
+    def front(self) -> StoreScreen:
+        """The full screen in front, below any dialog."""
+        ...
+
+    def go(self, place: Place) -> None:
+        """Show a place, and remember where we were."""
+
+    def enter(self, session: Session, *, again: bool = False) -> None:
+        """Browse one of several stores; `again` where it was browsed before."""
+
+    def action_return(self) -> None:
+        """Where we were before."""
+
+    def call_from_thread(self, callback: Callable[..., Any], *args: Any) -> Any:
+        """Run a function in the thread of the application (Textual's own)."""
 
 
 class StoreScreen(Screen[None]):
@@ -48,9 +74,9 @@ class StoreScreen(Screen[None]):
         self._patience: dict[str, Timer] = {}
 
     @property
-    def browser(self) -> BrowseApp:
+    def browser(self) -> Browser:
         """The app, as what it is."""
-        return cast("BrowseApp", self.app)
+        return cast("Browser", self.app)
 
     @property
     def session(self) -> Session:

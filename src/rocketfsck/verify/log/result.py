@@ -1,4 +1,4 @@
-"""What an earlier check found of a commit log file, with what was written after its last record since.
+"""The result of the check of a commit log file, and one that continues what an earlier check found of it.
 
     known: records, then zeros          new: the walk that begins after the last of those records
 
@@ -11,25 +11,65 @@ checked as a whole. Reference 2.8, 2.13.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.log.queuetrack import UNKNOWN
+from rocketfsck.verify.index.entryjoin import EntryRanges
 from rocketfsck.verify.index.tagentries import COUNT, LAST, MET, WIDTH
+from rocketfsck.verify.log.regions import BadRanges
 from rocketfsck.verify.queues.unitranges import UnitRanges, joined
 from rocketfsck.verify.tasks.facts import LogFacts, RegionTotal
 from rocketfsck.verify.tasks.task import TaskResult
 
-if TYPE_CHECKING:
-    from rocketfsck.verify.log.file import LogResult
+
+@dataclass(frozen=True, slots=True)
+class QueueSpan:
+    """The records of each queue in one file: by row of `units`.
+
+    `first` is the first record's queueOffset (-1 for a queue without any) and `physical` where it is,
+    `following` the queueOffset after the last one's.
+    """
+
+    first: Longs
+    following: Longs
+    physical: Longs
+
+
+@dataclass(frozen=True, slots=True)
+class LogSummary:
+    """What the merging checks need of one commit log file; positions are in the file.
+
+    `fence_offset` is the physical offset of the first filler record that a repair put into it, None without.
+    `skipped` counts, by light queue, the records that took a number of it and have no unit.
+    """
+
+    start_offset: int
+    size: int
+    live_end: int
+    bad: BadRanges
+    queues: QueueSpan
+    units: UnitRanges
+    entries: EntryRanges
+    fence_offset: int | None = None
+    skipped: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogResult(TaskResult):
+    """What the check of one commit log file found; at the level `quick` there is no summary."""
+
+    facts: tuple[LogFacts, ...] = ()
+    summary: LogSummary | None = None
+
 
 RECORDS, ZERO, BLANK, FILLER = "records", "zero", "blank", "filler"
 
 
-def is_settled(summary: Any) -> bool:
+def is_settled(summary: LogSummary) -> bool:
     """Whether each record of a file has met its units and entries, and nothing else points to the file.
 
     Then units and entries that come later do not change what was found (`LogSummary`).
@@ -37,7 +77,7 @@ def is_settled(summary: Any) -> bool:
     return not (len(summary.units.missed) or len(summary.entries.unindexed)) and _is_regular(summary)
 
 
-def _is_regular(summary: Any) -> bool:
+def _is_regular(summary: LogSummary) -> bool:
     """Whether units and entries are at their places, as far as they are there."""
     units, entries = summary.units, summary.entries
     strange = entries.strange

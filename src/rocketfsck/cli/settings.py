@@ -1,0 +1,110 @@
+"""What the options of all commands say, before or after the command's name, and those options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
+
+import click
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Shown(Protocol):
+    """Who shows how far a command is (`cli.progress`)."""
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """While the block runs, nothing is shown."""
+        ...
+
+    def finish(self, exit_status: int) -> None:
+        """Say the exit status, and end."""
+
+
+class Settings:
+    """What the options before or after the command's name said."""
+
+    def __init__(self, color: str = "auto", debug: bool = False) -> None:
+        self.color = color
+        self.debug = debug
+        self.integer_texts = False
+        self.config: Path | None = None
+        self.no_config = False
+        self.progress = "auto"
+        self.progress_descriptor: int | None = None
+        self.is_whole_run = False  # a command invoked alone, as in tests, shows no progress
+        self.monitor: Shown | None = None
+
+    def colored(self, stream: IO[str]) -> bool:
+        """Whether to colour what goes to `stream`: --color, then NO_COLOR, then whether it is a terminal."""
+        if self.color != "auto":
+            return self.color == "always"
+        return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
+def settings_of(context: click.Context) -> Settings:
+    """The settings of this run; commands invoked alone, as in tests, get the defaults."""
+    return context.ensure_object(Settings)
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """A callback that keeps what was given as this setting; False and None are what was not given."""
+
+    def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        if value is not None and value is not False:
+            setattr(settings_of(context), name, value)
+
+    return keep
+
+
+def common_options(function: Decorated) -> Decorated:
+    """The options that every command accepts, before and after the command's name."""
+
+    config = click.option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        expose_value=False,
+        callback=_keep("config"),
+        help="Take settings from this file, not from ./rocketfsck.toml and the user's config file.",
+    )
+    no_config = click.option(
+        "--no-config",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep("no_config"),
+        help="Take settings from no file.",
+    )
+
+    progress = click.option(
+        "--progress",
+        type=click.Choice(["auto", "none", "json"]),
+        expose_value=False,
+        callback=_keep("progress"),
+        help="auto: a line on a terminal. json: lines of JSON, at least one a second.",
+    )
+    descriptor = click.option(
+        "--progress-fd",
+        type=click.IntRange(0),
+        metavar="N",
+        expose_value=False,
+        callback=_keep("progress_descriptor"),
+        help="The descriptor for --progress json; default: 2, standard error.",
+    )
+    color = click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        expose_value=False,
+        callback=_keep("color"),
+        help="Colour in the output; auto: on a terminal, unless NO_COLOR is set.",
+    )
+    debug = click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep("debug"),
+        help="Show tracebacks of errors.",
+    )
+    return config(no_config(debug(color(progress(descriptor(function))))))
