@@ -80,9 +80,9 @@ def counted(session: Any, store: str) -> int:
         frame.groupBy("topic").count().collect()
         return 0
     from rocketfsck.pipeline.sources import find_sources
-    from rocketfsck.pipeline.views import Wanted, plan_parts, read_part
+    from rocketfsck.pipeline.views import WantedRows, plan_parts, read_part
 
-    wanted = Wanted(columns=("topic",))
+    wanted = WantedRows(columns=("topic",))
 
     def count(part: Any) -> Counter[str | None]:
         topics = Counter[str | None]()

@@ -25,15 +25,15 @@ from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.collect import Material, collect
 from rocketfsck.page.fleet import fleet_page
 from rocketfsck.page.limits import DEFAULT, Limits
-from rocketfsck.page.model import FieldSaid, Page, Window
+from rocketfsck.page.model import ByteWindow, FieldSaid, Page
 from rocketfsck.page.strips import Span, Strip
 from rocketfsck.page.survey import Bad, IndexSurvey, LogSurvey
 from rocketfsck.page.surveying import Survey
 from rocketfsck.pipeline.fleet.model import ORDER, StoreRow
-from rocketfsck.query.counts.counting import Account, Tally
+from rocketfsck.query.counts.counting import StoreCounts, Tally
 from rocketfsck.query.start.verdict import Prediction
-from rocketfsck.query.timeline.events import Event
-from rocketfsck.repair.plan.model import Action, Extent, Loss, Plan, PlannedStore
+from rocketfsck.query.timeline.events import TimelineEvent
+from rocketfsck.repair.plan.model import Action, Extent, Loss, Plan, PlanTarget
 from rocketfsck.repair.verdict import Verdict, judge_store, predicted
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
@@ -119,13 +119,13 @@ def large_page(
     )
     plan = _large_plan(report)
 
-    def window(finding: Finding, file: int) -> Window:
+    def window(finding: Finding, file: int) -> ByteWindow:
         start = finding.where.start or 0
         fields = tuple(
             FieldSaid(f"field_{number}", start + 4 * number, start + 4 * number + 4, f"{number * 99_991}")
             for number in range(24)
         )
-        return Window(file, start, start + 256, "5a" * 256, fields)
+        return ByteWindow(file, start, start + 256, "5a" * 256, fields)
 
     material = Material(
         report,
@@ -248,7 +248,7 @@ def _large_report(store: Store, finding_count: int, counted: int) -> Report:
 
 
 def _large_survey(store: Store, limits: Limits) -> Survey:
-    logs, account = [], Account()
+    logs, account = [], StoreCounts()
     share = max(min(limits.span_count // len(store.commitlog.files), limits.file_span_count), 4)
     for number, file in enumerate(store.commitlog.files):
         strip = Strip(file.size, share)
@@ -263,7 +263,9 @@ def _large_survey(store: Store, limits: Limits) -> Survey:
         times = NOW + number * 3_600_000 + np.arange(60, dtype=np.int64) * 60_000
         buckets.add(times, np.full(60, 1000, np.int64))
         first, last = int(times[0]), int(times[-1])
-        logs.append(LogSurvey(number, strip.spans(), bad, 40, Account(), buckets, [], first, last, 900_000))
+        logs.append(
+            LogSurvey(number, strip.spans(), bad, 40, StoreCounts(), buckets, [], first, last, 900_000)
+        )
     for number, queue in enumerate(store.queues):
         name = (queue.topic.encode(), queue.queue_id)
         account.add_queue(name, Tally(90_000 + number, 1 << 27, NOW, NOW + 86_400_000), 0, 100_000 + number)
@@ -288,7 +290,7 @@ def _large_survey(store: Store, limits: Limits) -> Survey:
         for _ in range(3)
     )
     events = tuple(
-        Event(
+        TimelineEvent(
             NOW + number,
             "Content Modification Time",
             f"{file.relative} was last written",
@@ -301,7 +303,7 @@ def _large_survey(store: Store, limits: Limits) -> Survey:
 
 
 def _large_plan(report: Report) -> Plan:
-    planned = PlannedStore("/data/store", "5.3.3", {}, (), "", 0, GIB)
+    planned = PlanTarget("/data/store", "5.3.3", {}, (), "", 0, GIB)
     actions = tuple(
         Action(
             "fence-gap",

@@ -22,10 +22,10 @@ from tempfile import TemporaryDirectory
 
 from textual.widgets import Input
 
-from rocketfsck.cli.browse.model.files import Place, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, Shelf
 from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.browse.views.app import BrowseApp
-from rocketfsck.cli.browse.views.session import Asked, Session
+from rocketfsck.cli.browse.views.session import BrowseRequest, Session
 from rocketfsck.engine import LocalEngine
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
@@ -134,7 +134,9 @@ def draw(screen: Screen) -> str:
         if screen.no_color:
             os.environ["NO_COLOR"] = "1"
         try:
-            app = BrowseApp(Session(shelf, "store", Asked(Place(screen.at) if screen.at else None), findings))
+            app = BrowseApp(
+                Session(shelf, "store", BrowseRequest(FilePlace(screen.at) if screen.at else None), findings)
+            )
             with no_idling():
                 return asyncio.run(_shot(app, screen))
         finally:

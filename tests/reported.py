@@ -13,9 +13,9 @@ from rocketfsck.progress import State, watched
 def reported(phase: str, seen: list[Any]) -> Iterator[None]:
     """Add (done, total) to `seen` at every change of the phase with this name; "": of any that counts."""
 
-    def told(now: State | None) -> None:
+    def stated(now: State | None) -> None:
         if now is not None and (now.phase == phase or (not phase and now.total is not None)):
             seen.append((now.done, now.total))
 
-    with watched(told):
+    with watched(stated):
         yield

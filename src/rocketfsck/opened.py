@@ -31,7 +31,7 @@ from rocketfsck.storedmessage import StoredMessage, Time, milliseconds
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rocketfsck.pipeline.views import Wanted
+    from rocketfsck.pipeline.views import WantedRows
     from rocketfsck.repair.apply.results import ApplyReport
     from rocketfsck.repair.lost import LostMessages
     from rocketfsck.repair.plan.model import Plan
@@ -219,9 +219,9 @@ class OpenedStore:
 
         Read the stream once, while the store is open. Raises UsageError for an unknown column.
         """
-        from rocketfsck.pipeline.views import CORRUPT, Wanted, schema_of
+        from rocketfsck.pipeline.views import CORRUPT, WantedRows, schema_of
 
-        wanted = Wanted(
+        wanted = WantedRows(
             topic=topic,
             queue_id=queue_id,
             key=key,
@@ -254,12 +254,12 @@ class OpenedStore:
         select units and messages. Damage of units, regions and files has `_corrupt_record`. Raises
         UsageError for a view, column or condition that there is not; for findings, see `Report.to_arrow`.
         """
-        from rocketfsck.pipeline.views import Wanted
+        from rocketfsck.pipeline.views import WantedRows
 
         chosen = None if columns is None else tuple(columns)
-        return self._stream(view, Wanted(columns=chosen, topic=topic, queue_id=queue_id), timestamps)
+        return self._stream(view, WantedRows(columns=chosen, topic=topic, queue_id=queue_id), timestamps)
 
-    def _stream(self, view: str, wanted: Wanted, timestamps: Timestamps) -> pa.RecordBatchReader:
+    def _stream(self, view: str, wanted: WantedRows, timestamps: Timestamps) -> pa.RecordBatchReader:
         from rocketfsck.pipeline.streams import read_stream
 
         if timestamps not in ("utc", "ms"):

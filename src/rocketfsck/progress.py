@@ -44,12 +44,12 @@ class State:
     is_held_up: bool = False
 
 
-class Part:
+class PhasePart:
     """A piece of a phase, which one thread works on: positions from `start` on, `size` of them."""
 
     __slots__ = ("_before", "done", "name", "outer", "size", "start")
 
-    def __init__(self, size: int, name: str, start: int, outer: Part | None) -> None:
+    def __init__(self, size: int, name: str, start: int, outer: PhasePart | None) -> None:
         self.size = size
         self.name = name
         self.start = start
@@ -59,7 +59,7 @@ class Part:
 
     def reach(self, done: int) -> None:
         """Say that so much of it is done; less than before changes nothing."""
-        piece: Part | None = self
+        piece: PhasePart | None = self
         while piece is not None:
             piece.done = max(piece.done, min(done, piece.size))
             done = piece._before + piece.done
@@ -78,7 +78,7 @@ class Phase:
         self.number = number
         self.note = ""
         self.started = time.monotonic()
-        self.parts: list[Part] = []
+        self.parts: list[PhasePart] = []
         self._done = done
         self._lock = threading.Lock()
 
@@ -101,12 +101,12 @@ class Phase:
             self._done += count
         _changed()
 
-    def begin(self, part: Part) -> None:
+    def begin(self, part: PhasePart) -> None:
         """Take a piece in."""
         with self._lock:
             self.parts.append(part)
 
-    def end(self, part: Part) -> None:
+    def end(self, part: PhasePart) -> None:
         """The piece is done as a whole, or given up."""
         with self._lock:
             self.parts.remove(part)
@@ -116,7 +116,7 @@ class Phase:
 class _Here(threading.local):
     """What this thread works on, and what it asks whether to go on."""
 
-    part: Part | None = None
+    part: PhasePart | None = None
     ask: Callable[[], None] | None = None
 
 
@@ -180,7 +180,7 @@ def part(size: int, name: str = "", start: int = 0) -> Iterator[None]:
     counts from.
     """
     outer = _here.part
-    mine = Part(size, name, start, outer)
+    mine = PhasePart(size, name, start, outer)
     with _lock:
         whole = _phases[-1] if _phases and outer is None else None
     if whole is not None:
@@ -256,18 +256,18 @@ def state() -> State | None:
 
 
 @contextmanager
-def watched(told: Callable[[State | None], None]) -> Iterator[None]:
-    """Call `told` with the state at every change, from the thread that makes it: it must be quick, and may
+def watched(stated: Callable[[State | None], None]) -> Iterator[None]:
+    """Call `stated` with the state at every change, from the thread that makes it: it must be quick, and may
     not raise."""
-    _watchers.append(told)
+    _watchers.append(stated)
     try:
         yield
     finally:
-        _watchers.remove(told)
+        _watchers.remove(stated)
 
 
 def _changed() -> None:
     if _watchers:
         now = state()
-        for told in tuple(_watchers):
-            told(now)
+        for stated in tuple(_watchers):
+            stated(now)

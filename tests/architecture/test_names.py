@@ -12,7 +12,7 @@ import pytest
 import rocketfsck.verify
 from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.dump.kinds import KINDS, load_kind
-from rocketfsck.cli.dump.source import Wanted
+from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
 from rocketfsck.pipeline.views.table import VIEW_NAMES, schema_of
 from rocketfsck.query.content.expression import FIELDS
@@ -38,7 +38,7 @@ def _columns() -> Iterator[tuple[str, set[str]]]:
         for body in get_args(BodyForm) if name == "commitlog" else ("none",):
             yield (
                 f"dump {name} {body}",
-                {column.name for column in load_kind(name, Wanted(body=body)).columns},
+                {column.name for column in load_kind(name, DumpFilter(body=body)).columns},
             )
     for view in VIEW_NAMES:
         yield f"view {view}", set(schema_of(view).names)
@@ -105,7 +105,7 @@ def test_the_glossary_has_no_other_names() -> None:
 
 
 def test_expressions_and_input_have_the_names_of_the_columns() -> None:
-    columns = {column.name for column in load_kind("commitlog", Wanted(body="base64")).columns}
+    columns = {column.name for column in load_kind("commitlog", DumpFilter(body="base64")).columns}
     own = {"offset", "content"}  # where the record is; the body unpacked
     assert FIELDS.keys() - columns == own
     taken = {ENCODED.sub("", name) for name in FIELDS_BY_NAME}

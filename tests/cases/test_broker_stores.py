@@ -146,7 +146,7 @@ def test_lost_messages_are_listed_queue_by_queue(restart_dir: Directory, manifes
     for row in walk:
         if 196608 <= row["o"] < 262144:
             lost.setdefault((row["t"], row["q"]), []).append(row["n"])
-    told = {
+    stated = {
         (finding.where.topic, finding.where.queue_id): (
             finding.found.get("queue_offset", finding.where.queue_offset),
             finding.found["last_queue_offset"],
@@ -154,7 +154,7 @@ def test_lost_messages_are_listed_queue_by_queue(restart_dir: Directory, manifes
         )
         for finding in of(report, "XR011")
     }
-    assert told == {queue: (min(rows), max(rows), len(rows)) for queue, rows in lost.items()}
+    assert stated == {queue: (min(rows), max(rows), len(rows)) for queue, rows in lost.items()}
 
 
 def test_dangling_units_are_located_to_the_first(restart_dir: Directory, oracle: Document) -> None:
@@ -183,9 +183,9 @@ def test_a_truncated_index_file_is_located_to_the_first_lost_entry(
 def test_the_index_file_that_a_start_deletes_is_the_one_it_did_delete(
     name: str, store_dir: Directory, oracle: Document
 ) -> None:
-    told = {finding.where.file for finding in of(check(store_dir(name)), "CP003")}
+    stated = {finding.where.file for finding in of(check(store_dir(name)), "CP003")}
     deleted = oracle(f"{name}--as-is")["afterShutdown"]["filesDeleted"]
-    assert told == {path for path in deleted if path.startswith("index/")}
+    assert stated == {path for path in deleted if path.startswith("index/")}
 
 
 @pytest.mark.parametrize("name", [*STORE_NAMES, *RESTART_NAMES])

@@ -17,7 +17,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.repair.compare import configs
 from rocketfsck.repair.compare.compare import compare_stores
-from rocketfsck.repair.compare.configs import Change, ConfigsCompared, GroupDifference, OneSided
+from rocketfsck.repair.compare.configs import ConfigsCompared, ConsumerEffect, GroupDifference, OneSided
 from rocketfsck.store import open_store
 
 from tests.conftest import REAL_NAMES, STORE_NAMES, Directory
@@ -73,10 +73,10 @@ def test_a_slave_that_lags(pair: Pair, capfd: pytest.CaptureFixture[str]) -> Non
     )
     found = compared(a, b).committed
     assert found.differences == (
-        GroupDifference("one", "Dly", 2, 6, Change(0, 6), Change(6, 0)),
-        GroupDifference("two", "Dly", 1, 2, Change(0, 2), Change(2, 0)),
+        GroupDifference("one", "Dly", 2, 6, ConsumerEffect(0, 6), ConsumerEffect(6, 0)),
+        GroupDifference("two", "Dly", 1, 2, ConsumerEffect(0, 2), ConsumerEffect(2, 0)),
     )
-    assert (found.to_b, found.to_a, found.behind) == (Change(8, 0), Change(0, 8), "B")
+    assert (found.to_b, found.to_a, found.behind) == (ConsumerEffect(8, 0), ConsumerEffect(0, 8), "B")
     assert (found.group_count, found.queue_count, found.difference_count) == (2, 3, 2)
     assert compared(b, a).committed.behind == "A"
     lines = said(capfd, a, b)
@@ -97,7 +97,7 @@ def test_each_is_ahead_somewhere(pair: Pair, capfd: pytest.CaptureFixture[str]) 
     roots = pair({"Dly@one": {0: 8, 1: 2}}, {"Dly@one": {0: 3, 1: 9}})
     found = compared(*roots).committed
     assert found.behind is None
-    assert found.to_b == Change(5, 7)
+    assert found.to_b == ConsumerEffect(5, 7)
     assert "  each store has higher offsets than the other somewhere; a slave that lags has none" in said(
         capfd, *roots
     )
@@ -106,8 +106,8 @@ def test_each_is_ahead_somewhere(pair: Pair, capfd: pytest.CaptureFixture[str]) 
 def test_where_a_broker_begins_counts(pair: Pair) -> None:
     """Beyond the end a broker goes to the end; before 4.9.4, to the beginning of a queue that begins at 0."""
     a, b = pair({"Dly@one": {0: 6}}, {"Dly@one": {0: 900}})
-    assert compared(a, b).committed.to_b == Change(0, 2)
-    assert compared(a, b, "4.9.3").committed.to_b == Change(6, 0)
+    assert compared(a, b).committed.to_b == ConsumerEffect(0, 2)
+    assert compared(a, b, "4.9.3").committed.to_b == ConsumerEffect(6, 0)
 
 
 def test_what_has_no_effect_is_silent(pair: Pair) -> None:
@@ -120,9 +120,9 @@ def test_what_has_no_effect_is_silent(pair: Pair) -> None:
 def test_a_group_that_only_one_has(pair: Pair, capfd: pytest.CaptureFixture[str]) -> None:
     roots = pair({"Dly@one": {0: 5}, "Dly@two": {0: 5}}, {"Dly@one": {0: 5}})
     found = compared(*roots).committed
-    assert (found.to_b, found.to_a, found.behind) == (Change(5, 0), Change(0, 5), "B")
+    assert (found.to_b, found.to_a, found.behind) == (ConsumerEffect(5, 0), ConsumerEffect(0, 5), "B")
     (roots[1] / "config" / OFFSETS).unlink()
-    assert compared(*roots).committed.to_b == Change(10, 0)
+    assert compared(*roots).committed.to_b == ConsumerEffect(10, 0)
     shutil.rmtree(roots[1] / "config")
     assert compared(*roots) == ConfigsCompared(not_compared=("B has no files in config/",))
     assert "Groups and topics not compared: B has no files in config/" in said(capfd, *roots)
@@ -149,7 +149,7 @@ def test_delay_offsets(pair: Pair, capfd: pytest.CaptureFixture[str]) -> None:
     a, b = pair({}, {})
     put(a, "delayOffset.json", {"offsetTable": {1: 8, 2: 9}})
     put(b, "delayOffset.json", {"offsetTable": {1: 8, 2: 4}})
-    assert compared(a, b).delays.to_b == Change(5, 0)
+    assert compared(a, b).delays.to_b == ConsumerEffect(5, 0)
     lines = said(capfd, a, b)
     at = lines.index("Delay offsets differ at 1 level:")
     assert lines[at + 1 : at + 4] == [

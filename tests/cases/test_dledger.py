@@ -90,13 +90,13 @@ def test_every_record_is_read(name: str, real_dir: Directory, real_manifest: Doc
     assert sum(batch.num_rows for batch in read_columns(store)) == STORES[name]
     assert not any(message.faults for message in messages)
     assert sum(tally.message_count for tally in count_log(store, jobs=1).topics.values()) == STORES[name]
-    told = {
+    stated = {
         message["startOffset"]
         for queue in real_manifest(name)["live"]["queues"]
         for pull in queue["getMessage"]
         for message in pull.get("messages", ())
     }
-    assert told <= {message.physical_offset for message in messages}
+    assert stated <= {message.physical_offset for message in messages}
 
 
 @pytest.mark.parametrize("name", STORES)

@@ -199,13 +199,13 @@ def text_agrees(lines: list[str], said: dict[str, Any]) -> None:
     now = fates(messages["now"])
     lost = re.match(r"(?:At least )?([\d,]+) messages? (?:is|are) lost\.", lines[0])
     assert lost is None or number(lost[1]) == now.lost_count
-    told = sum(
+    stated = sum(
         number(count)
         for count in re.findall(
             r"^  (?:Lost)? +(?:at least )?([\d,]+) messages? (?:is|are) lost:", whole, re.M
         )
     )
-    assert told == (now.lost_count if verdict["state"] != "healthy" else 0)
+    assert stated == (now.lost_count if verdict["state"] != "healthy" else 0)
     for pattern, value in CHANGES:
         match = re.search(pattern, whole)
         if match is not None:

@@ -98,13 +98,13 @@ def test_offset_in_queue_by_time(asked: tuple[BrokerView, Live]) -> None:
     broker, live = asked
     rows = live["offsetInQueueByTime"]
     for boundary, name in (("lower", "offset"), ("lower", "lower"), ("upper", "upper")):
-        told = [row for row in rows if name in row]
-        assert told or name != "offset"
+        stated = [row for row in rows if name in row]
+        assert stated or name != "offset"
 
         def answer(row: Live, boundary: Any = boundary) -> int:
             return broker.offset_in_queue_by_time(row["topic"], row["queueId"], row["timestamp"], boundary)
 
-        assert not told or not mismatches(told, answer, lambda row, name=name: row[name])  # type: ignore[misc]
+        assert not stated or not mismatches(stated, answer, lambda row, name=name: row[name])  # type: ignore[misc]
 
 
 PHYSICAL_OFFSET_POS = 28

@@ -98,15 +98,15 @@ def _ask(store: Store, name: str, version: str, state: State, live: dict[str, An
     count = 0
     wrong: list[tuple[object, ...]] = []
     with BrokerView(store, version, state=state) as broker:
-        for told in live["queues"]:
-            topic, queue_id = name_of_queue = told["topic"], told["queueId"]
+        for stated in live["queues"]:
+            topic, queue_id = name_of_queue = stated["topic"], stated["queueId"]
             queue = broker.queue(topic, queue_id)
             assert queue is not None
             bounds = (queue.min_offset, queue.max_offset - later.pop(name_of_queue, 0))
-            if bounds != (told["minOffset"], told["maxOffset"]):
-                wrong.append((topic, queue_id, told["minOffset"], told["maxOffset"], bounds))
+            if bounds != (stated["minOffset"], stated["maxOffset"]):
+                wrong.append((topic, queue_id, stated["minOffset"], stated["maxOffset"], bounds))
             compacted = topic in COMPACTED.get(name, ())
-            for pull in told["getMessage"]:
+            for pull in stated["getMessage"]:
                 found = broker.get_message(topic, queue_id, pull["offset"], 1)
                 records = [(item["startOffset"], item["size"]) for item in pull.get("messages", ())]
                 said = (found.status, found.next_begin_offset, list(found.offsets))
@@ -123,12 +123,14 @@ def _ask(store: Store, name: str, version: str, state: State, live: dict[str, An
                 read = [getattr(broker.log.record_at(offset), "total_size", None) for offset, _ in records]
                 assert read == [size for _, size in records]
         looked = live["lookMessageByOffset"]
-        assert [broker.holds_record(told["offset"]) for told in looked] == [told["found"] for told in looked]
+        assert [broker.holds_record(stated["offset"]) for stated in looked] == [
+            stated["found"] for stated in looked
+        ]
         if state == "running":
             end = live["maxPhyOffset"]
-            for told in live["queryMessage"]:
-                offsets = broker.query_message(told["topic"], told["key"], told["maxNum"])
-                assert [offset for offset in offsets if offset < end] == told["offsets"]
+            for stated in live["queryMessage"]:
+                offsets = broker.query_message(stated["topic"], stated["key"], stated["maxNum"])
+                assert [offset for offset in offsets if offset < end] == stated["offsets"]
     assert wrong == []
     assert set(later) == BORN_LATER.get(name, set())
     assert count > 20
@@ -137,8 +139,8 @@ def _ask(store: Store, name: str, version: str, state: State, live: dict[str, An
 @pytest.mark.parametrize("name", ["5.5.0-rocksdb-cq"])
 def test_what_cannot_be_read_is_not_answered(name: str, real_dir: Directory, real_manifest: Document) -> None:
     manifest = real_manifest(name)
-    told = next(queue for queue in manifest["live"]["queues"] if queue["maxOffset"])
-    place = (told["topic"], told["queueId"])
+    stated = next(queue for queue in manifest["live"]["queues"] if queue["maxOffset"])
+    place = (stated["topic"], stated["queueId"])
     store = open_store(real_dir(name), version=manifest["brokerVersion"])
     states: tuple[State | None, ...] = (None, "running")
     for state in states:
@@ -158,5 +160,5 @@ def test_units_that_point_into_a_dledger_log_are_not_stale(
         for row in queue_offsets(open_store(real_dir("4.9.7-dledger-mixed")))
     }
     assert found == {
-        (told["topic"], told["queueId"]): (told["minOffset"], told["maxOffset"], 0) for told in live
+        (stated["topic"], stated["queueId"]): (stated["minOffset"], stated["maxOffset"], 0) for stated in live
     }

@@ -32,7 +32,7 @@ from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.store import open_store
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 
 from tests.conftest import NIGHTLY, Directory
 
@@ -211,11 +211,11 @@ def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param:
         return
 
-    def link(_source: Place | str, target: Place) -> None:
+    def link(_source: ConfinedPlace | str, target: ConfinedPlace) -> None:
         fileops._before("link", target)
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(target))
 
-    def exchange(_first: Place, second: Place) -> bool:
+    def exchange(_first: ConfinedPlace, second: ConfinedPlace) -> bool:
         fileops._before("exchange", second)
         return False
 

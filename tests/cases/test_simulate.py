@@ -17,7 +17,7 @@ import pytest
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.query.start.model import QueueStart, Start
-from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
@@ -33,7 +33,7 @@ Name = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Prediction:
     start: Start
-    appended: Mapping[Name, list[tuple[int, Units]]]
+    appended: Mapping[Name, list[tuple[int, AppendedColumns]]]
     root: Path
 
     @property
@@ -71,9 +71,9 @@ def predict(root: Path, version: str, document: Mapping[str, Any], conf: Path) -
     """The start of `version` with the settings that the broker had."""
     settings = {**document.get("config", {}), **document["geometry"]}
     conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    appended: dict[Name, list[tuple[int, Units]]] = defaultdict(list)
+    appended: dict[Name, list[tuple[int, AppendedColumns]]] = defaultdict(list)
 
-    def watch(queue: QueueModel, place: int, units: Units) -> None:
+    def watch(queue: QueueModel, place: int, units: AppendedColumns) -> None:
         appended[queue.loaded.topic, queue.loaded.queue_id].append((place, units))
 
     store = open_store(root, version=version, broker_conf=conf, commitlog_paths=[root / "commitlog"])
@@ -88,8 +88,8 @@ def predicted(
 
     @cache
     def of_case(name: str) -> Prediction:
-        told = oracle(name)
-        return predict(restart_dir(name), told["brokerVersion"], told, place / name)
+        stated = oracle(name)
+        return predict(restart_dir(name), stated["brokerVersion"], stated, place / name)
 
     return of_case
 
@@ -99,23 +99,23 @@ Predicted = Callable[[str], Prediction]
 
 @pytest.mark.parametrize("name", RESTART_NAMES)
 def test_bounds_of_the_log(name: str, predicted: Predicted, oracle: Document) -> None:
-    start, told = predicted(name).start, oracle(name)
-    assert start.loads is told["loaded"]
+    start, stated = predicted(name).start, oracle(name)
+    assert start.loads is stated["loaded"]
     assert start.refusals == ()
-    assert start.recovery == ("abnormal" if told["abortBefore"] else "normal")
-    for state in (told["afterLoad"], told["afterStart"]):
+    assert start.recovery == ("abnormal" if stated["abortBefore"] else "normal")
+    for state in (stated["afterLoad"], stated["afterStart"]):
         assert start.min_offset == state["commitlogMinOffset"]
         assert start.max_offset == state["commitlogMaxOffset"]
     if start.cut_offset is not None:
-        assert start.cut_offset == told["afterLoad"]["commitlogMaxOffset"]
+        assert start.cut_offset == stated["afterLoad"]["commitlogMaxOffset"]
 
 
 @pytest.mark.parametrize("name", RESTART_NAMES)
 def test_units_of_every_queue(name: str, predicted: Predicted, oracle: Document) -> None:
-    prediction, told = predicted(name), oracle(name)
+    prediction, stated = predicted(name), oracle(name)
     queues = prediction.queues
     seen = set()
-    for queue in told["afterStart"]["queues"]:
+    for queue in stated["afterStart"]["queues"]:
         if not queue["maxOffset"]:
             continue  # 4.x lists queues of SCHEDULE_TOPIC_XXXX that were never written
         key = queue["topic"], queue["queueId"]
@@ -203,9 +203,9 @@ LIVE_NAMES = [
 def test_a_clean_store_is_taken_up_as_it_was_left(
     name: str, store_dir: Directory, manifest: Document, tmp_path: Path
 ) -> None:
-    told = manifest(name)
-    prediction = predict(store_dir(name), released(name.partition("-")[0]), told, tmp_path / "broker.conf")
-    start, live = prediction.start, told["phases"][-1]["live"]
+    stated = manifest(name)
+    prediction = predict(store_dir(name), released(name.partition("-")[0]), stated, tmp_path / "broker.conf")
+    start, live = prediction.start, stated["phases"][-1]["live"]
     assert start.loads
     assert start.recovery == "normal"
     assert not start.harmful
@@ -226,15 +226,15 @@ def test_what_a_later_process_found(
     name: str, store_dir: Directory, manifest: Document, tmp_path: Path
 ) -> None:
     """Cut back to where that process took the log up, the store gives it the queues that it told of."""
-    told = manifest(name)
-    found = told["phases"][-1]["afterLoad"]
+    stated = manifest(name)
+    found = stated["phases"][-1]["afterLoad"]
     root = Path(shutil.copytree(store_dir(name), tmp_path / "store"))
     cut = found["commitlogMaxOffset"]
     for path in sorted((root / "commitlog").iterdir()):
         keep = min(max(cut - int(path.name), 0), path.stat().st_size)
         data = path.read_bytes()[:keep]
         path.write_bytes(data.ljust(path.stat().st_size, b"\0"))
-    start = predict(root, released(name.partition("-")[0]), told, tmp_path / "broker.conf").start
+    start = predict(root, released(name.partition("-")[0]), stated, tmp_path / "broker.conf").start
     assert (start.cut_offset, start.max_offset) == (cut, cut)
     queues = {(queue.topic, queue.queue_id): queue for queue in start.queues}
     for queue in found["queues"]:

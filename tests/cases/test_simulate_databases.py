@@ -27,8 +27,8 @@ def started(root: Path, version: str = "5.5.0", **settings: str) -> Start:
     conf = root.parent / "broker.conf"
     sizes = {"mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 2000}
     sizes |= {"maxHashSlotNum": 101, "maxIndexNum": 400}
-    told = {"storeType": "defaultRocksDB", **sizes, **settings}
-    conf.write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+    stated = {"storeType": "defaultRocksDB", **sizes, **settings}
+    conf.write_text("".join(f"{name}={value}\n" for name, value in stated.items()))
     return simulate_start(open_store(root, broker_conf=conf), version)
 
 

@@ -116,13 +116,13 @@ def start_of(node: Node, version: str, **settings: Any) -> Start:
     return simulate_start(open_store(node.root, version=version), version, conf=Settings(None, settings))
 
 
-@pytest.mark.parametrize("told", TOLD, ids=lambda told: "+".join([told["version"], *told["faults"]]))
-def test_a_start_is_as_the_broker_s(told: dict[str, Any], made: Callable[..., Node]) -> None:
-    start = start_of(made(told["version"], *told["faults"]), told["version"])
+@pytest.mark.parametrize("stated", TOLD, ids=lambda stated: "+".join([stated["version"], *stated["faults"]]))
+def test_a_start_is_as_the_broker_s(stated: dict[str, Any], made: Callable[..., Node]) -> None:
+    start = start_of(made(stated["version"], *stated["faults"]), stated["version"])
     assert start.loads
-    assert (start.min_offset, start.max_offset) == (told["min"], told["max"])
+    assert (start.min_offset, start.max_offset) == (stated["min"], stated["max"])
     found = [[queue.topic, queue.queue_id, queue.min_offset, queue.max_offset] for queue in start.queues]
-    assert [row for row in found if row[3]] == [row for row in sorted(told["queues"]) if row[3]]
+    assert [row for row in found if row[3]] == [row for row in sorted(stated["queues"]) if row[3]]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ FORGOTTEN = {"5.5.0-rocksdb-config-v2"}
 
 @pytest.mark.parametrize("name", RESTARTED)
 def test_a_restart_is_as_predicted(name: str, real_dir: Directory, real_manifest: Document) -> None:
-    told = real_manifest(name)["restart"]
+    stated = real_manifest(name)["restart"]
     start = simulate_start(open_store(real_dir(name)), "5.5.0")
     assert start.loads
     assert not start.harmful
@@ -40,17 +40,17 @@ def test_a_restart_is_as_predicted(name: str, real_dir: Directory, real_manifest
         if queue.max_offset
     }
     delivered = DELIVERED.get(name, set())
-    for topic, queue_id, *bounds in told["queues"]:
+    for topic, queue_id, *bounds in stated["queues"]:
         found = queues.pop((topic, queue_id))
         assert found[0] == bounds[0]
         assert found[1] < bounds[1] if topic in delivered else found[1] == bounds[1]
     assert queues == {} or name in FORGOTTEN
-    assert start.min_offset == told["minPhyOffset"]
-    assert start.max_offset <= told["maxPhyOffset"]
-    assert delivered or start.max_offset == told["maxPhyOffset"]
+    assert start.min_offset == stated["minPhyOffset"]
+    assert start.max_offset <= stated["maxPhyOffset"]
+    assert delivered or start.max_offset == stated["maxPhyOffset"]
     kept = [item.file.removeprefix("index/") for item in start.index.files if item.fate == "kept"]
-    assert kept == [row[0] for row in told["indexHeadersAfter"]][: len(kept)]
-    assert len(start.index.files) == len(told["indexHeadersAfter"])
+    assert kept == [row[0] for row in stated["indexHeadersAfter"]][: len(kept)]
+    assert len(start.index.files) == len(stated["indexHeadersAfter"])
 
 
 def test_both_of_the_other_forms_at_once_are_not_covered(real_dir: Directory) -> None:

@@ -43,10 +43,10 @@ def of(report: Report, *rules: str) -> list[Finding]:
 
 @pytest.mark.parametrize("name", TAGGED)
 def test_a_broker_answers_by_tags(name: str, real_dir: Directory, real_manifest: Document) -> None:
-    told = real_manifest(name)["restart"]["byTag"]
+    stated = real_manifest(name)["restart"]["byTag"]
     with BrokerView(open_store(real_dir(name)), "5.5.0", state="running") as broker:
-        found = [broker.query_message(row["topic"], row["tag"], by_tags=True) for row in told]
-    assert [list(offsets) for offsets in found] == [row["offsets"] for row in told]
+        found = [broker.query_message(row["topic"], row["tag"], by_tags=True) for row in stated]
+    assert [list(offsets) for offsets in found] == [row["offsets"] for row in stated]
     assert any(found)
 
 
@@ -135,13 +135,13 @@ def test_built_entries_are_the_brokers(name: str, real_dir: Directory, tmp_path:
 def test_a_start_puts_the_entries_that_the_broker_put(
     name: str, real_dir: Directory, real_manifest: Document
 ) -> None:
-    told = real_manifest(name)["restart"]["indexHeadersAfter"]
+    stated = real_manifest(name)["restart"]["indexHeadersAfter"]
     start = simulate_start(open_store(real_dir(name)), "5.5.0")
     found = [
         (file.begin_physical_offset, file.end_physical_offset, file.entry_count + 1)
         for file in start.index.files
     ]
-    assert found == [(row[1], row[2], row[4]) for row in told]
+    assert found == [(row[1], row[2], row[4]) for row in stated]
 
 
 def entries(root: Path) -> list[tuple[int, int, int, int]]:

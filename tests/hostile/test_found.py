@@ -20,7 +20,7 @@ from tests.hostile.fuzz.mutations import Mutation, apply_mutation, copy_store
 from tests.hostile.fuzz.subjects import Subject, build_subjects
 from tests.hostile.fuzz.workers import run_here
 
-CHECK = Scenario("read", ("check", "--level", "full", "{store}", "{told}", "--format", "json"))
+CHECK = Scenario("read", ("check", "--level", "full", "{store}", "{stated}", "--format", "json"))
 REPAIR = Scenario("repair")
 IN_PLACE = Scenario("repair", ("--in-place",))
 FIRST, SECOND, THIRD = (f"commitlog/{start:020}" for start in (0, 2048, 4096))
@@ -28,7 +28,7 @@ FIRST, SECOND, THIRD = (f"commitlog/{start:020}" for start in (0, 2048, 4096))
 
 def _damage(fault: str, seed: int, *options: str) -> Scenario:
     named = ":".join((fault, ",".join(options))).rstrip(":")
-    line = ("damage", "{store}", "--into", "{out}/damaged", "--fault", named, "--seed", str(seed), "{told}")
+    line = ("damage", "{store}", "--into", "{out}/damaged", "--fault", named, "--seed", str(seed), "{stated}")
     return Scenario("read", line)
 
 
@@ -347,7 +347,7 @@ FOUND = {
             Mutation("set", "index/20231114221320000", {"pos": 44, "data": "00000002"}),
             Mutation("truncate", "index/20231114221320000", {"size": 64}),
         ),
-        (CHECK, Scenario("read", ("plan", "{store}", "{told}", "--level", "cross"))),
+        (CHECK, Scenario("read", ("plan", "{store}", "{stated}", "--level", "cross"))),
     ),
     "a queue of a tebibyte that is to be damaged": Case(
         931448,
@@ -443,7 +443,7 @@ FOUND = {
                 "record.topic",
             ),
         ),
-        (CHECK, Scenario("repair", ("--in-place",), told=True)),
+        (CHECK, Scenario("repair", ("--in-place",), stated=True)),
     ),
     "a spoiled BLANK hid a record whose topic is no text": Case(
         908618,
@@ -462,7 +462,7 @@ FOUND = {
                 "set", "commitlog/00000000000000000000", {"pos": 2021, "data": "342bce6c"}, "blank.magicCode"
             ),
         ),
-        (CHECK, Scenario("repair", (), told=True)),
+        (CHECK, Scenario("repair", (), stated=True)),
     ),
     "links of index files, and damage of the log that has the whole index built again": Case(
         903955,
@@ -474,7 +474,7 @@ FOUND = {
                 "set", "index/20231114221327000", {"pos": 48, "data": "00000234"}, "index_slot.newestIndex"
             ),
         ),
-        (CHECK, Scenario("repair", (), told=True)),
+        (CHECK, Scenario("repair", (), stated=True)),
     ),
     "a queue with a negative number whose units point behind the log": Case(
         913640,
@@ -485,7 +485,7 @@ FOUND = {
                 "set", "commitlog/00000000000000000000", {"pos": 65495, "data": "cbd43193"}, "blank.magicCode"
             ),
         ),
-        (CHECK, Scenario("repair", (), told=True)),
+        (CHECK, Scenario("repair", (), stated=True)),
     ),
     "a commit log file with zeros behind its length and a BLANK of a wrong one": Case(
         934843,
@@ -500,13 +500,13 @@ FOUND = {
         959141,
         "batch-5.3.3",
         (Mutation("swap", "checkpoint", {"other": FIRST}),),
-        (CHECK, Scenario("repair", (), told=True)),
+        (CHECK, Scenario("repair", (), stated=True)),
     ),
     "a hard link in the place of a commit log file, and longer": Case(
         906172,
         "sides-5.3.3",
         (Mutation("hard-link", SECOND, {"other": "timerlog/00000000000000000000"}),),
-        (CHECK, Scenario("repair", ("--in-place",), told=True)),
+        (CHECK, Scenario("repair", ("--in-place",), stated=True)),
     ),
     "records that say that they stand elsewhere, a wrong BLANK, and a file that is too long": Case(
         947879,
@@ -521,7 +521,7 @@ FOUND = {
         919446,
         "5.0.0-innerbatch",
         (Mutation("swap", FIRST, {"other": "batchconsumequeue/Ib/0/00000000000000000920"}),),
-        (CHECK, Scenario("repair", (), told=True)),
+        (CHECK, Scenario("repair", (), stated=True)),
     ),
     "a queue file of a TiB of holes, and units behind the log": Case(
         982346,
@@ -530,7 +530,7 @@ FOUND = {
             Mutation("truncate", "consumequeue/Gt0/0/00000000000000001000", {"size": 1 << 40}),
             Mutation("set", FIRST, {"pos": 65495, "data": "cbd43184"}, "blank.magicCode"),
         ),
-        (CHECK, Scenario("repair", (), told=True)),
+        (CHECK, Scenario("repair", (), stated=True)),
     ),
     "a commit log file of a TiB of holes, and a wrong BLANK": Case(
         985189,
@@ -550,7 +550,7 @@ FOUND = {
             Mutation("write", "abort", {"data": "2d310a"}),
             Mutation("remove", "checkpoint", {}),
         ),
-        (CHECK, Scenario("repair", (), told=True)),
+        (CHECK, Scenario("repair", (), stated=True)),
     ),
     "a whole record in another place, the last before damage": Case(
         933032,
@@ -568,7 +568,7 @@ FOUND = {
             Mutation("set", FIRST, {"pos": 9789, "data": "0000000000400000"}, "record.physicalOffset"),
             Mutation("swap", "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC", {"other": "consumequeue/Tx/0"}),
         ),
-        (CHECK, Scenario("repair", (), told=True)),
+        (CHECK, Scenario("repair", (), stated=True)),
     ),
     "a killed broker's store with a sound repair, whose next start ends what is left": Case(
         500068,

@@ -15,7 +15,7 @@ from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import decode_header
 from rocketfsck.query.start.model import Start
-from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
@@ -32,7 +32,7 @@ class Predicted:
     """The prediction, the units that it says are appended, and the files' sizes before the start."""
 
     start: Start
-    appended: Mapping[Name, list[tuple[int, Units]]]
+    appended: Mapping[Name, list[tuple[int, AppendedColumns]]]
     sizes: Mapping[str, int]
 
     @property
@@ -43,9 +43,9 @@ class Predicted:
 
 @dataclass(slots=True)
 class _Watch:
-    appended: dict[Name, list[tuple[int, Units]]] = field(default_factory=lambda: defaultdict(list))
+    appended: dict[Name, list[tuple[int, AppendedColumns]]] = field(default_factory=lambda: defaultdict(list))
 
-    def __call__(self, queue: QueueModel, place: int, units: Units) -> None:
+    def __call__(self, queue: QueueModel, place: int, units: AppendedColumns) -> None:
         self.appended[queue.loaded.topic, queue.loaded.queue_id].append((place, units))
 
 
@@ -97,12 +97,12 @@ def _pairs(predicted: Predicted, answer: Answer, root: Path) -> Iterator[tuple[s
     )
     for name, runs in predicted.appended.items():
         if queues[name].kind == "file":
-            told: dict[int, tuple[int, ...]] = {}
+            stated: dict[int, tuple[int, ...]] = {}
             found = _units_on_disk(root, name)
             for place, run in runs:
                 units = zip(run.offset, run.size, run.tags, strict=True)
-                told.update((place + number, tuple(map(int, unit))) for number, unit in enumerate(units))
-            yield f"units of {name}", told, {place: found.get(place) for place in told}
+                stated.update((place + number, tuple(map(int, unit))) for number, unit in enumerate(units))
+            yield f"units of {name}", stated, {place: found.get(place) for place in stated}
     yield from _index(start, root)
 
 
@@ -141,8 +141,8 @@ def _index(start: Start, root: Path) -> Iterator[tuple[str, Any, Any]]:
         if java_parse_long(path.name) is not None:
             header = decode_header(path.read_bytes()[:40])
             found.append((header.entry_count, header.begin_physical_offset, header.end_physical_offset))
-    told = [
+    stated = [
         (item.entry_count, item.begin_physical_offset, item.end_physical_offset) for item in start.index.files
     ]
     if sum(item.fate == "created" for item in start.index.files) < 2:
-        yield "index files", sorted(told), sorted(found)
+        yield "index files", sorted(stated), sorted(found)

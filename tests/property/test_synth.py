@@ -23,7 +23,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.rules.catalog import severity_of
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer import EndState, WriteOptions
-from rocketfsck.writer.making import Made, make_store
+from rocketfsck.writer.making import MadeStore, make_store
 from rocketfsck.writer.storewriter import StoreWriter
 from rocketfsck.writer.synth import Mix, parse_mix, synthesize
 from rocketfsck.writer.synth import bulk as bulk_module
@@ -46,7 +46,7 @@ SMALL = Geometry(
 
 def _both(
     folder: Path, mix: Mix, options: WriteOptions, seed: int, size: int | None, limit: int, start: int = START
-) -> tuple[Made, Made]:
+) -> tuple[MadeStore, MadeStore]:
     plan = make_plan(seed, mix, options, start)
     return (
         make_store(folder / "one", story_fill(plan, size, limit), options, {}),
@@ -54,7 +54,7 @@ def _both(
     )
 
 
-def _assert_equal(one: Made, bulk: Made) -> None:
+def _assert_equal(one: MadeStore, bulk: MadeStore) -> None:
     assert replace(one.store, path=bulk.store.path) == bulk.store
     for name, _ in one.store.files:
         assert (one.store.path / name).read_bytes() == (bulk.store.path / name).read_bytes(), name

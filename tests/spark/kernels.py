@@ -14,11 +14,11 @@ from typing import Any
 from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.objects import Objects
-from rocketfsck.pipeline.fleet.model import Checked
+from rocketfsck.pipeline.fleet.model import CheckedStore
 from rocketfsck.pipeline.fleet.passing import PassingEngine
-from rocketfsck.pipeline.fleet.work import CheckJob, Opened
+from rocketfsck.pipeline.fleet.work import CheckJob, FleetStore
 from rocketfsck.verify.tasks.execute import run_unit
-from rocketfsck.verify.tasks.planning import Unit
+from rocketfsck.verify.tasks.planning import PlannedTask
 from rocketfsck.verify.tasks.task import TaskResult
 
 from tests.flippingreads import flipping
@@ -131,7 +131,7 @@ def _die(*_: object) -> None:
     os._exit(1)
 
 
-def flipped_unit(given: tuple[Unit, str, int, str]) -> TaskResult | StoreError:
+def flipped_unit(given: tuple[PlannedTask, str, int, str]) -> TaskResult | StoreError:
     """A task of a check, of which the first read of a byte is wrong."""
     unit, file, pos, marker = given
     with flipping(Path(file), pos, Path(marker)):
@@ -149,7 +149,7 @@ class Deadly(str):
         return str(self)
 
 
-def killing_unit(unit: Unit) -> TaskResult | StoreError:
+def killing_unit(unit: PlannedTask) -> TaskResult | StoreError:
     """A task of a check whose worker dies at the second commit log file."""
     if getattr(unit.task, "index", None) == 1 and unit.key.startswith("commitlog:"):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -171,7 +171,7 @@ class KillingEngine(PassingEngine):
 class KillingJob(CheckJob):
     """The check of a store with that file."""
 
-    def work(self, opened: Opened, engine: PassingEngine) -> Checked:
+    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
         return CheckJob.work(self, opened, KillingEngine(1, limits=engine.limits, known=engine.known))
 
 
@@ -182,10 +182,10 @@ class FaultyJob(CheckJob):
     file: str
     attempts: int
 
-    def open(self) -> Opened:
+    def open(self) -> FleetStore:
         with failing_here(self.file, self.attempts):
             return CheckJob.open(self)
 
-    def work(self, opened: Opened, engine: PassingEngine) -> Checked:
+    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
         with failing_here(self.file, self.attempts):
             return CheckJob.work(self, opened, engine)

@@ -18,7 +18,7 @@ from rocketfsck.api import iter_messages
 from rocketfsck.pipeline import register
 from rocketfsck.pipeline.columns import METADATA, declared, shaped
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import VIEW_NAMES, Wanted, plan_parts, read_part
+from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part
 from rocketfsck.pipeline.views.options import OPTION_NAMES
 from rocketfsck.store import open_store
 
@@ -62,7 +62,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 def rows_for_spark(view: str, root: Path, **wanted: Any) -> list[dict[str, Any]]:
     """The rows of a view, without Spark; times as Spark's Python has them, naive and local."""
-    asked = Wanted(**wanted)
+    asked = WantedRows(**wanted)
     schema = declared(view, asked)
     rows = [
         row
@@ -111,11 +111,11 @@ def _there_and_back(schema: pa.Schema) -> pa.Schema:
 @pytest.mark.parametrize("view", VIEW_NAMES)
 def test_schemas_are_those_that_spark_makes_of_its_own(view: str) -> None:
     """Spark demands batches of exactly the schema that it makes of the one that was declared."""
-    every = declared(view, Wanted())
+    every = declared(view, WantedRows())
     assert _there_and_back(every).equals(every)
     names = ("properties_bytes", "keys") if view == "messages" else tuple(every.names[:1])
     more = () if view in ("consumequeue", "findings", "files") else (METADATA,)
-    some = declared(view, Wanted(columns=(*names, *more)))
+    some = declared(view, WantedRows(columns=(*names, *more)))
     assert _there_and_back(some).equals(some)
 
 

@@ -154,9 +154,9 @@ def test_an_executor_is_killed_on_a_cluster(
 ) -> None:
     """By the command; speculation is on, and the executors have the keys from the tasks alone."""
     said = tmp_path / "said"
-    told = [word for name, value in options.items() for word in ("--storage-option", f"{name}={value}")]
+    stated = [word for name, value in options.items() for word in ("--storage-option", f"{name}={value}")]
     line = [
-        *("export", str(many_segments), "--into", str(target), "--table-format", table_format, *told),
+        *("export", str(many_segments), "--into", str(target), "--table-format", table_format, *stated),
         *("--spark-conf", "spark.executorEnv.ROCKETFSCK_KERNELS=plain"),
         *("--spark-conf", "spark.speculation=true"),
     ]

@@ -17,7 +17,7 @@ from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.pipeline.fleet import driving, packing
 from rocketfsck.pipeline.fleet.counting import count_fleet
 from rocketfsck.pipeline.fleet.driving import run_jobs
-from rocketfsck.pipeline.fleet.model import Asked
+from rocketfsck.pipeline.fleet.model import FleetRequest
 from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
 from rocketfsck.pipeline.fleet.results import FleetReport
 from rocketfsck.pipeline.fleet.work import CheckJob
@@ -109,7 +109,7 @@ def test_large_stores_are_cut(spark: SparkSession, fleet: Path, monkeypatch: pyt
 def test_a_store_whose_opening_kills_its_worker_is_named(spark: SparkSession, fleet: Path) -> None:
     deadly = Deadly(fleet / "broker.conf")
     deadly.driver = os.getpid()
-    plain = Asked("run", OPTIONS)
+    plain = FleetRequest("run", OPTIONS)
     killing = replace(plain, facts={"broker_conf": deadly})
     jobs = [
         CheckJob(fleet / f"broker-{number}" / "store", plain if number != 1 else killing)
@@ -123,7 +123,7 @@ def test_a_store_whose_opening_kills_its_worker_is_named(spark: SparkSession, fl
 
 
 def test_a_file_that_kills_its_worker_is_named(spark: SparkSession, fleet: Path) -> None:
-    asked = Asked("run", OPTIONS)
+    asked = FleetRequest("run", OPTIONS)
     jobs = [CheckJob(fleet / "broker-0", asked), KillingJob(fleet / "broker-5", asked)]
     found = {number: checked.row for number, checked, _ in run_jobs(SparkEngine(spark), jobs)}
     assert (found[0].state, found[0].not_checked) == ("healthy", None)
@@ -137,7 +137,7 @@ def test_a_file_that_kills_its_worker_is_named(spark: SparkSession, fleet: Path)
 def test_a_fault_that_passes_is_not_seen(spark: SparkSession, fleet: Path) -> None:
     """It is gone at the third attempt; one that stays is named, and the rest of the store is checked."""
     file = sorted((fleet / "broker-5" / "store" / "commitlog").iterdir())[0]
-    asked = Asked("run", OPTIONS)
+    asked = FleetRequest("run", OPTIONS)
     jobs = [FaultyJob(fleet / "broker-5", asked, str(file), attempts) for attempts in (0, 2, EVERY)]
     rows = {number: checked.row for number, checked, _ in run_jobs(SparkEngine(spark), jobs)}
     assert (rows[1], rows[0].not_checked) == (rows[0], None)

@@ -247,10 +247,10 @@ def test_tasks_are_counted_while_a_job_runs(spark: SparkSession, monkeypatch: py
     monkeypatch.setattr(engine_module, "LOOK_SECONDS", 0.05)
     notes: list[str] = []
 
-    def told(now: State | None) -> None:
+    def stated(now: State | None) -> None:
         notes.append("" if now is None else now.note)
 
-    with watched(told), phase("working"):
+    with watched(stated), phase("working"):
         assert len(list(SparkEngine(spark, 2).run(slow, [0, 1]))) == 2
     assert any(re.fullmatch(r"Spark: [01] of 2 tasks", note) for note in notes), notes
     assert notes[-1] == ""

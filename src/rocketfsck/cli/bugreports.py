@@ -48,7 +48,7 @@ class BugFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutFile:
     """A part of the store that is not in the copy, and why."""
 
     what: str
@@ -87,7 +87,7 @@ class BugReport:
     new_count: int
     copied_file_count: int
     dropped_file_count: int
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOutFile, ...]
     why_no_copy: str
 
 
@@ -184,7 +184,7 @@ def bug_report(
         new_count=new_count,
         copied_file_count=copied_file_count,
         dropped_file_count=dropped_file_count,
-        left_out=tuple(LeftOut(what, reason) for what, reason in left_out),
+        left_out=tuple(LeftOutFile(what, reason) for what, reason in left_out),
         why_no_copy=why_no_copy,
     )
 

@@ -24,7 +24,7 @@ from rocketfsck.outputs import STDOUT
 from rocketfsck.privacy import set_mode
 
 if TYPE_CHECKING:
-    from rocketfsck.pipeline.sources import Source
+    from rocketfsck.pipeline.sources import StoreSource
     from rocketfsck.store import Store
 
 Function = Callable[..., Any]
@@ -62,7 +62,7 @@ def storage_option(function: Decorated) -> Decorated:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Destination:
     """Where the output goes and in which form, as `--format` and `-o` say.
 
     `path` is None for standard output; `is_dash` is whether that was said (`-o -`).
@@ -148,7 +148,7 @@ def output_options(*formats: str) -> Decorator:
         @wraps(function)
         def run(*args: Any, output_format: Format, output: Path | None, **given: Any) -> Any:
             is_dash = output == STDOUT
-            answer = Answer(output_format, None if is_dash else output, is_dash)
+            answer = Destination(output_format, None if is_dash else output, is_dash)
             return function(*args, answer=answer, **given)
 
         return format_option(*formats)(output_option(run))
@@ -196,7 +196,7 @@ def broker_version_option(default: str | None = None) -> Decorator:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoreOptions:
     """What the user knows about a store and its bytes cannot tell."""
 
     broker_conf: Path | None
@@ -218,7 +218,7 @@ class Told:
 
     def sources_or_errors(
         self, paths: Sequence[Path | str], brokers: Sequence[str]
-    ) -> tuple[tuple[Source, ...], list[tuple[str, str]]]:
+    ) -> tuple[tuple[StoreSource, ...], list[tuple[str, str]]]:
         """The stores at `paths`, and the paths at which there is none, with the reason.
 
         Raises UsageError where none is left, and as `find_sources` does for names.
@@ -237,7 +237,7 @@ class Told:
             raise UsageError("; ".join(f"{path}: {error}" for path, error in failed))
         return self.sources(good, brokers), failed
 
-    def sources(self, paths: Sequence[Path | str], brokers: Sequence[str]) -> tuple[Source, ...]:
+    def sources(self, paths: Sequence[Path | str], brokers: Sequence[str]) -> tuple[StoreSource, ...]:
         """The stores at `paths`, as `find_sources` finds them."""
         from rocketfsck.pipeline.sources import find_sources
 
@@ -251,7 +251,7 @@ class Told:
 
 
 def store_options(function: Function) -> Function:
-    """What the user knows about the store, which the command gets as `told`."""
+    """What the user knows about the store, which the command gets as `stated`."""
 
     @wraps(function)
     def run(
@@ -261,7 +261,7 @@ def store_options(function: Function) -> Function:
         commitlog_paths: tuple[Path, ...],
         **given: Any,
     ) -> Any:
-        return function(*args, told=Told(broker_conf, broker_version, commitlog_paths), **given)
+        return function(*args, stated=StoreOptions(broker_conf, broker_version, commitlog_paths), **given)
 
     return broker_conf_option(broker_version_option()(commitlog_path_option(storage_option(run))))
 

@@ -11,7 +11,7 @@ import click
 
 from rocketfsck.cli.config.applying import refuse_own_config
 from rocketfsck.cli.output import refuse_inside, to_json
-from rocketfsck.cli.params import Told
+from rocketfsck.cli.params import StoreOptions
 from rocketfsck.cli.severalstores import StoresWanted, without_paths
 from rocketfsck.cli.show.text import count_of, duration, visible
 from rocketfsck.errors import UsageError
@@ -30,7 +30,7 @@ def rebuild_many(
     into: Path,
     engine: Callable[[Sequence[Path]], Engine],
     *,
-    told: Told,
+    stated: StoreOptions,
     delay_levels: str | None,
     output_format: str,
 ) -> int:
@@ -40,7 +40,7 @@ def rebuild_many(
     """
     from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
 
-    if told.commitlog_paths:
+    if stated.commitlog_paths:
         raise UsageError("--commitlog-path is for the rebuild of one store")
     if options.from_offset is not None:
         raise UsageError("--from-offset is for the rebuild of one store")
@@ -54,7 +54,7 @@ def rebuild_many(
         what,
         options,
         without_paths(engine(places)),
-        facts={**told.facts, "delay_levels": delay_levels},
+        facts={**stated.facts, "delay_levels": delay_levels},
     )
     for run in found.removed_runs:
         print(f"removed run {run}, which a killed rebuild left", file=sys.stderr)

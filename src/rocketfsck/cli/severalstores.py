@@ -12,7 +12,7 @@ import click
 from rocketfsck.cli.config.applying import refuse_own_config
 from rocketfsck.cli.output import CHECK_FORMS, open_rows, refuse_inside
 from rocketfsck.cli.pages.writing import write_page
-from rocketfsck.cli.params import Answer, Decorated, Told, properties_of
+from rocketfsck.cli.params import Decorated, Destination, StoreOptions, properties_of
 from rocketfsck.cli.paramtypes import InputPath, StorePath
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.engine.passes import Passes, measured
@@ -106,11 +106,11 @@ def check_many(
     options: CheckOptions,
     engine: Callable[[Sequence[Path]], Engine],
     *,
-    told: Told,
+    stated: StoreOptions,
     delay_levels: str | None,
     policy: Policy,
     as_broker: str | None,
-    answer: Answer,
+    answer: Destination,
     shown: tuple[bool, bool],
     passes: Passes | None,
 ) -> int:
@@ -121,7 +121,7 @@ def check_many(
     """
     from rocketfsck.pipeline.fleet.run import FINDING_LIMIT, check_stores
 
-    if told.commitlog_paths:
+    if stated.commitlog_paths:
         raise UsageError("--commitlog-path is for the check of one store")
     if answer.form in CHECK_FORMS:
         raise UsageError(f"--format {answer.form} is for the check of one store")
@@ -140,7 +140,7 @@ def check_many(
             options,
             without_paths(engine(wanted.paths)),
             finding_limit=0 if tables is None and wanted.page is None else FINDING_LIMIT,
-            facts={**told.facts, "delay_levels": delay_levels},
+            facts={**stated.facts, "delay_levels": delay_levels},
             policy=policy,
             version=as_broker,
         )

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-def open_named_store(command: str, path: Path, **told: Any) -> Store:
-    """The store at `path`, opened with what was `told` of it (see `open_store`) for a command of this name.
+def open_named_store(command: str, path: Path, **stated: Any) -> Store:
+    """The store at `path`, opened with what was `stated` of it (see `open_store`) for a command of this name.
 
     Raises UsageError for a part of a store, or a directory above one, with the command line that names the
     store; StoreError or UsageError as `open_store` does.
@@ -35,7 +35,7 @@ def open_named_store(command: str, path: Path, **told: Any) -> Store:
             path=str(path),
         )
     with phase("opening the store"):
-        store = open_store(path, **told)
+        store = open_store(path, **stated)
     for directory in store.commitlog.directories:  # a broker.conf may name some outside
         limit_to(directory)
     return store

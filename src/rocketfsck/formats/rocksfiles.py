@@ -106,7 +106,7 @@ def masked(crc: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class LogRecord:
+class WalRecord:
     """A record of the log format, where its first fragment begins, and where its last one ends."""
 
     start: int
@@ -114,7 +114,7 @@ class LogRecord:
     data: bytes
 
 
-def log_records(data: bytes) -> Iterator[LogRecord]:
+def log_records(data: bytes) -> Iterator[WalRecord]:
     """The records of a MANIFEST or a WAL, in order.
 
     FormatError with the place of the first fragment that is not whole: cut off, of a wrong CRC, or of no
@@ -152,7 +152,7 @@ def log_records(data: bytes) -> Iterator[LogRecord]:
         parts.append(data[pos + head : end])
         pos = end
         if plain in (FULL, LAST):
-            yield LogRecord(start, pos, b"".join(parts))
+            yield WalRecord(start, pos, b"".join(parts))
             start = -1
     if start >= 0:
         raise CutOffError("the last record has no end", offset=start)

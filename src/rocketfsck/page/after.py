@@ -23,7 +23,7 @@ from rocketfsck.page.files import (
 from rocketfsck.page.findings import later_findings
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.model import After, Cells, ChangedTable, FileFate, Page, StartSaid
-from rocketfsck.page.queues import Told, groups_of, queues_of, queues_told, topics_of
+from rocketfsck.page.queues import QueueFindings, groups_of, queues_of, queues_told, topics_of
 from rocketfsck.page.survey import IndexSurvey
 from rocketfsck.page.surveying import Survey
 from rocketfsck.page.table import columns, runs_of, shown
@@ -103,16 +103,16 @@ def after_of(
     page: Page,
     report: Report,
     table: FileTable,
-    told: Told,
+    stated: QueueFindings,
     tried: Tried,
     start_text: StartText,
     limits: Limits,
 ) -> After:
-    """What is different from `page`, whose files are in `table` and whose queues `told` has."""
+    """What is different from `page`, whose files are in `table` and whose queues `stated` has."""
     few = limits.of_changes
     store, survey, left = tried.store, tried.survey, tried.report.findings
     found = queues_told(store, tried.facts, survey.account, left, limits)
-    then = Told(told.names, found.facts, found.logs)
+    then = QueueFindings(stated.names, found.facts, found.logs)
     later = later_table(table, store, then.rows, limits)
     put_log(later, store, survey.logs)
     put_queues(later, store.queues, then.facts)

@@ -178,8 +178,8 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     tried = material.tried
     others = set() if tried is None else names_of(tried.store, tried.survey.account)
     found = report.findings if tried is None else (*report.findings, *tried.report.findings)
-    told = queues_told(store, facts, survey.account, found, limits, others)
-    table = FileTable() if store is None else file_table(store, told.rows, limits)
+    stated = queues_told(store, facts, survey.account, found, limits, others)
+    table = FileTable() if store is None else file_table(store, stated.rows, limits)
     if store is None:
         _reported(table, report)
         left_out += [
@@ -188,13 +188,13 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         ]
     else:
         put_log(table, store, survey.logs)
-        put_queues(table, store.queues, told.facts)
+        put_queues(table, store.queues, stated.facts)
         put_indexes(table, store, survey.indexes)
     places = [] if store is None else [table.places[file.relative] for file in store.commitlog.files]
-    groups, standing, position_counts, lags = groups_of(told, survey.positions, limits)
+    groups, standing, position_counts, lags = groups_of(stated, survey.positions, limits)
     times = _Times(survey.logs, places, table)
     answers = answers_of(material.plan, limits)
-    findings, windows = findings_of(report, table, told.rows, answers, times.of, material.window_of, limits)
+    findings, windows = findings_of(report, table, stated.rows, answers, times.of, material.window_of, limits)
     verdict = material.verdict
     damage, then = (None, None) if tried is None else (damaged_size(tried), tried.report)
     plan = None
@@ -228,8 +228,8 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         findings=findings,
         windows=windows,
         timeline=timeline,
-        topics=topics_of(told, limits),
-        queues=queues_of(told, report.findings, lags),
+        topics=topics_of(stated, limits),
+        queues=queues_of(stated, report.findings, lags),
         groups=groups,
         positions=None if store is None else standing,
         position_counts=position_counts,
@@ -239,7 +239,7 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     )
     if tried is None or plan is None:
         return page
-    after = after_of(page, report, table, told, tried, material.start_text, limits)
+    after = after_of(page, report, table, stated, tried, material.start_text, limits)
     return replace(page, plan=replace(plan, tried=after))
 
 

@@ -13,7 +13,7 @@ from rocketfsck.page.limits import Limits
 from rocketfsck.page.strips import KINDS, NUMBER_OF, Span
 from rocketfsck.page.survey import IndexSurvey, LogSurvey
 from rocketfsck.page.table import columns, shown
-from rocketfsck.page.tables import Counts, Damage, Family, Files, Map, Spans, Totals
+from rocketfsck.page.tables import Counts, DamageColumns, Family, Files, Map, Spans, Totals
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.verify.tasks.facts import QueueFacts, RegionTotal
 
@@ -299,7 +299,7 @@ def columns_of(rows: Iterable[Row]) -> tuple[Files, Spans]:
 
 def damage_of(
     surveys: Sequence[LogSurvey | None], places: Sequence[int], limits: Limits
-) -> tuple[Damage, Counts]:
+) -> tuple[DamageColumns, Counts]:
     """Damaged regions of the commit log, the first ones, and how many there are."""
     bad = [
         (place, one.span.start, one.span.end, NUMBER_OF[one.span.kind])
@@ -308,4 +308,4 @@ def damage_of(
         for one in survey.bad
     ][: limits.damage_count]
     count = sum(survey.bad_count for survey in surveys if survey is not None)
-    return columns(Damage, bad), Counts(count, len(bad))
+    return columns(DamageColumns, bad), Counts(count, len(bad))

@@ -9,13 +9,13 @@ from dataclasses import replace
 from rocketfsck.page.files import FileTable
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.model import (
+    ByteWindow,
     Crowds,
     FindingRows,
     Findings,
     FindingsAfter,
     RuleFiles,
     RuleSaid,
-    Window,
 )
 from rocketfsck.page.table import columns, runs_of, shown
 from rocketfsck.verify.finding import Finding, Severity
@@ -24,7 +24,7 @@ from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 from rocketfsck.verify.tasks.task import is_aggregate
 
-WindowOf = Callable[[Finding, int], Window | None]
+WindowOf = Callable[[Finding, int], ByteWindow | None]
 """The window around a finding, which is in the file of that row; None where there is none."""
 
 
@@ -57,7 +57,7 @@ def findings_of(
     times: Callable[[Finding], int | None],
     window_of: WindowOf,
     limits: Limits,
-) -> tuple[Findings, tuple[Window, ...]]:
+) -> tuple[Findings, tuple[ByteWindow, ...]]:
     """The findings of a report, and windows around the first of each rule.
 
     `answers` has the actions that answer a finding by its fingerprint, `times` says when its record was
@@ -68,7 +68,7 @@ def findings_of(
     kept = chosen(findings, limits)
     rules = _rules(report, Counter(findings[number].rule for number in kept))
     rule_rows = {rule.rule: number for number, rule in enumerate(rules)}
-    windows: list[Window] = []
+    windows: list[ByteWindow] = []
     shares = Counter(findings[number].rule for number in kept)
     share = max(limits.window_count // max(len(shares), 1), 1)
     used: Counter[str] = Counter()

@@ -18,7 +18,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rocketfsck.page.tables import Counts, Damage, Groups, Indexes, Map, Queues, Spans, Timeline, Topics
+from rocketfsck.page.tables import (
+    Counts,
+    DamageColumns,
+    Groups,
+    Indexes,
+    Map,
+    QueueColumns,
+    Spans,
+    Timeline,
+    Topics,
+)
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import SeverityName
@@ -162,7 +172,7 @@ class FieldSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ByteWindow:
     """Some bytes around a finding. `data` are two characters for each byte: hex digits, or `..` for a byte of
     a message body, which the page does not show. `fields` name all or part of the bytes, in order."""
 
@@ -270,7 +280,7 @@ class After:
     strip_files: tuple[int, ...]
     strip_first_spans: tuple[int, ...]
     spans: Spans
-    damage: Damage
+    damage: DamageColumns
     damage_counts: Counts
     findings: FindingsAfter
     timeline: Timeline | None
@@ -319,10 +329,10 @@ class Page:
     starts: tuple[StartSaid, ...]
     map: Map
     findings: Findings
-    windows: tuple[Window, ...]
+    windows: tuple[ByteWindow, ...]
     timeline: Timeline | None
     topics: Topics
-    queues: Queues
+    queues: QueueColumns
     groups: tuple[str, ...]
     positions: Groups | None
     position_counts: Counts

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.table import columns, shown
-from rocketfsck.page.tables import Counts, Groups, Queues, Topics
-from rocketfsck.query.counts.counting import Account, Tally, merged
+from rocketfsck.page.tables import Counts, Groups, QueueColumns, Topics
+from rocketfsck.query.counts.counting import StoreCounts, Tally, merged
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
@@ -32,7 +32,7 @@ GAPS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class QueueFindings:
     """What is known of queues: names with their rows, what the check found and what the log has."""
 
     names: tuple[QueueName, ...]
@@ -47,11 +47,11 @@ class Told:
 def queues_told(
     store: Store | None,
     facts: Iterable[QueueFacts],
-    account: Account,
+    account: StoreCounts,
     findings: Iterable[Finding],
     limits: Limits,
     others: Iterable[QueueName] = (),
-) -> Told:
+) -> QueueFindings:
     """All queues that are anywhere, in order, at most `limits.queue_count` of them; `others` are some more
     names."""
     known = {(fact.topic, fact.queue_id): fact for fact in facts}
@@ -62,20 +62,20 @@ def queues_told(
         for finding in findings
         if finding.where.topic is not None and finding.where.queue_id is not None
     }
-    return Told(tuple(sorted(names)[: limits.queue_count]), known, logs)
+    return QueueFindings(tuple(sorted(names)[: limits.queue_count]), known, logs)
 
 
-def names_of(store: Store | None, account: Account) -> set[QueueName]:
+def names_of(store: Store | None, account: StoreCounts) -> set[QueueName]:
     """The queues that have a directory in the store, or messages in its log."""
     names = {(java_decode(topic), number) for topic, number in account.queues}
     return names if store is None else names | {(queue.topic, queue.queue_id) for queue in store.queues}
 
 
-def topics_of(told: Told, limits: Limits) -> Topics:
+def topics_of(stated: QueueFindings, limits: Limits) -> Topics:
     """The topics by name."""
-    counts = Counter(topic for topic, _ in told.names)
+    counts = Counter(topic for topic, _ in stated.names)
     tallies: dict[str, list[Tally]] = {}
-    for name, (tally, _, _) in told.logs.items():
+    for name, (tally, _, _) in stated.logs.items():
         tallies.setdefault(name[0], []).append(tally)
     rows = []
     for topic in sorted(counts):
@@ -89,9 +89,9 @@ def _numbers(tally: Tally) -> tuple[int, int, int, int]:
     return tally.message_count, tally.byte_count, tally.first_timestamp, tally.last_timestamp
 
 
-def queues_of(told: Told, findings: Iterable[Finding], lags: Mapping[int, int]) -> Queues:
-    """The queues, in the order of `told.names`; `lags` are the largest by row."""
-    topics = {topic: row for row, topic in enumerate(sorted({topic for topic, _ in told.names}))}
+def queues_of(stated: QueueFindings, findings: Iterable[Finding], lags: Mapping[int, int]) -> QueueColumns:
+    """The queues, in the order of `stated.names`; `lags` are the largest by row."""
+    topics = {topic: row for row, topic in enumerate(sorted({topic for topic, _ in stated.names}))}
     found: Counter[tuple[str | None, int | None]] = Counter()
     gaps: Counter[tuple[str | None, int | None]] = Counter()
     for finding in findings:
@@ -99,19 +99,19 @@ def queues_of(told: Told, findings: Iterable[Finding], lags: Mapping[int, int]) 
         found[name] += finding.count
         gaps[name] += finding.count if finding.rule in GAPS else 0
     rows = []
-    for row, name in enumerate(told.names):
-        fact, log = told.facts.get(name), told.logs.get(name)
+    for row, name in enumerate(stated.names):
+        fact, log = stated.facts.get(name), stated.logs.get(name)
         units = (None, None) if fact is None else (fact.min_offset, fact.max_offset)
         logged = (None, None, None) if log is None else (log[1], log[2], log[0].message_count)
         rows.append((topics[name[0]], name[1], *units, *logged, gaps[name], found[name], lags.get(row)))
-    return columns(Queues, rows)
+    return columns(QueueColumns, rows)
 
 
 def groups_of(
-    told: Told, positions: Sequence[Position], limits: Limits
+    stated: QueueFindings, positions: Sequence[Position], limits: Limits
 ) -> tuple[tuple[str, ...], Groups, Counts, dict[int, int]]:
     """Names of groups, their positions (the largest lags), how many there are, the largest lag by queue."""
-    rows = told.rows
+    rows = stated.rows
     names: dict[str, int] = {}
     lags: dict[int, int] = {}
     found = []
@@ -119,7 +119,7 @@ def groups_of(
         row = rows.get((topic, queue_id))
         if row is None:
             continue
-        fact, log = told.facts.get((topic, queue_id)), told.logs.get((topic, queue_id))
+        fact, log = stated.facts.get((topic, queue_id)), stated.logs.get((topic, queue_id))
         end = fact.max_offset if fact is not None else 0 if log is None else log[2]
         begin = fact.min_offset if fact is not None else 0 if log is None else log[1]
         lag = max(end - max(offset, begin), 0)

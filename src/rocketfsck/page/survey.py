@@ -19,7 +19,7 @@ from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.strips import BAD, Span, Strip
 from rocketfsck.progress import part
-from rocketfsck.query.counts.counting import Account, count_batches
+from rocketfsck.query.counts.counting import StoreCounts, count_batches
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
@@ -47,7 +47,7 @@ class LogTask:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexTask:
+class IndexSurveyTask:
     """An index file."""
 
     file: IndexFile
@@ -75,7 +75,7 @@ class LogSurvey:
     spans: tuple[Span, ...] = ()
     bad: list[Bad] = field(default_factory=list)
     bad_count: int = 0
-    account: Account = field(default_factory=Account)
+    account: StoreCounts = field(default_factory=StoreCounts)
     buckets: TimeBuckets = field(default_factory=lambda: TimeBuckets(1))
     gaps: list[tuple[int, int, int]] = field(default_factory=list)
     first_timestamp: int | None = None
@@ -200,7 +200,7 @@ class _Walk:
         self.waiting = []
 
 
-def survey_index(task: IndexTask) -> IndexSurvey:
+def survey_index(task: IndexSurveyTask) -> IndexSurvey:
     """Kernel: count the slots and the lengths of the chains of an index file by its entries' hashes."""
     try:
         with IndexReader(task.file, task.geometry) as reader:

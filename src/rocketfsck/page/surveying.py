@@ -11,12 +11,12 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.page.limits import DEFAULT, Limits
 from rocketfsck.page.model import LeftOut
 from rocketfsck.page.queues import Position
-from rocketfsck.page.survey import IndexSurvey, IndexTask, LogSurvey, LogTask, survey_index, survey_log
+from rocketfsck.page.survey import IndexSurvey, IndexSurveyTask, LogSurvey, LogTask, survey_index, survey_log
 from rocketfsck.page.table import shown
 from rocketfsck.progress import phase
-from rocketfsck.query.counts.counting import Account
+from rocketfsck.query.counts.counting import StoreCounts
 from rocketfsck.query.offsets import group_positions
-from rocketfsck.query.timeline.events import Event, file_events
+from rocketfsck.query.timeline.events import TimelineEvent, file_events
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.options import log_item
 from rocketfsck.store.model import Store, StoreFile
@@ -31,8 +31,8 @@ class Survey:
 
     logs: tuple[LogSurvey | None, ...] = ()
     indexes: tuple[IndexSurvey | None, ...] = ()
-    account: Account = field(default_factory=Account)
-    events: tuple[Event, ...] = ()
+    account: StoreCounts = field(default_factory=StoreCounts)
+    events: tuple[TimelineEvent, ...] = ()
     positions: tuple[Position, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
@@ -79,7 +79,7 @@ def survey_store(
     with phase("reading the commit log for the page", sum(files[at].size for at in unread)):
         for outcome in engine.run(survey_log, tasks):
             logs[unread[outcome.index]] = outcome.result
-    account = Account()
+    account = StoreCounts()
     for log in logs:
         if log is not None:
             account.add(log.account)
@@ -89,7 +89,7 @@ def survey_store(
         indexes[number] = None if earlier is None else earlier.index(file)
         wanted += [number] if indexes[number] is None else []
     with phase("reading the index for the page"):
-        index_tasks = [IndexTask(store.indexes[number], store.geometry) for number in wanted]
+        index_tasks = [IndexSurveyTask(store.indexes[number], store.geometry) for number in wanted]
         for found in engine.run(survey_index, index_tasks):
             indexes[wanted[found.index]] = found.result
     with phase("reading the small files for the page"):

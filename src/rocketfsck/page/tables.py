@@ -82,7 +82,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class DamageColumns:
     """Regions of the commit log that are not sound records and should be, exact, the first of the store."""
 
     file: tuple[int, ...]
@@ -102,7 +102,7 @@ class Map:
     files: Files
     spans: Spans
     totals: Totals
-    damage: Damage
+    damage: DamageColumns
     damage_counts: Counts
 
 
@@ -166,7 +166,7 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class QueueColumns:
     """The queues. `topic` is a row of `topics`. `min_offset:max_offset` are the queue offsets that the units
     on disk have, `log_min_offset:log_max_offset` those of the records in the commit log (None: no units, no
     records). `gap_count` counts findings about missing queue offsets or units, `finding_count` all. `lag` is

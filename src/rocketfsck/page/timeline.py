@@ -10,7 +10,7 @@ from rocketfsck.page.limits import Limits
 from rocketfsck.page.survey import GAP_MS, LogSurvey
 from rocketfsck.page.table import columns, shown
 from rocketfsck.page.tables import Buckets, Counts, Events, LostTimes, Timeline
-from rocketfsck.query.timeline.events import Event
+from rocketfsck.query.timeline.events import TimelineEvent
 from rocketfsck.query.timeline.log import gap_text
 from rocketfsck.store.model import Store
 
@@ -24,7 +24,7 @@ def timeline_of(
     store: Store,
     surveys: Sequence[LogSurvey | None],
     places: Sequence[int],
-    events: Iterable[Event],
+    events: Iterable[TimelineEvent],
     table: FileTable,
     limits: Limits,
 ) -> Timeline:
@@ -62,7 +62,7 @@ def timeline_of(
     )
 
 
-def _gaps(store: Store, surveys: Sequence[LogSurvey | None], limits: Limits) -> list[Event]:
+def _gaps(store: Store, surveys: Sequence[LogSurvey | None], limits: Limits) -> list[TimelineEvent]:
     """The longest times without a message, within files and from one to the next."""
     found: list[tuple[int, int, int]] = []
     last: int | None = None
@@ -77,13 +77,13 @@ def _gaps(store: Store, surveys: Sequence[LogSurvey | None], limits: Limits) -> 
     events = []
     for length, at, offset in sorted(found, reverse=True)[: limits.gap_count]:
         text = f"no message was stored for {gap_text(length)}, up to this one"
-        events.append(Event(at, "End Of Gap", text, "gap", physical_offset=offset))
+        events.append(TimelineEvent(at, "End Of Gap", text, "gap", physical_offset=offset))
         text = f"no message for {gap_text(length)} from here on"
-        events.append(Event(at - length, "Begin Of Gap", text, "gap"))
+        events.append(TimelineEvent(at - length, "Begin Of Gap", text, "gap"))
     return events
 
 
-def _begin(store: Store, surveys: Sequence[LogSurvey | None]) -> Iterator[Event]:
+def _begin(store: Store, surveys: Sequence[LogSurvey | None]) -> Iterator[TimelineEvent]:
     """First and last message of each file, and what was deleted before."""
     for file, survey in zip(store.commitlog.files, surveys, strict=True):
         if survey is None or survey.first_timestamp is None or survey.last_timestamp is None:
@@ -91,13 +91,13 @@ def _begin(store: Store, surveys: Sequence[LogSurvey | None]) -> Iterator[Event]
         base = file.start_offset
         if file is store.commitlog.files[0] and base:
             text = f"earlier messages were deleted: the log begins at physical offset {base}"
-            yield Event(survey.first_timestamp, "Begin Of Log", text, "deletion", file.relative)
+            yield TimelineEvent(survey.first_timestamp, "Begin Of Log", text, "deletion", file.relative)
         text = f"first message in {file.relative}"
-        yield Event(
+        yield TimelineEvent(
             survey.first_timestamp, "First Message Stored", text, "file", file.relative, None, None, base
         )
         text = f"last message in {file.relative}"
-        yield Event(survey.last_timestamp, "Last Message Stored", text, "file", file.relative)
+        yield TimelineEvent(survey.last_timestamp, "Last Message Stored", text, "file", file.relative)
 
 
 def _lost(

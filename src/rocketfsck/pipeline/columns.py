@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.streams import FIRST_TIME, LAST_TIME
-from rocketfsck.pipeline.views.model import Part, Wanted
+from rocketfsck.pipeline.views.model import Part, WantedRows
 from rocketfsck.pipeline.views.table import schema_of
 
 EVERY = "*"
@@ -73,7 +73,7 @@ NOT_NULL: dict[str, frozenset[str]] = {
 """Columns of each view that have a value in every row."""
 
 
-def choose_columns(view: str, wanted: Wanted, *, body: bool, properties: bool) -> Wanted:
+def choose_columns(view: str, wanted: WantedRows, *, body: bool, properties: bool) -> WantedRows:
     """What is wanted, with the columns that options choose, and the level that they need.
 
     A column for damage is worth nothing if nobody looks for damage, and so are modes other than PERMISSIVE:
@@ -92,7 +92,7 @@ def choose_columns(view: str, wanted: Wanted, *, body: bool, properties: bool) -
     return _named(view, wanted, (*names, *(name for name in more if name not in names)))
 
 
-def _named(view: str, wanted: Wanted, names: Sequence[str]) -> Wanted:
+def _named(view: str, wanted: WantedRows, names: Sequence[str]) -> WantedRows:
     if EVERY in names:
         every = schema_of(view, replace(wanted, columns=None)).names
         others = [name for name in names if name != EVERY and name not in every]
@@ -100,14 +100,14 @@ def _named(view: str, wanted: Wanted, names: Sequence[str]) -> Wanted:
     return level_for(view, replace(wanted, columns=tuple(names)))
 
 
-def level_for(view: str, wanted: Wanted) -> Wanted:
+def level_for(view: str, wanted: WantedRows) -> WantedRows:
     """What is wanted, at the level that its columns and its mode need."""
     names = wanted.columns or ()
     needed = view == "messages" and (wanted.mode != "PERMISSIVE" or wanted.corrupt_column in names)
     return replace(wanted, level="full") if needed and wanted.level is None else wanted
 
 
-def declared(view: str, wanted: Wanted) -> pa.Schema:
+def declared(view: str, wanted: WantedRows) -> pa.Schema:
     """The schema that a view has for Spark. Raises UsageError as `schema_of` does."""
     names = wanted.columns
     view_schema = schema_of(view, read_columns(view, wanted))
@@ -123,7 +123,7 @@ def _declared(view: str, field: pa.Field) -> pa.Field:
     return pa.field(field.name, kind, nullable=field.name not in NOT_NULL[view])
 
 
-def read_columns(view: str, wanted: Wanted) -> Wanted:
+def read_columns(view: str, wanted: WantedRows) -> WantedRows:
     """What is wanted of the view itself, which does not know `_metadata`."""
     if wanted.columns is None or METADATA not in wanted.columns:
         return wanted

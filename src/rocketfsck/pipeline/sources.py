@@ -23,7 +23,7 @@ from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.listing import glob_remote, list_directory
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import locate, path_of
 from rocketfsck.store.places.urls import NO_OPTIONS, StorageOptions, is_remote, options_for
 from rocketfsck.store.settings import read_settings
@@ -36,7 +36,7 @@ _PATTERN = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StoreSource:
     """One store: the broker's name, the path of its root, and what was said of it (`store.opening`).
 
     Small and picklable. `listed` tells one look at a store from the next: a process that opens it for a plan
@@ -54,7 +54,7 @@ class Source:
 
 
 @lru_cache(maxsize=OPEN_COUNT)
-def open_source(source: Source) -> Store:
+def open_source(source: StoreSource) -> Store:
     """The store, read-only, as it was when this process first asked for it.
 
     Raises StoreError and UsageError as `open_store` does.
@@ -78,7 +78,7 @@ def find_sources(
     commitlog_paths: Sequence[str | Path] = (),
     delay_levels: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> tuple[Source, ...]:
+) -> tuple[StoreSource, ...]:
     """The stores at these paths, in their order, those of one directory or pattern by name.
 
     A store's broker is its name in `brokers` (in the order of the stores), else the brokerName of its
@@ -105,7 +105,7 @@ def find_sources(
     _demand_unique(names, roots)
     logs = tuple(os.fspath(absolute_path(locate(path, storage_options))) for path in commitlog_paths)
     return tuple(
-        Source(name, root, version, conf, logs, delay_levels, storage_options=options_for(root))
+        StoreSource(name, root, version, conf, logs, delay_levels, storage_options=options_for(root))
         for name, root, conf in zip(names, roots, each, strict=True)
     )
 
@@ -149,7 +149,7 @@ def _is_store(path: str, *, sure: bool = True) -> bool:
     )
 
 
-def _is_mapped_file(entry: Entry) -> bool:
+def _is_mapped_file(entry: DirectoryEntry) -> bool:
     return filename_to_offset(entry.name) is not None and entry.kind is EntryKind.FILE
 
 

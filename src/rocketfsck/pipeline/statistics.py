@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
 from rocketfsck.progress import Phase, phase
-from rocketfsck.query.counts.counting import Account, FileRun, Tally, count_file, live_batches, merged
+from rocketfsck.query.counts.counting import FileRun, StoreCounts, Tally, count_file, live_batches, merged
 from rocketfsck.query.counts.statistics import LogStatistics, plan_runs, statistics_of
 from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import Store
@@ -106,7 +106,7 @@ class RecountTask:
 
 
 def count_stores(
-    sources: Sequence[Source],
+    sources: Sequence[StoreSource],
     *,
     engine: Engine | None = None,
     key_count: int = 0,
@@ -126,7 +126,7 @@ def count_stores(
 
 
 def _counted(
-    sources: Sequence[Source], stores: Sequence[Store], engine: Engine, key_count: int, at: Phase
+    sources: Sequence[StoreSource], stores: Sequence[Store], engine: Engine, key_count: int, at: Phase
 ) -> ClusterStatistics:
     runs = [
         (number, run) for number, store in enumerate(stores) for run in plan_runs(store, engine.job_count)
@@ -139,7 +139,7 @@ def _counted(
         done += sum(file.size for file in files)
         at.at(done)
 
-    accounts = [Account() for _ in stores]
+    accounts = [StoreCounts() for _ in stores]
     sketch = KeySketch()
     for outcome in engine.run(count_run, [CountTask(number, run, bool(key_count)) for number, run in runs]):
         if outcome.result is not None:
@@ -163,9 +163,9 @@ def _counted(
     return gathered.statistics(tuple(zip(brokers, logs, strict=True)), keys)
 
 
-def count_run(task: CountTask) -> tuple[Account, KeySketch]:
+def count_run(task: CountTask) -> tuple[StoreCounts, KeySketch]:
     """Kernel: count the files of a task."""
-    account, sketch = Account(), KeySketch()
+    account, sketch = StoreCounts(), KeySketch()
 
     def further(batch: RecordBatch, table: QueueTable, reader: FileReader) -> None:  # noqa: ARG001
         sketch.add(batch)

@@ -24,10 +24,10 @@ from pyspark.sql.streaming.datasource import (
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import declared, read_columns, shaped
 from rocketfsck.pipeline.plainerrors import plain_errors
-from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.tail.log import advance, latest_place
 from rocketfsck.pipeline.tail.options import EARLIEST, StreamOptions, parse_stream_options
-from rocketfsck.pipeline.tail.place import BEGINNING, Log, Place, log_of, read_place
+from rocketfsck.pipeline.tail.place import BEGINNING, Log, LogPlace, log_of, read_place
 from rocketfsck.pipeline.tail.reading import (
     VIEWS,
     TailPart,
@@ -38,7 +38,7 @@ from rocketfsck.pipeline.tail.reading import (
     read_tail,
     split_range,
 )
-from rocketfsck.pipeline.tail.walk import Bounds
+from rocketfsck.pipeline.tail.walk import WalkBounds
 from rocketfsck.pipeline.views.options import Request
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = dict(start)
         for source in self.request.sources:
             place = _place_of(start, source.broker)
-            bounds = Bounds(
+            bounds = WalkBounds(
                 until_offset=None if self.until is None else self.until[source.broker],
                 max_size=max(limit.max_bytes // count, 1) if isinstance(limit, ReadMaxBytes) else None,
                 max_count=max(limit.max_rows // count, 1) if isinstance(limit, ReadMaxRows) else None,
@@ -133,10 +133,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 for batch in read_tail(tail, wanted, fail_on_data_loss=self.options.fail_on_data_loss):
                     yield shaped(batch, tail.part, self.schema)
 
-    def _log(self, source: Source) -> Log:
+    def _log(self, source: StoreSource) -> Log:
         return log_of(open_source(source), name=source.broker, clock_step=self.options.clock_step)
 
-    def _initial(self, source: Source) -> Place:
+    def _initial(self, source: StoreSource) -> LogPlace:
         log, options = self._log(source), self.options
         if options.starting_timestamp is not None:
             return place_at_timestamp(log, options.starting_timestamp)
@@ -148,6 +148,6 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return BEGINNING if starting == EARLIEST else latest_place(log)
 
 
-def _place_of(offset: Mapping[str, Any], broker: str) -> Place:
+def _place_of(offset: Mapping[str, Any], broker: str) -> LogPlace:
     """The broker's place; a store that was not there before is read from its beginning."""
     return read_place(offset[broker]) if broker in offset else BEGINNING

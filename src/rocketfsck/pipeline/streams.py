@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.sources import Source, broker_name
-from rocketfsck.pipeline.views.model import CONDITIONS, Part, Wanted
+from rocketfsck.pipeline.sources import StoreSource, broker_name
+from rocketfsck.pipeline.views.model import CONDITIONS, Part, WantedRows
 from rocketfsck.pipeline.views.table import plan_store, read_part, schema_of, view_named
 from rocketfsck.store.model import Store
 
@@ -22,7 +22,7 @@ LAST_TIME = 253_402_300_799_999
 _TIMES = frozenset({"store_timestamp", "born_timestamp"})
 
 
-def read_stream(store: Store, view: str, wanted: Wanted, *, real_times: bool) -> pa.RecordBatchReader:
+def read_stream(store: Store, view: str, wanted: WantedRows, *, real_times: bool) -> pa.RecordBatchReader:
     """The rows of a view of a store, part after part, as they are asked for.
 
     With `real_times`, timestamps have the type `TIME`, and those outside of the years 1 to 9999 are null;
@@ -41,23 +41,23 @@ def read_stream(store: Store, view: str, wanted: Wanted, *, real_times: bool) ->
     return pa.RecordBatchReader.from_batches(timed, found)
 
 
-def source_of(store: Store) -> Source:
+def source_of(store: Store) -> StoreSource:
     """The source that an open store is."""
-    told = store.told
-    conf = None if told.broker_conf is None else os.fspath(told.broker_conf)
+    stated = store.stated
+    conf = None if stated.broker_conf is None else os.fspath(stated.broker_conf)
     root = os.fspath(store.root)
-    return Source(
+    return StoreSource(
         broker_name(root, conf),
         root,
-        told.version,
+        stated.version,
         conf,
-        tuple(os.fspath(path) for path in told.commitlog_paths),
-        told.delay_levels,
-        storage_options=told.storage_options,
+        tuple(os.fspath(path) for path in stated.commitlog_paths),
+        stated.delay_levels,
+        storage_options=stated.storage_options,
     )
 
 
-def _batches(parts: list[Part], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _batches(parts: list[Part], wanted: WantedRows) -> Iterator[pa.RecordBatch]:
     for part in parts:
         yield from read_part(part, wanted)
 

@@ -63,7 +63,7 @@ class IndexPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LifeEvent:
     """One thing that happened. `kind` is a word for programs, `text` the sentence.
 
     `timestamp` in ms is None for what the files say without a time. `offset` is the physical offset of the
@@ -86,7 +86,7 @@ class Life:
     unique_key: str | None
     records: tuple[Found, ...]
     index: dict[int, tuple[IndexPlace, ...]]
-    events: tuple[Event, ...]
+    events: tuple[LifeEvent, ...]
 
 
 def message_life(
@@ -118,7 +118,7 @@ def message_life(
     return Life(Outcome.FOUND, "", unique_key, in_order, index, tuple(events))
 
 
-def _moment(event: Event) -> tuple[bool, int, int]:
+def _moment(event: LifeEvent) -> tuple[bool, int, int]:
     """Sorts events by time, those without one last."""
     return event.timestamp is None, event.timestamp or 0, -1 if event.offset is None else event.offset
 
@@ -157,11 +157,11 @@ def _index_places(view: StoreView, found: Found) -> tuple[IndexPlace, ...]:
     return tuple(places)
 
 
-def _events(view: StoreView, records: tuple[Found, ...]) -> Iterator[Event]:
+def _events(view: StoreView, records: tuple[Found, ...]) -> Iterator[LifeEvent]:
     first = records[0].message
-    yield Event(first.born_timestamp, "born", f"created by the producer at {first.born_host}")
+    yield LifeEvent(first.born_timestamp, "born", f"created by the producer at {first.born_host}")
     for found in records:
-        yield Event(found.message.store_timestamp, *_role(found, records), found.offset)
+        yield LifeEvent(found.message.store_timestamp, *_role(found, records), found.offset)
         yield from _due(view, found)
         yield from _consumed(view, found)
         if found.message.topic == HALF_TOPIC:
@@ -170,7 +170,7 @@ def _events(view: StoreView, records: tuple[Found, ...]) -> Iterator[Event]:
     committed = [found for found in records if transaction_type(found.message.sys_flag) == TRANSACTION_COMMIT]
     for found in records:
         if found.message.topic == HALF_TOPIC and not committed and _op_of(view, found) is None:
-            yield Event(
+            yield LifeEvent(
                 None, "pending", "neither committed nor rolled back up to the end of the log", found.offset
             )
 
@@ -212,25 +212,25 @@ def _waited_for(other: Found, found: Found) -> bool:
     return (other.message.properties or {}).get("REAL_TOPIC") == found.message.topic
 
 
-def _due(view: StoreView, found: Found) -> Iterator[Event]:
+def _due(view: StoreView, found: Found) -> Iterator[LifeEvent]:
     message = found.message
     properties = message.properties or {}
     if message.topic == SCHEDULE_TOPIC:
         unit = found.queues[0].unit
         level = parse_int32(properties.get("DELAY", "")) or 0
         if unit is not None and found.queues[0].state is UnitState.AGREES:
-            yield Event(unit.tags_code, "due", "due for delivery", found.offset)
+            yield LifeEvent(unit.tags_code, "due", "due for delivery", found.offset)
         elif level > 0:
             levels = parse_delay_levels(view.store.delay_levels)
             due = deliver_timestamp(level, message.store_timestamp, levels)
-            yield Event(due, "due", "due for delivery by its delay level", found.offset)
+            yield LifeEvent(due, "due", "due for delivery by its delay level", found.offset)
     elif message.topic == TIMER_TOPIC:
         timer_due = parse_int64(properties.get("TIMER_OUT_MS", ""))
         if timer_due is not None:
-            yield Event(timer_due, "due", "due for delivery", found.offset)
+            yield LifeEvent(timer_due, "due", "due for delivery", found.offset)
 
 
-def _consumed(view: StoreView, found: Found) -> Iterator[Event]:
+def _consumed(view: StoreView, found: Found) -> Iterator[LifeEvent]:
     """Groups that are past the record, and those that are not yet."""
     if found.message.topic in _SYSTEM_TOPICS:
         return
@@ -250,7 +250,7 @@ def _consumed(view: StoreView, found: Found) -> Iterator[Event]:
                 verb = "has passed" if past else "has not reached"
                 text = f"group {group} {verb} it, at queue offset {offset}"
                 kind = "consumed" if past else "not-consumed"
-                yield Event(None, kind, text, found.offset)
+                yield LifeEvent(None, kind, text, found.offset)
 
 
 def _following(view: StoreView, topic: str, queue_id: int, offset: int) -> Iterator[tuple[int, Message]]:
@@ -277,15 +277,15 @@ def _op_of(view: StoreView, half: Found) -> tuple[int, Message] | None:
     return None
 
 
-def _completed(view: StoreView, half: Found) -> Iterator[Event]:
+def _completed(view: StoreView, half: Found) -> Iterator[LifeEvent]:
     found = _op_of(view, half)
     if found is not None:
         offset, message = found
         text = "the half message is finished: committed, rolled back or given up"
-        yield Event(message.store_timestamp, "op", text, offset)
+        yield LifeEvent(message.store_timestamp, "op", text, offset)
 
 
-def _popped(view: StoreView, found: Found) -> Iterator[Event]:
+def _popped(view: StoreView, found: Found) -> Iterator[LifeEvent]:
     """Pop check points and acknowledgements that name the record's place."""
     place = found.queues[0]
     topics = [topic for topic in view.topics if topic.startswith(REVIVE_PREFIX)]
@@ -298,9 +298,9 @@ def _popped(view: StoreView, found: Found) -> Iterator[Event]:
                 continue
             if message.tags == "ck" and _covers(said, place.queue_offset):
                 text = f"popped by group {said.get('c')}, invisible for {said.get('it')} ms"
-                yield Event(message.store_timestamp, "popped", text, offset)
+                yield LifeEvent(message.store_timestamp, "popped", text, offset)
             elif message.tags in ("ack", "bAck") and _is_acked(said, place.queue_offset):
-                yield Event(
+                yield LifeEvent(
                     message.store_timestamp, "acked", f"acknowledged by group {said.get('c')}", offset
                 )
 

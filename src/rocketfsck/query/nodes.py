@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rocketfsck.formats.filename import java_parse_long
-from rocketfsck.query.start.entries import Entry, Window, read_entry
-from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.entries import SoundEntry, Window, read_entry
+from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.store.settings import parse_settings
@@ -54,15 +54,15 @@ def data_files(store: Store) -> tuple[MappedFile, ...]:
     return tuple(file for file in store.commitlog.files if file.in_entries)
 
 
-def opened(file: MappedFile) -> OpenFile:
+def opened(file: MappedFile) -> LoadedFile:
     """A data file, for `Window`."""
-    return OpenFile(file.location, file.relative, file.start_offset or 0, file.size, file.size)
+    return LoadedFile(file.location, file.relative, file.start_offset or 0, file.size, file.size)
 
 
-def _walk(file: OpenFile) -> Iterator[Entry]:
+def _walk(file: LoadedFile) -> Iterator[SoundEntry]:
     window, pos = Window(file), 0
     try:
-        while isinstance(entry := read_entry(window, pos, file.start_offset), Entry):
+        while isinstance(entry := read_entry(window, pos, file.start_offset), SoundEntry):
             yield entry
             pos += entry.size
     finally:
@@ -75,7 +75,7 @@ def node_side(store: Store) -> NodeSide | None:
     if state is None:
         return None
     first = next(_walk(opened(files[0])), None)
-    last: Entry | None = None
+    last: SoundEntry | None = None
     for file in reversed(files):
         for entry in _walk(opened(file)):
             last = entry

@@ -195,7 +195,7 @@ def heads_at(log: StreamReader, places: Longs) -> tuple[Longs, NDArray[Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexHeader:
+class TieredIndexHeader:
     """The header of an index file, its shape, and whether its items are compacted."""
 
     values: Mapping[str, int] = field(default_factory=dict)
@@ -203,21 +203,21 @@ class IndexHeader:
     compacted: bool = True
 
 
-def read_segment_header(reader: FileReader) -> IndexHeader:
+def read_segment_header(reader: FileReader) -> TieredIndexHeader:
     """The header of an index segment; no shape where its numbers do not fit its length."""
     data = reader.read_upto(0, TIERED_INDEX_HEADER.size)
     if len(data) < TIERED_INDEX_HEADER.size:
-        return IndexHeader()
+        return TieredIndexHeader()
     values = TIERED_INDEX_HEADER.parse(data)
-    return IndexHeader(values, compacted_shape(reader.size, values["slotCount"], values["indexCount"]))
+    return TieredIndexHeader(values, compacted_shape(reader.size, values["slotCount"], values["indexCount"]))
 
 
-def read_local_header(store: Store, reader: FileReader) -> IndexHeader:
+def read_local_header(store: Store, reader: FileReader) -> TieredIndexHeader:
     """The header of a file in `tiered_index_file/`. The file's length does not tell the number of slots:
     settings do, else the segments that were made of files before it, else the default where that fits."""
     data = reader.read_upto(0, TIERED_INDEX_HEADER.size)
     if len(data) < TIERED_INDEX_HEADER.size:
-        return IndexHeader(compacted=False)
+        return TieredIndexHeader(compacted=False)
     values = TIERED_INDEX_HEADER.parse(data)
     old = is_old_local(reader.path.rpartition("/")[2])
     first_item, tail = (0, OLD_LOCAL_TAIL_SIZE) if old else (1, 0)
@@ -232,8 +232,8 @@ def read_local_header(store: Store, reader: FileReader) -> IndexHeader:
             and shape.end <= reader.size - tail
             and values["slotCount"] <= used_slots
         ):
-            return IndexHeader(values, shape, compacted=False)
-    return IndexHeader(values, compacted=False)
+            return TieredIndexHeader(values, shape, compacted=False)
+    return TieredIndexHeader(values, compacted=False)
 
 
 def is_old_local(name: str) -> bool:
@@ -242,9 +242,9 @@ def is_old_local(name: str) -> bool:
 
 
 def _slot_counts(store: Store) -> Iterator[int]:
-    told = parse_int64(store.settings.get(SLOT_SETTING) or "")
-    if told is not None and told > 0:
-        yield told
+    stated = parse_int64(store.settings.get(SLOT_SETTING) or "")
+    if stated is not None and stated > 0:
+        yield stated
         return
     for other in store.others:
         for file in other.files if other.kind is OtherKind.TIERED_SEGMENT_INDEX else ():

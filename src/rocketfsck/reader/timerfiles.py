@@ -15,7 +15,7 @@ SNAPSHOT = "timerwheel."
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TimerProgress:
     """What `config/timercheck` says: delivered up to `read_timestamp` (ms), log flushed up to `flush_pos`,
     the timer topic read up to `queue_offset`, by the master up to `master_queue_offset`."""
 
@@ -49,7 +49,7 @@ def timer_log(store: Store) -> MappedFileQueue | None:
     )
 
 
-def read_progress(store: Store) -> Progress | None:
+def read_progress(store: Store) -> TimerProgress | None:
     """The fields of `config/timercheck`; None where it cannot be read."""
     file = progress_file(store)
     if file is None or file.size < TIMER_CHECK.size:
@@ -60,7 +60,7 @@ def read_progress(store: Store) -> Progress | None:
         return None  # the check of the config directory says so
 
 
-def mapped_progress(store: Store) -> Progress:
+def mapped_progress(store: Store) -> TimerProgress:
     """The fields as a start maps them: zeros for what a short or missing file lacks. Raises StoreError."""
     file = progress_file(store)
     if file is None:
@@ -75,9 +75,9 @@ def progress_file(store: Store) -> StoreFile | None:
     return next((file for file in files if not file.name.endswith(".bak")), None)
 
 
-def _progress(data: bytes) -> Progress:
+def _progress(data: bytes) -> TimerProgress:
     values = TIMER_CHECK.parse(data)
-    return Progress(
+    return TimerProgress(
         values["lastReadTimeMs"],
         values["lastTimerLogFlushPos"],
         values["lastTimerQueueOffset"],

@@ -3,7 +3,8 @@
     timerlog file := unit[52]* (end mark)? zeros
 
 A file's units end at its end mark, or at the zeros that reach to its end. What is neither unit, end mark nor
-such zeros is a `Gap`; the units continue after it at the next multiple of 52. Bounded: a block at a time.
+such zeros is a `TimerGap`; the units continue after it at the next multiple of 52. Bounded: a block at a
+time.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class TimerBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class TimerGap:
     """Bytes `start:end` of the log, positions in its stream, that hold no units although units follow,
     or although the next file says that this one is full. `zero`: they are all zero."""
 
@@ -62,7 +63,7 @@ class Gap:
     zero: bool
 
 
-def timer_units(log: StreamReader) -> Iterator[TimerBlock | Gap]:
+def timer_units(log: StreamReader) -> Iterator[TimerBlock | TimerGap]:
     """All units of the log, file by file, and the gaps among them. Raises StoreError if a file fails."""
     for number, base in enumerate(log.starts):
         yield from _file_units(log, number, base)
@@ -90,7 +91,7 @@ def put_block(
     return replay.put(block.pos, block.deliver_timestamp // precision_ms, prev_pos, deletes, log.start)
 
 
-def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBlock | Gap]:
+def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBlock | TimerGap]:
     reader = log.reader(number)
     end = reader.used_end()
     zeros_from: int | None = None  # zeros of which nobody knows yet whether units follow
@@ -108,7 +109,7 @@ def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBloc
                 zeros_from = low if zeros_from is None else zeros_from
                 continue
             if zeros_from is not None:
-                yield Gap(base + zeros_from, base + low, zero=True)
+                yield TimerGap(base + zeros_from, base + low, zero=True)
                 zeros_from = None
             if kind == _MARK:
                 return  # readers leave the file here
@@ -116,9 +117,9 @@ def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBloc
                 pos = base + np.arange(low, high, TIMER_LOG_UNIT_SIZE, dtype=np.int64)
                 yield TimerBlock(pos, units[first:last])
             else:
-                yield Gap(base + low, base + min(high, reader.size), zero=False)
+                yield TimerGap(base + low, base + min(high, reader.size), zero=False)
     if number + 1 < len(log.starts) and reader.size > end:
-        yield Gap(base + end, base + reader.size, zero=True)
+        yield TimerGap(base + end, base + reader.size, zero=True)
 
 
 def _kinds(units: TimerUnits) -> NDArray[np.int8]:

@@ -69,9 +69,9 @@ def newest_first(wheels: Sequence[StoreFile]) -> list[StoreFile]:
 
 def precision_of(store: Store, log: StreamReader, slots: Slots | None) -> int:
     """The length of a slot in ms: as set, else the one by which most slots and units agree."""
-    told = parse_int64(store.settings.get(PRECISION_SETTING) or "")
-    if told is not None and told in PRECISIONS_MS:
-        return told
+    stated = parse_int64(store.settings.get(PRECISION_SETTING) or "")
+    if stated is not None and stated in PRECISIONS_MS:
+        return stated
     return (None if slots is None else _precision_in(log, slots)) or DEFAULT_PRECISION_MS
 
 

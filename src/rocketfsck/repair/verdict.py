@@ -299,7 +299,7 @@ def _next(store: Store, report: Report, prospect: Prospect | None, state: State)
     if prospect is not None and COMPARES in prospect.reason:
         return f"{COMPARES} {shlex.quote(str(store.root))} REPLICA"
     if prospect is not None and REBUILDS in prospect.reason:
-        return store_command([*REBUILDS.split()[1:], "--into", "DIRECTORY"], store.told, store.root)
+        return store_command([*REBUILDS.split()[1:], "--into", "DIRECTORY"], store.stated, store.root)
     if prospect is None and state in ("harmful", "refused") and report.level != "full":
-        return store_command(["check"], store.told, store.root)
+        return store_command(["check"], store.stated, store.root)
     return next(iter(report.next_commands), None)

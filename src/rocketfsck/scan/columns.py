@@ -18,7 +18,7 @@ from rocketfsck.formats.arrays import Words
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class PropertyPairs:
     """Properties of many records: pair i belongs to record r where `starts[r] <= i < starts[r + 1]`.
 
     Names and values are ranges of the bytes that were taken apart; a record has each name once, with the

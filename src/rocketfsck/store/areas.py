@@ -31,7 +31,7 @@ from rocketfsck.store.model import (
     Stray,
     StrayReason,
 )
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import FileReader, named_errors
@@ -149,7 +149,7 @@ def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[Othe
     return queues, (Other(OtherKind.ROCKSDB, path_of(directory), area, tuple(database)),)
 
 
-def _list_topic(lister: Lister, topic: Entry, area: str) -> list[QueueFiles]:
+def _list_topic(lister: Lister, topic: DirectoryEntry, area: str) -> list[QueueFiles]:
     queues = []
     for entry in lister.entries(topic.path, area):
         if entry.kind is not EntryKind.DIRECTORY:
@@ -203,13 +203,13 @@ def list_configs(lister: Lister) -> tuple[tuple[StoreFile, ...], list[Other]]:
     return tuple(configs), others
 
 
-def single_file(lister: Lister, entry: Entry, kind: OtherKind) -> Other:
+def single_file(lister: Lister, entry: DirectoryEntry, kind: OtherKind) -> Other:
     """A part of a store that is one file."""
     file = lister.file(entry)
     return Other(kind, file.path, file.relative, (file,))
 
 
-def flat_directory(lister: Lister, entry: Entry, kind: OtherKind, area: str) -> Other:
+def flat_directory(lister: Lister, entry: DirectoryEntry, kind: OtherKind, area: str) -> Other:
     """A part of a store that is a directory of files; directories in it are strays."""
     files = []
     for inner in lister.entries(entry.path, area):

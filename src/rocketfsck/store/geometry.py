@@ -32,21 +32,23 @@ _BLOCK_SIZE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SizeSetting:
     """The names that a size has had in broker.conf, and the unit that a broker rounds it up to."""
 
     names: tuple[str, ...]
     multiple: int = 1
 
 
-SETTINGS: dict[str, Setting] = {
-    "commitlog_file_size": Setting(("mappedFileSizeCommitLog", "mapedFileSizeCommitLog")),
-    "consumequeue_file_size": Setting(("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), 20),
-    "batch_file_size": Setting(("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), 46),
-    "ext_file_size": Setting(("mappedFileSizeConsumeQueueExt", "mapedFileSizeConsumeQueueExt")),
-    "slot_count": Setting(("maxHashSlotNum",)),
-    "entry_count": Setting(("maxIndexNum",)),
-    "timerlog_file_size": Setting(("mappedFileSizeTimerLog",)),
+SETTINGS: dict[str, SizeSetting] = {
+    "commitlog_file_size": SizeSetting(("mappedFileSizeCommitLog", "mapedFileSizeCommitLog")),
+    "consumequeue_file_size": SizeSetting(("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), 20),
+    "batch_file_size": SizeSetting(
+        ("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), 46
+    ),
+    "ext_file_size": SizeSetting(("mappedFileSizeConsumeQueueExt", "mapedFileSizeConsumeQueueExt")),
+    "slot_count": SizeSetting(("maxHashSlotNum",)),
+    "entry_count": SizeSetting(("maxIndexNum",)),
+    "timerlog_file_size": SizeSetting(("mappedFileSizeTimerLog",)),
 }
 
 

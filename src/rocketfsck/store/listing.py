@@ -16,7 +16,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.store.model import MappedFile, MappedFileQueue, StoreFile, Stray, StrayReason
-from rocketfsck.store.places.entries import Entry, EntryKind, list_local
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind, list_local
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import os_error_text
@@ -38,7 +38,7 @@ _STRAY_REASONS = {
 }
 
 
-def list_directory(path: str | os.PathLike[str]) -> list[Entry]:
+def list_directory(path: str | os.PathLike[str]) -> list[DirectoryEntry]:
     """All entries, sorted by name; raises StoreError if `path` is not a directory that can be read."""
     if "://" in os.fspath(path) and is_remote(path):
         from rocketfsck.store.places.remote import list_remote
@@ -87,17 +87,19 @@ class Lister:
         prefix = self.root.rstrip(os.sep) + os.sep
         return path[len(prefix) :] if path.startswith(prefix) else path
 
-    def entries(self, path: str | os.PathLike[str], area: str) -> list[Entry]:
+    def entries(self, path: str | os.PathLike[str], area: str) -> list[DirectoryEntry]:
         """Entries of a directory; one that cannot be read gives none and becomes a stray."""
         try:
             return list_directory(path) if self.tree is None else self.tree.entries(os.fspath(path))
         except StoreError as error:
             name = os.fspath(path)
             detail = str(error.__cause__ and os_error_text(_cause(error)))
-            self.stray(Entry(Path(name).name, name, EntryKind.UNREADABLE, detail=detail), area)
+            self.stray(DirectoryEntry(Path(name).name, name, EntryKind.UNREADABLE, detail=detail), area)
             return []
 
-    def stray(self, entry: Entry, area: str, reason: StrayReason | None = None, detail: str = "") -> None:
+    def stray(
+        self, entry: DirectoryEntry, area: str, reason: StrayReason | None = None, detail: str = ""
+    ) -> None:
         """Record an entry that is not part of the store; kind and name give the reason, if none is given."""
         count = self._stray_counts.get(area, 0) + 1
         self._stray_counts[area] = count
@@ -123,7 +125,7 @@ class Lister:
                 self.strays.append(Stray(path_of(self.root), "", StrayReason.MORE, area, 0, more))
         return tuple(sorted(self.strays, key=lambda stray: stray.relative))
 
-    def file(self, entry: Entry) -> StoreFile:
+    def file(self, entry: DirectoryEntry) -> StoreFile:
         return StoreFile(
             entry.path, self.relative(entry.path), entry.size, entry.mtime_ns, entry.allocated_size
         )
@@ -141,7 +143,7 @@ class Lister:
                 files.append(file)
         return files
 
-    def mapped_file(self, entry: Entry, prefix: str) -> MappedFile | None:
+    def mapped_file(self, entry: DirectoryEntry, prefix: str) -> MappedFile | None:
         """The entry as a file of a mapped file queue; None if it is not a file with such a name, or would end
         after the last offset that there is (2**63-1).
 

@@ -27,7 +27,7 @@ from rocketfsck.formats.record import RECORD_HEADER
 from rocketfsck.store.areas import absolute_path, is_directory
 from rocketfsck.store.circumstances import Evidence, LogPlaces, Settings
 from rocketfsck.store.listing import Lister, list_directory
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import FileReader
@@ -53,7 +53,11 @@ class _Candidate:
 
 
 def commitlog_places(
-    lister: Lister, entries: Sequence[Entry], settings: Settings, given: Sequence[Path], known: frozenset[str]
+    lister: Lister,
+    entries: Sequence[DirectoryEntry],
+    settings: Settings,
+    given: Sequence[Path],
+    known: frozenset[str],
 ) -> LogPlaces:
     """The directories of the commit log of the store that `lister` lists; `entries` are those of its root.
 
@@ -121,7 +125,9 @@ def _split_paths(value: str) -> list[Path]:
     return [setting_path(part.strip()) for part in value.split(",") if part.strip()]
 
 
-def _candidates(lister: Lister, entries: Sequence[Entry], known: frozenset[str]) -> Iterator[_Candidate]:
+def _candidates(
+    lister: Lister, entries: Sequence[DirectoryEntry], known: frozenset[str]
+) -> Iterator[_Candidate]:
     """The directories in the root that hold mapped files, `commitlog` and those of unknown names."""
     unknown = [
         entry
@@ -141,7 +147,7 @@ def _candidates(lister: Lister, entries: Sequence[Entry], known: frozenset[str])
             yield _Candidate(entry.name, entry.path, starts, sizes, True in proofs and False not in proofs)
 
 
-def _listed(lister: Lister, entry: Entry) -> list[Entry]:
+def _listed(lister: Lister, entry: DirectoryEntry) -> list[DirectoryEntry]:
     try:
         return list_directory(entry.path) if lister.tree is None else lister.tree.entries(entry.path)
     except StoreError:
@@ -162,7 +168,7 @@ def _begins_with(path: str, start: int) -> bool | None:
 
 
 def _infer(
-    candidates: Sequence[_Candidate], entries: Sequence[Entry]
+    candidates: Sequence[_Candidate], entries: Sequence[DirectoryEntry]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """The directories that are the log, none without certainty; and the doubtful ones, with reasons."""
     proven = [candidate for candidate in candidates if candidate.proven]

@@ -248,7 +248,7 @@ class Other:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatedOptions:
     """What was said of a store when it was opened, and must be again; `settings` go over `broker_conf`'s."""
 
     broker_conf: Path | None = None
@@ -263,7 +263,7 @@ class Told:
 class Store:
     """A store directory as it was found; nothing in it was opened for writing.
 
-    `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided at the opening, `told`
+    `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided at the opening, `stated`
     what the caller said. `directories` are the areas that are there, with files or without. `lifted` is set
     by `store.rocks.lifting` only. `opened_timestamp` (ms) is when the first file was looked for.
     """
@@ -286,7 +286,7 @@ class Store:
     delay_levels: str
     delay_levels_source: Source
     notes: tuple[Evidence, ...] = ()
-    told: Told = Told()
+    stated: StatedOptions = StatedOptions()
     log_places: LogPlaces = OWN_LOG
     directories: frozenset[str] = frozenset()
     lifted: Lifted = NOTHING_LIFTED

@@ -27,7 +27,7 @@ from rocketfsck.store.areas import (
 from rocketfsck.store.brokerlock import read_live_state
 from rocketfsck.store.circumstances import Evidence, Geometry, LogPlaces, Settings, Source
 from rocketfsck.store.dialect.infer import infer_dialect
-from rocketfsck.store.dialect.sampling import Found, sample_commitlog
+from rocketfsck.store.dialect.sampling import Samples, sample_commitlog
 from rocketfsck.store.dledger import dledger_files, with_dledger
 from rocketfsck.store.geometry import read_geometry
 from rocketfsck.store.listing import Lister, list_directory, mapped_queue
@@ -40,14 +40,14 @@ from rocketfsck.store.model import (
     Other,
     OtherKind,
     QueueKind,
+    StatedOptions,
     Store,
     StoreFile,
     StrayReason,
-    Told,
 )
 from rocketfsck.store.nostore import refuse_no_store
 from rocketfsck.store.others import KNOWN_DIRECTORIES, list_other
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import locate, path_of
 from rocketfsck.store.places.urls import NO_OPTIONS, is_remote, options_for
 from rocketfsck.store.settings import read_settings
@@ -79,7 +79,7 @@ class _Parts:
     indexes: tuple[IndexFile, ...] = ()
     configs: tuple[StoreFile, ...] = ()
     others: list[Other] = field(default_factory=list)
-    unknown: list[Entry] = field(default_factory=list)
+    unknown: list[DirectoryEntry] = field(default_factory=list)
 
 
 def open_store(
@@ -105,7 +105,7 @@ def open_store(
     unknown version, or a URL that cannot be served. What is wrong *inside* the store raises nothing.
     """
     base = absolute_path(locate(root, storage_options))
-    told = Told(
+    stated = StatedOptions(
         None if broker_conf is None else locate(broker_conf, storage_options),
         version,
         tuple(locate(path, storage_options) for path in commitlog_paths),
@@ -113,24 +113,24 @@ def open_store(
         options_for(os.fspath(base)) if is_remote(base) else NO_OPTIONS,
         tuple((settings or {}).items()),
     )
-    return _open_store(base, told)
+    return _open_store(base, stated)
 
 
 def reopen_store(store: Store) -> Store:
     """The same store as it is now. Raises as `open_store` does."""
-    return _open_store(store.root, store.told)
+    return _open_store(store.root, store.stated)
 
 
-def _open_store(base: Path, told: Told) -> Store:
+def _open_store(base: Path, stated: StatedOptions) -> Store:
     opened_timestamp = int(time.time() * 1000)
     entries = list_directory(base)
     repair = unfinished_repair(base)
-    settings = Settings() if told.broker_conf is None else read_settings(told.broker_conf)
-    if told.settings:
-        settings = replace(settings, values={**settings.values, **dict(told.settings)})
+    settings = Settings() if stated.broker_conf is None else read_settings(stated.broker_conf)
+    if stated.settings:
+        settings = replace(settings, values={**settings.values, **dict(stated.settings)})
     lister = Lister(os.fspath(base), _tree(base))
-    places = commitlog_places(lister, entries, settings, told.commitlog_paths, _NOT_LOGS)
-    if not told.commitlog_paths and _is_commitlog(entries):
+    places = commitlog_places(lister, entries, settings, stated.commitlog_paths, _NOT_LOGS)
+    if not stated.commitlog_paths and _is_commitlog(entries):
         note = Evidence(
             "the directory is a commitlog", "the directory has mapped files, but no other part of a store"
         )
@@ -145,8 +145,8 @@ def _open_store(base: Path, told: Told) -> Store:
     commitlog = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
     commitlog = with_short_names(commitlog, lister)
     commitlog, joined = with_dledger(commitlog, parts.others, settings)
-    levels, levels_source = _delay_levels(settings, told.delay_levels)
-    found = Found(
+    levels, levels_source = _delay_levels(settings, stated.delay_levels)
+    found = Samples(
         sample=sample_commitlog(commitlog.files, parts.indexes, geometry.slot_count),
         queues=queues,
         ext_queues=ext_queues,
@@ -161,7 +161,7 @@ def _open_store(base: Path, told: Told) -> Store:
     store = Store(
         root=base,
         geometry=geometry,
-        dialect_evidence=infer_dialect(found, told.version),
+        dialect_evidence=infer_dialect(found, stated.version),
         commitlog=commitlog,
         queues=queues,
         ext_queues=ext_queues,
@@ -177,7 +177,7 @@ def _open_store(base: Path, told: Told) -> Store:
         delay_levels=levels,
         delay_levels_source=levels_source,
         notes=(*places.notes, *joined, *notes_of(repair)),
-        told=told,
+        stated=stated,
         log_places=places,
         directories=frozenset(parts.directories),
         repair=repair,
@@ -195,7 +195,7 @@ def _tree(base: Path) -> RemoteTree | None:
     return RemoteTree(os.fspath(base))
 
 
-def _is_commitlog(entries: Sequence[Entry]) -> bool:
+def _is_commitlog(entries: Sequence[DirectoryEntry]) -> bool:
     """Whether the entries are those of a commitlog directory rather than of a store."""
     if any(entry.name in DIRECTORIES or entry.name in SINGLE_FILES for entry in entries):
         return False
@@ -205,7 +205,7 @@ def _is_commitlog(entries: Sequence[Entry]) -> bool:
 
 
 def _list_parts(
-    lister: Lister, entries: Sequence[Entry], directories: Sequence[Path], tiered: Path | None
+    lister: Lister, entries: Sequence[DirectoryEntry], directories: Sequence[Path], tiered: Path | None
 ) -> _Parts:
     parts = _Parts()
     if tiered is not None:
@@ -241,7 +241,7 @@ def _list_parts(
     return parts
 
 
-def _stray_at_root(lister: Lister, entry: Entry) -> None:
+def _stray_at_root(lister: Lister, entry: DirectoryEntry) -> None:
     if entry.kind is EntryKind.DIRECTORY and entry.name not in SINGLE_FILES:
         detail = "holds mapped files" if _holds_mapped_files(entry) else ""
         lister.stray(entry, "root", StrayReason.UNKNOWN, detail)
@@ -252,7 +252,7 @@ def _stray_at_root(lister: Lister, entry: Entry) -> None:
         lister.stray(entry, "root")
 
 
-def _holds_mapped_files(directory: Entry) -> bool:
+def _holds_mapped_files(directory: DirectoryEntry) -> bool:
     """Whether a directory looks like a commitlog path that no setting names. Looks at a few names only."""
     if is_remote(directory.path):
         return any(filename_to_offset(name) is not None for name in _remote_names(directory.path))

@@ -19,7 +19,7 @@ from rocketfsck.store.areas import flat_directory, is_database, single_file
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.listing import Lister, mapped_queue
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile, StrayReason
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.tiered import is_base, list_base, list_cluster
 
@@ -64,7 +64,7 @@ _SIZES: Mapping[OtherKind, tuple[int, int]] = {
 """Default file size in bytes, and the unit that it is a multiple of."""
 
 
-def list_other(lister: Lister, entry: Entry) -> list[Other] | None:
+def list_other(lister: Lister, entry: DirectoryEntry) -> list[Other] | None:
     """What an entry at the root holds, if it is one of the parts above; None if it is not."""
     name = entry.name
     if entry.kind is EntryKind.FILE:
@@ -88,7 +88,7 @@ def list_other(lister: Lister, entry: Entry) -> list[Other] | None:
     return list_base(lister, entry.path) if is_base(lister, entry) else None
 
 
-def _list_tiered_index(lister: Lister, entry: Entry) -> list[Other]:
+def _list_tiered_index(lister: Lister, entry: DirectoryEntry) -> list[Other]:
     """The files, and what a start deletes: those of a compaction that was broken off."""
     files: list[StoreFile] = []
     for inner in lister.entries(entry.path, entry.name):
@@ -105,17 +105,17 @@ def _list_tiered_index(lister: Lister, entry: Entry) -> list[Other]:
     return [Other(OtherKind.TIERED_INDEX, path_of(entry.path), entry.name, tuple(files))]
 
 
-def _list_timer_log(lister: Lister, entry: Entry) -> list[Other]:
+def _list_timer_log(lister: Lister, entry: DirectoryEntry) -> list[Other]:
     return [_mapped(lister, entry, OtherKind.TIMER_LOG, "timerlog")]
 
 
 def _list_parts(
-    lister: Lister, parent: Entry, list_part: Callable[[Lister, Entry], list[Other]]
+    lister: Lister, parent: DirectoryEntry, list_part: Callable[[Lister, DirectoryEntry], list[Other]]
 ) -> list[Other]:
     return [other for entry in lister.entries(parent.path, parent.name) for other in list_part(lister, entry)]
 
 
-def _list_dledger_part(lister: Lister, entry: Entry) -> list[Other]:
+def _list_dledger_part(lister: Lister, entry: DirectoryEntry) -> list[Other]:
     if entry.kind is EntryKind.DIRECTORY and entry.name in DLEDGER_KINDS:
         return [_mapped(lister, entry, DLEDGER_KINDS[entry.name], "dledger")]
     if entry.kind is EntryKind.FILE:  # currterm, quorum state, checkpoint: text files of DLedger's own
@@ -124,7 +124,7 @@ def _list_dledger_part(lister: Lister, entry: Entry) -> list[Other]:
     return []
 
 
-def _list_compaction(lister: Lister, parent: Entry) -> list[Other]:
+def _list_compaction(lister: Lister, parent: DirectoryEntry) -> list[Other]:
     found = []
     for entry in lister.entries(parent.path, "compaction"):
         if entry.kind is EntryKind.DIRECTORY and entry.name in COMPACTION_KINDS:
@@ -138,7 +138,7 @@ def _list_compaction(lister: Lister, parent: Entry) -> list[Other]:
     return found
 
 
-def _list_compaction_topic(lister: Lister, topic: Entry, kind: OtherKind) -> list[Other]:
+def _list_compaction_topic(lister: Lister, topic: DirectoryEntry, kind: OtherKind) -> list[Other]:
     if topic.kind is not EntryKind.DIRECTORY:
         lister.stray(topic, "compaction", StrayReason.FILE if topic.kind is EntryKind.FILE else None)
         return []
@@ -154,7 +154,7 @@ def _list_compaction_topic(lister: Lister, topic: Entry, kind: OtherKind) -> lis
     return found
 
 
-_HANDLERS: Mapping[str, Callable[[Lister, Entry], list[Other]]] = {
+_HANDLERS: Mapping[str, Callable[[Lister, DirectoryEntry], list[Other]]] = {
     "timerlog": _list_timer_log,
     "compaction": _list_compaction,
     "tiered_index_file": _list_tiered_index,
@@ -163,7 +163,7 @@ _HANDLERS: Mapping[str, Callable[[Lister, Entry], list[Other]]] = {
 
 def _mapped(
     lister: Lister,
-    directory: Entry,
+    directory: DirectoryEntry,
     kind: OtherKind,
     area: str,
     topic: str | None = None,

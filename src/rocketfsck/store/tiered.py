@@ -22,7 +22,7 @@ from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.listing import Lister, list_directory, mapped_queue
 from rocketfsck.store.logpaths import in_root
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StrayReason
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.settings import setting_path
@@ -64,7 +64,7 @@ def named_base(root: Path, settings: Settings) -> Path | None:
     return path if path.is_absolute() and not is_remote(root) and is_directory(path) else None
 
 
-def is_base(lister: Lister, entry: Entry) -> bool:
+def is_base(lister: Lister, entry: DirectoryEntry) -> bool:
     """Whether a directory in the root holds the directories of clusters."""
     try:
         inside = list_directory(entry.path) if lister.tree is None else lister.tree.entries(entry.path)
@@ -83,14 +83,14 @@ def list_base(lister: Lister, base: str) -> list[Other]:
     ]
 
 
-def _is_cluster(lister: Lister, entry: Entry) -> bool:
+def _is_cluster(lister: Lister, entry: DirectoryEntry) -> bool:
     if not is_cluster_directory(entry.name):
         lister.stray(entry, AREA)
         return False
     return True
 
 
-def list_cluster(lister: Lister, cluster: Entry) -> list[Other]:
+def list_cluster(lister: Lister, cluster: DirectoryEntry) -> list[Other]:
     """All segments of a cluster's brokers."""
     found = []
     for broker in _directories(lister, cluster.path):
@@ -108,7 +108,7 @@ def list_cluster(lister: Lister, cluster: Entry) -> list[Other]:
     return found
 
 
-def _directories(lister: Lister, path: str) -> Sequence[Entry]:
+def _directories(lister: Lister, path: str) -> Sequence[DirectoryEntry]:
     found = []
     for entry in lister.entries(path, AREA):
         if entry.kind is EntryKind.DIRECTORY:
@@ -118,7 +118,7 @@ def _directories(lister: Lister, path: str) -> Sequence[Entry]:
     return found
 
 
-def _segments(lister: Lister, part: Entry, topic: str, queue_id: int) -> Other:
+def _segments(lister: Lister, part: DirectoryEntry, topic: str, queue_id: int) -> Other:
     files = []
     for entry in lister.entries(part.path, AREA):
         offset = segment_offset(entry.name) if entry.kind is EntryKind.FILE else None

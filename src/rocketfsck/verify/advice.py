@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rocketfsck.store.model import Store, Told
+from rocketfsck.store.model import StatedOptions, Store
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage
 from rocketfsck.verify.rules.rule import Level
 
 
-def store_command(words: Sequence[str], told: Told, root: Path | str) -> str:
+def store_command(words: Sequence[str], stated: StatedOptions, root: Path | str) -> str:
     """`rocketfsck WORDS… STORE` for a shell, with the options that open the store as it was opened."""
-    return shlex.join(["rocketfsck", *words, *told_words(told), str(root)])
+    return shlex.join(["rocketfsck", *words, *told_words(stated), str(root)])
 
 
 def plan_command(store: Store, options: CheckOptions) -> str | None:
@@ -26,39 +26,39 @@ def plan_command(store: Store, options: CheckOptions) -> str | None:
     if is_remote(store.root):
         return None
     words = ["plan"] if options.level == "full" else ["plan", "--level", options.level]
-    return store_command([*words, *_delay_levels(store)], store.told, store.root)
+    return store_command([*words, *_delay_levels(store)], store.stated, store.root)
 
 
 def fix_command(store: Store, level: Level) -> str:
     """The command line that repairs a store that was checked at this level, after a question."""
     words = ["fix"] if level == "full" else ["fix", "--level", level]
-    return store_command([*words, *_delay_levels(store)], store.told, store.root)
+    return store_command([*words, *_delay_levels(store)], store.stated, store.root)
 
 
 def _delay_levels(store: Store) -> list[str]:
-    levels = store.told.delay_levels
+    levels = store.stated.delay_levels
     return [] if levels is None else ["--delay-levels", levels]
 
 
-def told_words(told: Told) -> tuple[str, ...]:
+def told_words(stated: StatedOptions) -> tuple[str, ...]:
     """The options shared by all commands that read a store: settings, version, commit log paths."""
-    words = [] if told.broker_conf is None else ["--broker-conf", str(told.broker_conf)]
-    words += [] if told.version is None else ["--broker-version", told.version]
-    for path in told.commitlog_paths:
+    words = [] if stated.broker_conf is None else ["--broker-conf", str(stated.broker_conf)]
+    words += [] if stated.version is None else ["--broker-version", stated.version]
+    for path in stated.commitlog_paths:
         words += ["--commitlog-path", str(path)]
-    return (*words, *_storage_words(told))
+    return (*words, *_storage_words(stated))
 
 
-def _storage_words(told: Told) -> list[str]:
+def _storage_words(stated: StatedOptions) -> list[str]:
     """The options of a remote file system, without their values: they may be secrets."""
-    return [word for name in told.storage_options.names for word in ("--storage-option", f"{name}=VALUE")]
+    return [word for name in stated.storage_options.names for word in ("--storage-option", f"{name}=VALUE")]
 
 
 def continue_command(store: Store, options: CheckOptions, coverage: Coverage) -> str | None:
     """The command line that checks what was left out, as this check did; None if nothing was."""
     if coverage.complete:
         return None
-    return store_command(["check", *_choices(options), *_delay_levels(store)], store.told, store.root)
+    return store_command(["check", *_choices(options), *_delay_levels(store)], store.stated, store.root)
 
 
 def _choices(options: CheckOptions) -> Iterator[str]:

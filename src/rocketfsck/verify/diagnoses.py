@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import Told
+from rocketfsck.store.model import StatedOptions
 from rocketfsck.verify.advice import told_words
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Diagnosis
 from rocketfsck.verify.rules.catalog import RULES, severity_of
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES, MEANINGS_OF_ONE_RULE
-from rocketfsck.verify.suggest import Opened, look_at
+from rocketfsck.verify.suggest import Reopening, look_at
 
 FILE_LIMIT = 5
 COMMAND_LIMIT = 3
@@ -47,7 +47,7 @@ FOLLOWERS = frozenset({RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.ENTRY_OF_DAMAGE
 def diagnose(
     findings: Iterable[Finding],
     store: str,
-    told: Told | None = None,
+    stated: StatedOptions | None = None,
     version: str | None = None,
     inner_files: Collection[str] = (),
 ) -> tuple[Diagnosis, ...]:
@@ -55,7 +55,7 @@ def diagnose(
 
     `inner_files` are commit log files that others with records follow: a record that is incomplete there is
     not the last one of the log.
-    `store` is the path to name in the commands that a diagnosis suggests, `told` what it was opened with,
+    `store` is the path to name in the commands that a diagnosis suggests, `stated` what it was opened with,
     `version` that of the broker whose start is worth a prediction.
     """
     judged = [
@@ -80,7 +80,7 @@ def diagnose(
             name = damage.get(_first_offset(finding)) or name
         groups.setdefault(name, []).append(finding)
     order = sorted(groups, key=lambda name: (_depth(name, groups), -_worst(groups[name]), name))
-    place = Opened(store, told_words(told or Told()), version)
+    place = Reopening(store, told_words(stated or StatedOptions()), version)
     return tuple(_diagnosis(name, groups, place) for name in order)
 
 
@@ -122,7 +122,7 @@ def _worst(findings: list[Finding]) -> Severity:
     return max(severity_of(finding) for finding in findings)
 
 
-def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: Opened) -> Diagnosis:
+def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: Reopening) -> Diagnosis:
     findings = groups[name]
     known = FAULT_CLASSES[name]
     cause = _cause(name, groups)
@@ -145,7 +145,7 @@ def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: Opened) ->
     )
 
 
-def _look_at(findings: list[Finding], of: Opened) -> str | None:
+def _look_at(findings: list[Finding], of: Reopening) -> str | None:
     """The command line that shows the first place that the worst finding names; None where none does."""
     for finding in sorted(findings, key=lambda finding: -severity_of(finding)):
         words = look_at(finding, of, Path.exists)

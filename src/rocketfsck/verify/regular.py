@@ -65,17 +65,17 @@ def settle_regular(
     results: Sequence[TaskResult | None],
     logs: Sequence[TaskResult | None],
     gatherer: Gatherer,
-    told: Mapping[str, int],
+    stated: Mapping[str, int],
 ) -> None:
     """Take regular deviations out of the findings and out of the account; one finding for each kind instead.
 
     `results` are those of all tasks, which say how many places each rule was asked of; `logs` those of the
-    commit log files; `told` has, by rule, of how many places the checks of the driver asked it.
+    commit log files; `stated` has, by rule, of how many places the checks of the driver asked it.
     """
     kept = sift.kept
     sift.take(_unknown_frames(store, kept, logs, gatherer))
     sift.take(_files_alike(store, kept))
-    sift.take(_deviations(kept, _asked(store, results, told), gatherer))
+    sift.take(_deviations(kept, _asked(store, results, stated), gatherer))
 
 
 FRAME_RULES = frozenset(
@@ -227,7 +227,7 @@ def _is_by_setting(finding: Finding) -> bool:
     return "level" in finding.found
 
 
-def _asked(store: Store, results: Iterable[TaskResult | None], told: Mapping[str, int]) -> Counter[str]:
+def _asked(store: Store, results: Iterable[TaskResult | None], stated: Mapping[str, int]) -> Counter[str]:
     """How many places of each kind there are, and for single rules, how many were asked."""
     asked: Counter[str] = Counter({"index file": len(store.indexes)})
     asked["commit log file"] = len(store.commitlog.files)
@@ -237,7 +237,7 @@ def _asked(store: Store, results: Iterable[TaskResult | None], told: Mapping[str
             asked["unit"] += result.checked.unit_count
             asked["entry"] += result.checked.entry_count
             asked.update(result.asked)
-    asked.update(told)
+    asked.update(stated)
     return asked
 
 

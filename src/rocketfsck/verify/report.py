@@ -18,7 +18,7 @@ from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.finding import Finding, Severity, SeverityName
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
-from rocketfsck.verify.suggest import Opened, suggestions
+from rocketfsck.verify.suggest import Reopening, suggestions
 from rocketfsck.verify.tasks.facts import RegionTotal
 from rocketfsck.verify.tasks.task import Checked
 from rocketfsck.wording import count_of
@@ -243,9 +243,9 @@ class Report:
             yield {**finding_row(finding), "severity": severity, "suggest": words}
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> Reopening:
         """How a suggested command opens the store again."""
-        return Opened(self.store.root, self.store.open_options, self.store.dialect)
+        return Reopening(self.store.root, self.store.open_options, self.store.dialect)
 
     def to_arrow(self) -> pa.Table:
         """The findings as a table, one row a finding, in the columns of `check --format arrow`.

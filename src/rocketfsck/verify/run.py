@@ -36,7 +36,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.regular import settle_regular
 from rocketfsck.verify.report import NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
-from rocketfsck.verify.stopping import Sift, Wanted
+from rocketfsck.verify.stopping import Sift, WantedFindings
 from rocketfsck.verify.store.checkpoint import check_checkpoint
 from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.store.config import check_config
@@ -99,7 +99,7 @@ def check_store(
         keeps=options.since is not None,
     )
     units = plan_units(context) if _needs_data(selected) else ()
-    wanted = Wanted(selected, accepted, options.stop_after)
+    wanted = WantedFindings(selected, accepted, options.stop_after)
     sift = Sift(wanted, options.detail_limit)
     going_on = None
     if options.since is not None and units:
@@ -151,7 +151,7 @@ def check_store(
     coverage = replace(ran.coverage, stopped_after=options.stop_after) if sift.is_full() else ran.coverage
     findings = tuple(sorted(sift.kept.findings, key=_report_order))
     version = str(store.dialect.version)
-    diagnoses = diagnose(findings, str(store.root), store.told, version, _inner_files(known))
+    diagnoses = diagnose(findings, str(store.root), store.stated, version, _inner_files(known))
     commands = next_commands(diagnoses, findings, plan_command(store, options))
     rest = continue_command(store, options, coverage)
     left_out += [*parts_unread(context, databases.read), *behind_stop(coverage)]
@@ -215,7 +215,7 @@ def store_facts(store: Store) -> StoreFacts:
         known_from=tuple((item.what, item.why) for item in evidence.known_from),
         geometry={name: getattr(geometry, name) for name in names},
         geometry_sources={name: geometry.source(name) for name in names},
-        open_options=told_words(store.told),
+        open_options=told_words(store.stated),
         live=store.live.locked,
         live_known_from=store.live.how,
         file_count=len(files),

@@ -19,7 +19,7 @@ from rocketfsck.verify.tasks.task import Collector, TaskResult
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedFindings:
     """Which findings a check is asked for, and after how many it stops (None: never)."""
 
     selected: frozenset[str]
@@ -43,7 +43,7 @@ class Wanted:
 class StopPoint:
     """Finds the task with the last finding wanted, while tasks end in any order."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WantedFindings) -> None:
         self._wanted = wanted
         self._next = 0
         self._count = 0
@@ -69,7 +69,7 @@ class StopPoint:
 class Sift:
     """Takes all findings of a check, in order; keeps those asked for, until there are enough."""
 
-    def __init__(self, wanted: Wanted, detail_limit: int) -> None:
+    def __init__(self, wanted: WantedFindings, detail_limit: int) -> None:
         self.kept = Collector(detail_limit)
         self.suppressed = 0
         self._wanted = wanted

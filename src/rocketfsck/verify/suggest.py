@@ -35,7 +35,7 @@ _VERSION_OPTION = "--broker-version"
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class Reopening:
     """How a command opens the store again: its root, the options (pairs of name and value), and `version`,
     that of the broker whose start is worth a prediction."""
 
@@ -68,7 +68,7 @@ class Opened:
         return ("rocketfsck", "simulate", "--as-broker", version, *rest, self.root)
 
 
-def look_at(finding: Finding, of: Opened, exists: Callable[[Path], bool]) -> Words | None:
+def look_at(finding: Finding, of: Reopening, exists: Callable[[Path], bool]) -> Words | None:
     """What shows the place that a finding names by bytes or by entry; None where it names no file.
 
     `exists` says whether a file is there: where the file itself is missing, what there is instead.
@@ -95,7 +95,7 @@ def look_at(finding: Finding, of: Opened, exists: Callable[[Path], bool]) -> Wor
     return of.file_words(place, "dump", "--limit", "20")
 
 
-def suggestions(finding: Finding, of: Opened) -> tuple[Words, ...]:
+def suggestions(finding: Finding, of: Reopening) -> tuple[Words, ...]:
     """What to run about one finding: what shows it, what explains its rule, what plans its repair.
 
     Nothing is read for them. A repair is planned only where the rule has one.

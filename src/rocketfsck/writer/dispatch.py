@@ -42,7 +42,7 @@ class ExtraUnit:
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatched:
+class DispatchOutcome:
     """What the dispatch of one record did: whether its own queue got a unit, the other queues that did, and
     the index files that it found full."""
 
@@ -53,7 +53,7 @@ class Dispatched:
 
 def dispatch_record(
     record: Record, queues: QueueTable, index: IndexService, filter_bit_map: bytes = b""
-) -> Dispatched:
+) -> DispatchOutcome:
     """Put a record into its consume queue(s) and the index."""
     options = queues.options
     properties = parse_properties(record.properties, options.dialect.property_parser) or {}
@@ -68,7 +68,7 @@ def dispatch_record(
     if options.message_index:
         keys = _keys(properties, options) if is_indexed(record.sys_flag) else []
         full = index_record(index, topic, keys, record.physical_offset, record.store_timestamp)
-    return Dispatched(in_queue, extra, tuple(full))
+    return DispatchOutcome(in_queue, extra, tuple(full))
 
 
 def _keys(properties: dict[str, str], options: WriteOptions) -> list[str]:

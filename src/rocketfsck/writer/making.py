@@ -45,7 +45,7 @@ PROGRESS_EVERY = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeStore:
     """A store that was made, and the files that were written next to it."""
 
     store: WrittenStore
@@ -61,7 +61,7 @@ def make_store(
     *,
     manifest: ManifestLevel = ManifestLevel.BRIEF,
     manifest_path: Path | None = None,
-) -> Made:
+) -> MadeStore:
     """Make a store at `path` of what `fill` puts, and its manifest, which says `source`.
 
     Nothing may be at any of their places. Raises UsageError for impossible options and places that are
@@ -112,7 +112,7 @@ def make_store(
             file.close()
         for file in side:
             file.end(keep=made)
-    return Made(written, report_path, messages_path)
+    return MadeStore(written, report_path, messages_path)
 
 
 def _line_writer(file: SideFile, options: WriteOptions) -> OnPut:

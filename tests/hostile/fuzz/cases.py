@@ -26,7 +26,7 @@ class Scenario:
     name: str
     line: tuple[str, ...] = ()
     seed: int = 0
-    told: bool = False
+    stated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ def draw_case(seed: int, grounds: Mapping[str, Ground]) -> Case:
     mutations: list[Mutation] = []
     for _ in range(count):
         mutations += draw_mutations(rng, ground)
-    check = ("check", "--level", "full", "{store}", "{told}", "--format", "json")
-    scenarios = [Scenario("read", check, told=rng.random() < 0.5)]
-    scenarios += [Scenario("read", draw_command(rng, ground), told=rng.random() < 0.5)]
+    check = ("check", "--level", "full", "{store}", "{stated}", "--format", "json")
+    scenarios = [Scenario("read", check, stated=rng.random() < 0.5)]
+    scenarios += [Scenario("read", draw_command(rng, ground), stated=rng.random() < 0.5)]
     if rng.random() < 0.3:
         name = rng.choices(PLANS, PLAN_WEIGHTS)[0]
         options = tuple(
@@ -66,7 +66,7 @@ def as_code(case: Case) -> str:
     lines += [f"        {_mutation_code(mutation)}," for mutation in case.mutations]
     lines.append("    ), (")
     lines += [
-        f"        Scenario({one.name!r}, {one.line!r}, {one.seed}, {one.told})," for one in case.scenarios
+        f"        Scenario({one.name!r}, {one.line!r}, {one.seed}, {one.stated})," for one in case.scenarios
     ]
     lines.append(f"    ){', True' if case.compiled else ''}),")
     return "\n".join(lines)

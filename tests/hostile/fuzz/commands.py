@@ -116,7 +116,7 @@ def _format(rng: random.Random, *forms: str) -> Line:
 
 def _check(rng: random.Random, _ground: Ground) -> Line:
     level = rng.choice(("quick", "cross", "full"))
-    line = ["check", "--level", level, "{store}", "{told}"]
+    line = ["check", "--level", level, "{store}", "{stated}"]
     line += _format(rng, "json", "json", "jsonl", "csv", "arrow")
     line += _some(rng, ["--all"], ["-j", "1"], ["--as-broker", rng.choice(VERSIONS)], share=0.25)
     line += _some(rng, ["--select", rng.choice(("CL", "XR", "CQ004", "IX"))], ["--subset", "1/2"], share=0.1)
@@ -125,7 +125,7 @@ def _check(rng: random.Random, _ground: Ground) -> Line:
 
 def _info(rng: random.Random, ground: Ground) -> Line:
     place = _place(rng, ground, 0.3)
-    line = ["info", place, "{told}", *_some(rng, ["-v"])]
+    line = ["info", place, "{stated}", *_some(rng, ["-v"])]
     line += _some(rng, ["--stats"]) if place == "{store}" else []
     return line + _format(rng, "json", "jsonl")
 
@@ -142,7 +142,7 @@ def _dump(rng: random.Random, ground: Ground) -> Line:
         "dump",
         _place(rng, ground, 0.5),
         *_some(rng, ["--kind", rng.choice(DUMP_KINDS)], share=0.6),
-        "{told}",
+        "{stated}",
     ]
     if rng.random() < 0.3:
         return [*line, "--hex", *_some(rng, ["-v"])]
@@ -159,7 +159,7 @@ def _dump(rng: random.Random, ground: Ground) -> Line:
 
 
 def _plan(rng: random.Random, _ground: Ground) -> Line:
-    line = ["plan", "{store}", "{told}", *_some(rng, ["--preen"], share=0.5), *_format(rng, "json")]
+    line = ["plan", "{store}", "{stated}", *_some(rng, ["--preen"], share=0.5), *_format(rng, "json")]
     return [*line, *_some(rng, ["--level", rng.choice(("quick", "cross"))], share=0.3)]
 
 
@@ -177,7 +177,16 @@ def _simulate(rng: random.Random, ground: Ground) -> Line:
 
 def _rebuild(rng: random.Random, ground: Ground) -> Line:
     what = rng.choice(("index", "consumequeue", "checkpoint", "all"))
-    line = ["rebuild", what, "{store}", "--into", "{out}/built", "--no-sync", "{told}", *_format(rng, "json")]
+    line = [
+        "rebuild",
+        what,
+        "{store}",
+        "--into",
+        "{out}/built",
+        "--no-sync",
+        "{stated}",
+        *_format(rng, "json"),
+    ]
     if what in ("index", "consumequeue"):
         line += _some(rng, ["--only-missing-tail"], share=0.3)
     if what == "index" and "--only-missing-tail" not in line:
@@ -205,12 +214,18 @@ def _compare(rng: random.Random, _ground: Ground) -> Line:
 
 
 def _report(rng: random.Random, _ground: Ground) -> Line:
-    return ["report", "{store}", "{told}", *_some(rng, ["--keys", "3"], ["-v"]), *_format(rng, "json", "csv")]
+    return [
+        "report",
+        "{store}",
+        "{stated}",
+        *_some(rng, ["--keys", "3"], ["-v"]),
+        *_format(rng, "json", "csv"),
+    ]
 
 
 def _export(rng: random.Random, _ground: Ground) -> Line:
     view = rng.choice(("messages", "consumequeue", "index", "findings", "files", "regions"))
-    return ["export", "{store}", "--into", "{out}/exported", "--view", view, "{told}"]
+    return ["export", "{store}", "--into", "{out}/exported", "--view", view, "{stated}"]
 
 
 def _damage(rng: random.Random, _ground: Ground) -> Line:
@@ -223,7 +238,7 @@ def _damage(rng: random.Random, _ground: Ground) -> Line:
         *faults,
         "--seed",
         str(rng.randrange(99)),
-        "{told}",
+        "{stated}",
     ]
     return [*line, *_format(rng, "json")]
 
@@ -239,7 +254,7 @@ def _explain(rng: random.Random, _ground: Ground) -> Line:
 def _query(rng: random.Random, ground: Ground) -> Line:
     asked = rng.choice(records_of(ground))
     line = rng.choice(_QUERIES)(rng, asked)
-    return ["query", *line, "{told}", *_format(rng, "json", "jsonl")]
+    return ["query", *line, "{stated}", *_format(rng, "json", "jsonl")]
 
 
 def _via(rng: random.Random) -> Line:
@@ -292,6 +307,6 @@ WEIGHTS = {"query": 5, "dump": 4, "check": 3, "simulate": 3, "rebuild": 2, "salv
 
 
 def draw_command(rng: random.Random, ground: Ground) -> tuple[str, ...]:
-    """A command line with `{store}`, `{sound}`, `{out}`, `{conf}` and `{told}` in it."""
+    """A command line with `{store}`, `{sound}`, `{out}`, `{conf}` and `{stated}` in it."""
     name = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
     return tuple(COMMANDS[name](rng, ground))

@@ -39,8 +39,8 @@ def _smaller(case: Case) -> Iterator[Case]:
     if case.compiled:
         yield replace(case, compiled=False)
     for number, scenario in enumerate(case.scenarios):
-        if scenario.told:
-            yield replace(case, scenarios=_with(case.scenarios, number, replace(scenario, told=False)))
+        if scenario.stated:
+            yield replace(case, scenarios=_with(case.scenarios, number, replace(scenario, stated=False)))
         if scenario.name != "read" and scenario.line:
             yield replace(case, scenarios=_with(case.scenarios, number, replace(scenario, line=())))
     for number, mutation in enumerate(case.mutations):

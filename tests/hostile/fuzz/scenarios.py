@@ -60,8 +60,8 @@ class Scene:
     def fail(self, law: str, command: str, detail: str) -> None:
         self.violations.append(Violation(law, command, detail))
 
-    def told(self, scenario: Scenario) -> list[str]:
-        if not scenario.told:
+    def stated(self, scenario: Scenario) -> list[str]:
+        if not scenario.stated:
             return []
         return [
             "--broker-version",
@@ -78,7 +78,7 @@ class Scene:
         }  # fmt: skip
         words: list[str] = []
         for word in scenario.line:
-            words += self.told(scenario) if word == "{told}" else [word.format_map(places)]
+            words += self.stated(scenario) if word == "{stated}" else [word.format_map(places)]
         return words
 
     def run(self, *arguments: str) -> Ended:
@@ -211,7 +211,7 @@ def _repair(scene: Scene, scenario: Scenario) -> int:
 def _make_plan(scene: Scene, scenario: Scenario, *options: str) -> dict[str, Any] | None:
     before = outer_state(scene.folder, ("out",))
     path = scene.out / "plan.json"
-    line = ["plan", str(scene.store), "-o", str(path), *scene.told(scenario), *options]
+    line = ["plan", str(scene.store), "-o", str(path), *scene.stated(scenario), *options]
     line += [option for option in scenario.line if option == "--preen"]
     scene.run(*line)
     after = outer_state(scene.folder, ("out",))
@@ -228,7 +228,7 @@ def _apply(scene: Scene, scenario: Scenario, plan: Mapping[str, Any], *, whole: 
 
     `whole`: the plan is for all that can be repaired, so that there is nothing to plan after it.
     """
-    conf = scene.ground.subject.conf if scenario.told else None
+    conf = scene.ground.subject.conf if scenario.stated else None
     version = scene.ground.subject.version
     before, beside = full_state(scene.store), outer_state(scene.folder, ("out", "store"))
     records = sound_records(scene.store)
@@ -293,14 +293,14 @@ def _refusal(ended: Ended) -> str:
         return f"exit status {ended.status}: {_last_line(ended.err)}"
     lines = ended.out.decode("utf-8", "replace").splitlines()
     heads = [number for number, line in enumerate(lines) if line in ("New", _STILL_FOUND)]
-    told = [lines[number + 1].strip() for number in heads if number + 1 < len(lines)]
-    told += [line for line in lines if line.startswith("Result: ")]
-    return f"exit status {ended.status}: {' / '.join(told)[:300]}"
+    stated = [lines[number + 1].strip() for number in heads if number + 1 < len(lines)]
+    stated += [line for line in lines if line.startswith("Result: ")]
+    return f"exit status {ended.status}: {' / '.join(stated)[:300]}"
 
 
 def _check_again(scene: Scene, scenario: Scenario, plan: Mapping[str, Any], ended: Ended) -> None:
     """A check of the repaired store finds what the apply said is left; there is nothing more to plan."""
-    line = ["check", "--format", "json", str(scene.store), *scene.told(scenario)]
+    line = ["check", "--format", "json", str(scene.store), *scene.stated(scenario)]
     again = scene.run(*line)
     if again.status & 4 != ended.status & 4:
         counts = {}
@@ -406,7 +406,7 @@ def _hostile_area(scene: Scene, scenario: Scenario) -> int:
 def _hostile_report(scene: Scene, scenario: Scenario) -> int:
     """A plan from a report that somebody changed: refused, or a plan like any other."""
     path = scene.out / "report.json"
-    scene.run("check", str(scene.store), *scene.told(scenario), "--format", "json", "-o", str(path))
+    scene.run("check", str(scene.store), *scene.stated(scenario), "--format", "json", "-o", str(path))
     if not path.exists():
         return 0
     path.write_bytes(change_document(random.Random(scenario.seed), path.read_bytes(), scene.folder))

@@ -142,9 +142,9 @@ def test_internal_error_asks_for_a_report_and_debug_shows_the_traceback(
         assert ended.err.startswith("Traceback (most recent call last):\n")
         assert "ZeroDivisionError: x\n" in ended.err
     monkeypatch.undo()
-    told = cli("info", "/nonexistent", "--debug")
-    assert told.code == 8
-    assert "Traceback" in told.err
+    stated = cli("info", "/nonexistent", "--debug")
+    assert stated.code == 8
+    assert "Traceback" in stated.err
 
 
 def test_output_that_the_terminal_cannot_show(store_dir: Store) -> None:

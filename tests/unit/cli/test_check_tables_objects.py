@@ -31,7 +31,7 @@ from rocketfsck.pipeline.export.objects import Objects
 from rocketfsck.pipeline.export.storage import iceberg_options
 from rocketfsck.pipeline.fleet import tables as tables_module
 from rocketfsck.pipeline.fleet.results import FleetReport
-from rocketfsck.pipeline.fleet.tables import APPENDING, Appended, RunTables
+from rocketfsck.pipeline.fleet.tables import APPENDING, AppendedRuns, RunTables
 from rocketfsck.store.places.filesystems import file_system
 from rocketfsck.store.places.locations import locate
 
@@ -139,7 +139,7 @@ def test_every_run_is_appended_once(cli: Cli, fleet: Path, checks: Checks, tmp_p
     assert sorted(findings, key=str) == sorted(expected, key=str) != []
     assert not [name for name in checks.objects() if APPENDING in name]
     report = _checked(fleet)
-    assert checks.tables.append(report) == Appended()
+    assert checks.tables.append(report) == AppendedRuns()
     with pytest.raises(StoreError, match=f"has the run {report.run_id} already"):
         checks.tables.append(report)
     assert len(checks.rows("stores")) == 6

@@ -17,8 +17,8 @@ from tests.unit.cli.conftest import Cli
 
 def test_units_of_a_queue(cli: Cli, real_dir: Directory) -> None:
     store = real_dir("5.5.0-rocksdb-cq")
-    told = ("--kind", "rocksdb-units", "--topic", "RockTx", "--queue", 1, "--format", "jsonl")
-    rows = cli("dump", store, *told).rows()
+    stated = ("--kind", "rocksdb-units", "--topic", "RockTx", "--queue", 1, "--format", "jsonl")
+    rows = cli("dump", store, *stated).rows()
     assert [row["queue_offset"] for row in rows] == [0, 1]
     assert rows[0] == {
         "schema_version": 1,
@@ -35,23 +35,23 @@ def test_units_of_a_queue(cli: Cli, real_dir: Directory) -> None:
         "tags_code": 88,
         "store_timestamp": 1795333973444,
     }
-    (row,) = cli("dump", store, *told, "--queue-offset", "1").rows()
+    (row,) = cli("dump", store, *stated, "--queue-offset", "1").rows()
     assert row["physical_offset"] == 30070
-    assert [row] == cli("dump", store, *told, "--physical-offset", "30000:").rows()
-    assert [row] == cli("dump", store, *told, "--begin", 1795333973445).rows()
+    assert [row] == cli("dump", store, *stated, "--physical-offset", "30000:").rows()
+    assert [row] == cli("dump", store, *stated, "--begin", 1795333973445).rows()
 
 
 def test_index_by_key_and_tag(cli: Cli, real_dir: Directory) -> None:
     store = real_dir("5.5.0-rocksdb-all")
-    told = ("--kind", "rocksdb-index", "--format", "jsonl")
-    every = cli("dump", store, *told).rows()
+    stated = ("--kind", "rocksdb-index", "--format", "jsonl")
+    every = cli("dump", store, *stated).rows()
     assert len(every) == 502
     assert [row["name"] for row in every if row["kind"] == "mark"] == ["lastOffsetPy", "lastStoreTimeStamp"]
-    keyed = cli("dump", store, *told, "--key", "tx-0").rows()
+    keyed = cli("dump", store, *stated, "--key", "tx-0").rows()
     assert {row["text"] for row in keyed} == {"tx-0"}
     tags = {row["text"] for row in every if row.get("type") == "T"}
     tag = min(tags)
-    tagged = cli("dump", store, *told, "--tag", tag).rows()
+    tagged = cli("dump", store, *stated, "--tag", tag).rows()
     assert tagged == [row for row in every if row.get("type") == "T" and row["text"] == tag]
 
 

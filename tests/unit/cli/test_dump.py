@@ -307,10 +307,10 @@ def test_files_out_of_their_store(cli: Cli, store_dir: Store, tmp_path: Path) ->
     names = sorted((store / "commitlog").iterdir())
     copy = tmp_path / "a-segment"
     copy.write_bytes(names[1].read_bytes())
-    told = cli("dump", copy, "--format", "jsonl").rows()
+    stated = cli("dump", copy, "--format", "jsonl").rows()
     there = cli("dump", names[1], "--format", "jsonl").rows()
-    assert [row.get("physical_offset") for row in told] == [row.get("physical_offset") for row in there]
-    assert not any("physical-offset" in row.get("faults", ()) for row in told)
+    assert [row.get("physical_offset") for row in stated] == [row.get("physical_offset") for row in there]
+    assert not any("physical-offset" in row.get("faults", ()) for row in stated)
     unit = store / "consumequeue" / "Seg0" / "0" / "0".zfill(20)
     lone = tmp_path / "units"
     lone.write_bytes(unit.read_bytes())

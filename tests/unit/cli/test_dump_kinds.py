@@ -234,11 +234,11 @@ def test_index_files_far_from_their_place(cli: Cli, store_dir: Directory, tmp_pa
     assert here[0]["kind"] == "header"
     damaged = _file(tmp_path / "damaged", bytes(40) + source.read_bytes()[40:])
     assert {row["kind"] for row in cli("dump", damaged, "--format", "jsonl").rows()} != {"header"}
-    told = cli("dump", damaged, "--slots", "128", "--entries", "500", "--format", "jsonl").rows()
-    assert [row["kind"] for row in told].count("slot") == [row["kind"] for row in there].count("slot")
+    stated = cli("dump", damaged, "--slots", "128", "--entries", "500", "--format", "jsonl").rows()
+    assert [row["kind"] for row in stated].count("slot") == [row["kind"] for row in there].count("slot")
     conf = _file(tmp_path / "broker.conf", b"maxHashSlotNum=128\nmaxIndexNum=500\n")
     words = ("--kind", "index", "--broker-conf", conf, "--format", "jsonl")
-    assert cli("dump", damaged, *words).rows() == told
+    assert cli("dump", damaged, *words).rows() == stated
     sized = _file(tmp_path / "sizes.conf", b"mappedFileSizeCommitLog=4096\n")
     assert cli("dump", copy, "--broker-conf", sized, "--format", "jsonl").rows() == here
 

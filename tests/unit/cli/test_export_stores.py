@@ -20,7 +20,7 @@ from rocketfsck.pipeline.export.job import export_stores
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.export.write import PartitionWriter
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views.model import Wanted
+from rocketfsck.pipeline.views.model import WantedRows
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -224,7 +224,7 @@ def test_what_is_wrong_with_the_table_ends_the_run(
     """So does FAILFAST: nothing is left out silently."""
     log = fleet / "broker-c" / "commitlog" / f"{0:020}"
     sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
-    strict = ExportOptions(wanted=Wanted(mode="FAILFAST"))
+    strict = ExportOptions(wanted=WantedRows(mode="FAILFAST"))
     with pytest.raises(StoreError, match=r"broker-c"):
         export_stores(sources, tmp_path / "strict", strict, engine=Cutting("export_part", log))
 

@@ -105,13 +105,13 @@ def test_a_repair_is_told_on_every_terminal(
 
 
 @pytest.mark.parametrize(
-    ("told", "text", "table"),
+    ("stated", "text", "table"),
     [("20", 60, 60), ("90", 90, 90), ("500", 200, 200), ("x", 100, None), ("0", 100, None)],
 )
 def test_the_width_is_what_columns_says(
-    monkeypatch: pytest.MonkeyPatch, told: str, text: int, table: int | None
+    monkeypatch: pytest.MonkeyPatch, stated: str, text: int, table: int | None
 ) -> None:
-    monkeypatch.setenv("COLUMNS", told)
+    monkeypatch.setenv("COLUMNS", stated)
     assert (text_columns(), table_columns()) == (text, table)
 
 

@@ -37,12 +37,12 @@ def test_queue_ends_are_the_brokers(cli: Cli, store_dir: Directory, manifest: Do
     for queue in live:
         if not queue["units"]:
             continue
-        told = found[queue["topic"], queue["queueId"]]
+        stated = found[queue["topic"], queue["queueId"]]
         last = queue["units"][-1]
         count = last[4] if len(last) > 4 else 1
-        assert told["max_offset"] == last[0] + count
-        assert told["physical_end_offset"] == last[1] + last[2]
-        assert told["min_offset"] <= queue["units"][0][0]
+        assert stated["max_offset"] == last[0] + count
+        assert stated["physical_end_offset"] == last[1] + last[2]
+        assert stated["min_offset"] <= queue["units"][0][0]
 
 
 @pytest.mark.parametrize("name", STORE_NAMES)
@@ -51,9 +51,9 @@ def test_headers_and_sizes(cli: Cli, store_dir: Directory, manifest: Document, n
     assert facts["kind"] == "rocketfsck.info.store"
     assert facts["abort"]["present"] is bool(said["abortPresent"])
     if facts["checkpoint"] is not None:
-        told = said["checkpointOnDisk"]
-        assert {field: facts["checkpoint"][field] for field in told if field in facts["checkpoint"]} == {
-            field: value for field, value in told.items() if field in facts["checkpoint"]
+        stated = said["checkpointOnDisk"]
+        assert {field: facts["checkpoint"][field] for field in stated if field in facts["checkpoint"]} == {
+            field: value for field, value in stated.items() if field in facts["checkpoint"]
         }
     headers = {header["name"]: header for header in said["indexHeadersOnDisk"]}
     assert {Path(index["file"]).name for index in facts["indexes"]} == set(headers)

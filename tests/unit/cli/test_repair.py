@@ -11,7 +11,7 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.cli.show.repair import apply_lines, loss_text, plan_lines, undo_lines
 from rocketfsck.cli.show.text import Palette
-from rocketfsck.repair.apply.ledger import Account, Ledger
+from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount
 from rocketfsck.repair.apply.matching import OffsetRange
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
 from rocketfsck.repair.plan.arguments import NewName
@@ -25,7 +25,7 @@ from rocketfsck.repair.plan.model import (
     Loss,
     Notice,
     Plan,
-    PlannedStore,
+    PlanTarget,
     Unanswered,
 )
 from rocketfsck.writer.damage import damage_store
@@ -177,10 +177,10 @@ def test_hostile_names_do_not_reach_the_terminal() -> None:
         notices=(Notice(HOSTILE, 2),),
     )  # fmt: skip
     item = Unanswered("f", "CL002", HOSTILE, HOSTILE)
-    planned = PlannedStore(HOSTILE, HOSTILE, {}, (), "", None, None)
+    planned = PlanTarget(HOSTILE, HOSTILE, {}, (), "", None, None)
     conflicts = (Conflict(2, 5, 9, HOSTILE),) * 20
     plan = Plan(planned, "full", "", (action,), (item,) * 20, {"CL002": 2}, conflicts, 40)
-    account = Account(
+    account = LedgerAccount(
         "file", HOSTILE, 0, 9, 0, 0, 0, 0, 9, 0, (OffsetRange(0, 4, 4), OffsetRange(6, 7, 1)) * 9, 1
     )
     report = ApplyReport(
@@ -210,7 +210,7 @@ def test_losses_and_results_in_words() -> None:
     assert "Result: nothing was changed: worse." in refused and "Tried next to the store" in refused
     assert "the plan has no actions" in applied(ApplyReport("/s", "beside", "", ()))
     assert "kept in" not in applied(ApplyReport("/s", "", "", ("x",), True))
-    plan = Plan(PlannedStore("/s", "4", {}, (), "", 0, 1), "full", "", ())
+    plan = Plan(PlanTarget("/s", "4", {}, (), "", 0, 1), "full", "", ())
     assert "found at level full: nothing" in "\n".join(plan_lines(plan, Palette(False), 99))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.cli.commands.timeline import TEXT_LIMIT, _row
-from rocketfsck.query.timeline.events import Event
+from rocketfsck.query.timeline.events import TimelineEvent
 from rocketfsck.query.timeline.log import GAP_LIMIT, LogMarks, log_events
 from rocketfsck.query.timers import timed_messages
 from rocketfsck.store.opening import open_store
@@ -141,13 +141,13 @@ def test_hostile_names_are_printable(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_long_texts_are_cut_and_odd_times_left_out() -> None:
-    row = _row(Event(1, "x", "ü" * 40_000, "topic", topic="t" * 40_000))
+    row = _row(TimelineEvent(1, "x", "ü" * 40_000, "topic", topic="t" * 40_000))
     assert row is not None
     assert len(row["message"].encode()) <= TEXT_LIMIT
     assert row["message"].endswith("ü…")
     assert len(row["topic"].encode()) <= TEXT_LIMIT
-    assert _row(Event(0, "x", "y", "topic")) is None
-    assert _row(Event(1 << 62, "x", "y", "topic")) is None
+    assert _row(TimelineEvent(0, "x", "y", "topic")) is None
+    assert _row(TimelineEvent(1 << 62, "x", "y", "topic")) is None
 
 
 def test_a_file_that_cannot_be_read_tells_its_times(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:

@@ -43,10 +43,10 @@ def test_a_store_that_is_another_there(tmp_path: Path) -> None:
     (tmp_path / "commitlog").rmdir()
     with pytest.raises(RuntimeError, match=r"cannot see .*, or sees something else there") as caught:
         list(run(iter([])))
-    told = explained(RuntimeError(JAVA.format(f"RuntimeError: {caught.value}")))
-    assert isinstance(told, StoreError)
-    assert str(tmp_path) in str(told)
-    assert "\n" not in str(told)
+    stated = explained(RuntimeError(JAVA.format(f"RuntimeError: {caught.value}")))
+    assert isinstance(stated, StoreError)
+    assert str(tmp_path) in str(stated)
+    assert "\n" not in str(stated)
 
 
 def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,9 +61,9 @@ def test_something_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "NEEDED", ("numpy", "no_such_package"))
     with pytest.raises(RuntimeError, match="the executor lacks no_such_package") as caught:
         _run()
-    told = explained(RuntimeError(JAVA.format(f"RuntimeError: {caught.value}")))
-    assert isinstance(told, UsageError)
-    assert "On a cluster" in str(told)
+    stated = explained(RuntimeError(JAVA.format(f"RuntimeError: {caught.value}")))
+    assert isinstance(stated, UsageError)
+    assert "On a cluster" in str(stated)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_something_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_a_job_failed_of(text: str, kind: type[RocketfsckError], said: str) -> None:
-    told = explained(RuntimeError(JAVA.format(text)))
-    assert (type(told), str(told)) == (kind, said)
+    stated = explained(RuntimeError(JAVA.format(text)))
+    assert (type(stated), str(stated)) == (kind, said)
 
 
 def test_without_a_known_reason_the_first_line() -> None:

@@ -10,7 +10,7 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import Blank, encode_blank, encode_record, make_record
-from rocketfsck.pipeline.tail.place import Log, Place, Range
+from rocketfsck.pipeline.tail.place import FileRange, Log, LogPlace
 from rocketfsck.pipeline.tail.reading import ranges_between
 
 FILE_SIZE = 4096
@@ -135,7 +135,7 @@ class Writer:
         sorted(self.directory.iterdir())[0].unlink()
 
 
-def read_between(log: Log, start: Place, end: Place, *, fail_on_data_loss: bool = True) -> Found:
+def read_between(log: Log, start: LogPlace, end: LogPlace, *, fail_on_data_loss: bool = True) -> Found:
     """The records between two places; a torn one fails."""
     return [
         item
@@ -144,7 +144,7 @@ def read_between(log: Log, start: Place, end: Place, *, fail_on_data_loss: bool 
     ]
 
 
-def _records(part: Range) -> Iterator[tuple[int, bytes]]:
+def _records(part: FileRange) -> Iterator[tuple[int, bytes]]:
     with Path(part.file.location).open("rb") as file:
         data = file.read(part.end_pos)
     pos = part.start_pos

@@ -20,7 +20,7 @@ from rocketfsck.pipeline.columns import (
     shaped,
 )
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import VIEW_NAMES, Wanted, plan_parts, read_part, schema_of
+from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part, schema_of
 from rocketfsck.pipeline.views.chunks import Chunk
 from rocketfsck.pipeline.views.messages import PartReader
 
@@ -31,7 +31,7 @@ STORES = ("4.9.8-lmq", "5.0.0-innerbatch", "5.3.3-trans", "4.4.0-legacybatch-pro
 
 
 def _shaped(view: str, *roots: Path, **wanted: Any) -> list[dict[str, Any]]:
-    asked = Wanted(**wanted)
+    asked = WantedRows(**wanted)
     schema = declared(view, asked)
     rows: list[dict[str, Any]] = []
     for part in plan_parts(view, find_sources(roots), read_columns(view, asked)):
@@ -59,7 +59,7 @@ def test_times_are_timestamps(store_dir: Directory) -> None:
     names = [name for name in schema_of("messages").names if name.endswith("_timestamp")]
     assert names
     for view, column in [*(("messages", name) for name in names), ("index", "store_timestamp")]:
-        assert declared(view, Wanted(columns=(column,))).field(column).type == TIMESTAMP
+        assert declared(view, WantedRows(columns=(column,))).field(column).type == TIMESTAMP
         numbers = [
             row[column]
             for part in plan_parts(view, find_sources([root]))
@@ -77,7 +77,7 @@ def test_times_that_are_none_are_null(tmp_path: Path) -> None:
     assert _shaped("messages", tmp_path, columns=("born_timestamp",)) == [{"born_timestamp": None}] * 2
     schema = pa.schema([pa.field("born_timestamp", pa.int64(), nullable=False)])
     (part,) = plan_parts("messages", find_sources([tmp_path]))
-    (batch,) = read_part(part, Wanted(columns=("born_timestamp",)))
+    (batch,) = read_part(part, WantedRows(columns=("born_timestamp",)))
     assert shaped(batch, part, schema).to_pylist() == [{"born_timestamp": 1 << 62}] * 2
 
 
@@ -96,7 +96,7 @@ def test_metadata_is_that_of_the_file(view: str, restart_dir: Directory) -> None
         }
     assert _shaped(view, root, columns=(METADATA,)) == [{METADATA: row[METADATA]} for row in rows]
     with pytest.raises(UsageError, match="the view consumequeue has no column _metadata"):
-        declared("consumequeue", Wanted(columns=(METADATA,)))
+        declared("consumequeue", WantedRows(columns=(METADATA,)))
 
 
 def test_a_count_gathers_no_bytes(restart_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_a_count_gathers_no_bytes(restart_dir: Directory, monkeypatch: pytest.Mo
     root = restart_dir("5.1.3-basic--flip-last-file")
     (part,) = plan_parts("messages", find_sources([root]))
     monkeypatch.setattr(Chunk, "_read", lambda _: pytest.fail("bodies and properties were read"))
-    wanted = Wanted(columns=NARROW)
+    wanted = WantedRows(columns=NARROW)
     reader = PartReader(part, wanted, schema_of("messages", wanted))
     assert sum(map(len, reader.batches())) > 100
     assert not reader.checks

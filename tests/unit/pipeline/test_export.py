@@ -28,7 +28,7 @@ from rocketfsck.pipeline.export.model import ExportOptions, ExportTask
 from rocketfsck.pipeline.export.work import export_part
 from rocketfsck.pipeline.export.write import PartitionWriter
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import VIEW_NAMES, Wanted, plan_parts, read_part
+from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
@@ -129,12 +129,12 @@ def test_modes(restart_dir: Directory, tmp_path: Path) -> None:
     kept = export(tmp_path / "kept", store)
     rows = rows_of(tmp_path / "kept")
     assert (kept.corrupt_count, sum(row["_corrupt_record"] is not None for row in rows)) == (1, 1)
-    dropped = export(tmp_path / "dropped", store, wanted=Wanted(mode="DROPMALFORMED"))
+    dropped = export(tmp_path / "dropped", store, wanted=WantedRows(mode="DROPMALFORMED"))
     assert (dropped.corrupt_count, dropped.row_count) == (1, kept.row_count - 1)
     assert dropped.has_problems
     assert "_corrupt_record" not in rows_of(tmp_path / "dropped")[0]
     with pytest.raises(StoreError, match="CRC"):
-        export(tmp_path / "failed", store, wanted=Wanted(mode="FAILFAST"))
+        export(tmp_path / "failed", store, wanted=WantedRows(mode="FAILFAST"))
     assert not (tmp_path / "failed").exists()
     unread = export(tmp_path / "unread", store, bodies=False)
     assert not unread.has_problems
@@ -151,12 +151,12 @@ def test_a_file_that_cannot_be_read_is_an_error(
     hide(store / name, monkeypatch, is_link=True)
     for mode in ("PERMISSIVE", "DROPMALFORMED", "FAILFAST"):
         with pytest.raises(StoreError, match=f"{name}: cannot be read"):
-            export(tmp_path / mode, store, wanted=Wanted(mode=mode))
+            export(tmp_path / mode, store, wanted=WantedRows(mode=mode))
         assert not (tmp_path / mode).exists()
-    told = export(tmp_path / "told", store, wanted=Wanted(on_unreadable="row", topic="Seg0"))
-    assert (told.damage_count, told.has_problems) == (1, True)
-    assert 0 < told.row_count < whole.row_count
-    (row,) = pq.read_table(tmp_path / "told" / "_damage").to_pylist()
+    stated = export(tmp_path / "stated", store, wanted=WantedRows(on_unreadable="row", topic="Seg0"))
+    assert (stated.damage_count, stated.has_problems) == (1, True)
+    assert 0 < stated.row_count < whole.row_count
+    (row,) = pq.read_table(tmp_path / "stated" / "_damage").to_pylist()
     assert row["file"] == name
     assert json.loads(row["_corrupt_record"])["kind"] == "unreadable"
 
@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_read_is_an_error(
 def test_what_is_selected(store_dir: Directory, tmp_path: Path) -> None:
     store = store_dir("5.3.3-multiseg")
     everything = list(iter_messages(open_store(store), live_only=True))
-    wanted = Wanted(topic="Seg1", queue_id=1, columns=("tags",))
+    wanted = WantedRows(topic="Seg1", queue_id=1, columns=("tags",))
     result = export(tmp_path / "out", store, wanted=wanted, compression="snappy")
     matching = [one for one in everything if (one.topic, one.queue_id) == ("Seg1", 1)]
     assert result.row_count == len(matching) > 0
@@ -175,10 +175,10 @@ def test_what_is_selected(store_dir: Directory, tmp_path: Path) -> None:
         "_corrupt_record", "topic", "topic_text", "date",
     }  # fmt: skip
     low, high = everything[10].physical_offset, everything[20].physical_offset
-    ranged = export(tmp_path / "ranged", store, wanted=Wanted(begin_offset=low, end_offset=high))
+    ranged = export(tmp_path / "ranged", store, wanted=WantedRows(begin_offset=low, end_offset=high))
     assert ranged.row_count == 10
     begin, end = everything[5].store_timestamp, everything[50].store_timestamp
-    timed = export(tmp_path / "timed", store, wanted=Wanted(begin_timestamp=begin, end_timestamp=end))
+    timed = export(tmp_path / "timed", store, wanted=WantedRows(begin_timestamp=begin, end_timestamp=end))
     assert timed.row_count == sum(begin <= one.store_timestamp < end for one in everything)
 
 
@@ -220,12 +220,12 @@ def test_damage_of_another_view_is_a_row(restart_dir: Directory, tmp_path: Path)
     assert (result.damage_count, result.damaged_byte_count, result.aside) == (1, 256, ())
     rows = pq.read_table(tmp_path / "out" / result.files[0].path).to_pylist()
     assert [row["kind"] for row in rows if row["_corrupt_record"]] == ["torn"]
-    dropped = export(tmp_path / "dropped", store, view="regions", wanted=Wanted(mode="DROPMALFORMED"))
+    dropped = export(tmp_path / "dropped", store, view="regions", wanted=WantedRows(mode="DROPMALFORMED"))
     assert (dropped.damage_count, dropped.row_count) == (1, result.row_count - 1)
 
 
 def test_an_empty_selection_is_whole(store_dir: Directory, tmp_path: Path) -> None:
-    result = export(tmp_path / "out", store_dir("4.4.0-basic"), wanted=Wanted(topic="none such"))
+    result = export(tmp_path / "out", store_dir("4.4.0-basic"), wanted=WantedRows(topic="none such"))
     assert (result.row_count, result.files) == (0, ())
     assert _names(tmp_path / "out") == {"_SUCCESS", "_manifest.json"}
 
@@ -297,7 +297,7 @@ def test_a_hostile_topic_of_a_log_stays_inside(store_copy: Directory, tmp_path: 
         ({"partition": ("nonsense",)}, "has no column"),
         ({"partition": ("topic", "topic")}, "names a column twice"),
         ({"partition": ("queue_id",)}, "holds no text"),
-        ({"wanted": Wanted(columns=("nonsense",))}, "no column nonsense"),
+        ({"wanted": WantedRows(columns=("nonsense",))}, "no column nonsense"),
         ({"view": "nonsense"}, "no view has the name"),
     ],
 )
@@ -312,9 +312,9 @@ def test_what_is_there_is_replaced_only_when_asked(store_dir: Directory, tmp_pat
     export(tmp_path / "out", store)
     before = sums_of(tmp_path / "out")
     with pytest.raises(UsageError, match="already exists"):
-        export(tmp_path / "out", store, wanted=Wanted(topic="none such"))
+        export(tmp_path / "out", store, wanted=WantedRows(topic="none such"))
     assert sums_of(tmp_path / "out") == before
-    export(tmp_path / "out", store, wanted=Wanted(topic="none such"), replace=True)
+    export(tmp_path / "out", store, wanted=WantedRows(topic="none such"), replace=True)
     assert _names(tmp_path / "out") == {"_SUCCESS", "_manifest.json"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

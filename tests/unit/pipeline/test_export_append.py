@@ -26,7 +26,7 @@ from rocketfsck.pipeline.export.marks import marks_from_json
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.export.tasks import write_files
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Wanted
+from rocketfsck.pipeline.views import WantedRows
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
@@ -374,7 +374,7 @@ def test_a_selection_is_appended_to_by_the_same(
     store_copy: Directory, tmp_path: Path, table_format: str
 ) -> None:
     store, out = store_copy(STORE), tmp_path / "out"
-    options: dict[str, Any] = {"table_format": table_format, "wanted": Wanted(topic="Seg1")}
+    options: dict[str, Any] = {"table_format": table_format, "wanted": WantedRows(topic="Seg1")}
     grow = cut(store, 700)
     _append(out, store, **options)
     grow()
@@ -394,7 +394,7 @@ def test_a_selection_is_appended_to_by_the_same(
     [
         ({"table_format": "parquet"}, "only Delta and Iceberg"),
         ({"table_format": "delta", "view": "regions"}, "only messages"),
-        ({"table_format": "delta", "wanted": Wanted(begin_offset=5)}, "no physical offsets"),
+        ({"table_format": "delta", "wanted": WantedRows(begin_offset=5)}, "no physical offsets"),
     ],
 )
 def test_refusals(store_dir: Directory, tmp_path: Path, options: dict[str, Any], reason: str) -> None:

@@ -30,7 +30,7 @@ from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.export.objects import Objects
 from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Wanted
+from rocketfsck.pipeline.views import WantedRows
 from rocketfsck.store.places.filesystems import file_system
 from rocketfsck.store.places.locations import locate
 
@@ -182,7 +182,7 @@ def test_what_is_there_is_kept_unless_it_is_to_be_replaced(store_dir: Directory,
     with pytest.raises(UsageError, match="already exists"):
         export(target, store)
     assert _runs(target) == {first.run}
-    second = export(target, store, replace=True, wanted=Wanted(topic="Seg1"))
+    second = export(target, store, replace=True, wanted=WantedRows(topic="Seg1"))
     assert _runs(target) == {second.run}
     assert {row["topic"] for row in _rows(target)} == {"Seg1"}
     system, path = file_system(str(target))
@@ -214,7 +214,7 @@ def test_of_two_plain_exports_at_once_one_loses(
 
     monkeypatch.setattr(remote, "write_files", meanwhile)
     with pytest.raises(UsageError, match="already exists"):
-        export(target, store, wanted=Wanted(topic="Seg1"))
+        export(target, store, wanted=WantedRows(topic="Seg1"))
     assert len(first[0].active_runs) == 1  # the other one lived then
     assert _runs(target) == {first[0].run}
     assert len(_rows(target)) == first[0].row_count
@@ -323,7 +323,7 @@ def test_each_run_adds_what_is_new(store_copy: Directory, table: Table) -> None:
     with pytest.raises(UsageError, match="already exists"):
         export(table.target, store, **table.options)
     with pytest.raises(UsageError, match="another selection"):
-        table.append(store, wanted=Wanted(topic="Seg1"))
+        table.append(store, wanted=WantedRows(topic="Seg1"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError, install_hint
 from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.write import PartitionWriter
-from rocketfsck.pipeline.views import Wanted
+from rocketfsck.pipeline.views import WantedRows
 
 from tests.conftest import Directory
 from tests.unit.pipeline.exporting import HOSTILE, batches, export, new_root, rows_of, shape
@@ -148,7 +148,7 @@ def test_an_empty_table(store_dir: Directory, tmp_path: Path, table_format: str)
         tmp_path / "out",
         store_dir("4.4.0-basic"),
         table_format=table_format,
-        wanted=Wanted(topic="none such"),
+        wanted=WantedRows(topic="none such"),
     )
     assert len(READERS[table_format](tmp_path / "out")) == 0
 

@@ -17,7 +17,7 @@ from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import LostError, StoreError, UsageError
 from rocketfsck.pipeline.fleet import run as run_module
 from rocketfsck.pipeline.fleet import work
-from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS, Checked, StoreRow
+from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS, CheckedStore, StoreRow
 from rocketfsck.pipeline.fleet.places import find_places, read_list
 from rocketfsck.pipeline.fleet.results import packed
 from rocketfsck.pipeline.fleet.stages import Begin, Ended, run_step
@@ -224,10 +224,10 @@ class Fake:
         for index, task in enumerate(tasks):
             if task.number in self.deadly:
                 raise LostError("a worker died", path="spark")
-            checked = Checked(done(task), pickle.loads(pickle.dumps(self.result)))
+            checked = CheckedStore(done(task), pickle.loads(pickle.dumps(self.result)))
             yield Outcome(index, task, Ended(checked), 0.5)
             if task.number % 100 == 9:
-                self.held = max(self.held, sum(isinstance(item, Checked) for item in gc.get_objects()))
+                self.held = max(self.held, sum(isinstance(item, CheckedStore) for item in gc.get_objects()))
 
 
 def done(task: Begin) -> StoreRow:

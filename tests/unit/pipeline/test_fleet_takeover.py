@@ -401,9 +401,9 @@ def test_a_worker_of_a_killed_run_names_nothing(
 
 
 def engine_of(job: RebuildJob, limit: int = 1 << 40) -> Any:
-    from rocketfsck.pipeline.fleet.passing import Limits, PassingEngine
+    from rocketfsck.pipeline.fleet.passing import PassingEngine, StageLimits
 
-    return PassingEngine(1, limits=Limits(job.weigh, limit, 1))
+    return PassingEngine(1, limits=StageLimits(job.weigh, limit, 1))
 
 
 def test_the_same_result_twice_and_a_name_that_is_taken_meanwhile(fleet: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import NoStoreError, StoreError, UsageError
-from rocketfsck.pipeline.sources import Source, find_sources, open_source
+from rocketfsck.pipeline.sources import StoreSource, find_sources, open_source
 
 from tests.conftest import Directory
 
@@ -123,7 +123,7 @@ def test_what_was_said_of_a_store_travels(store_dir: Directory, tmp_path: Path) 
 
 def test_a_store_is_listed_once_for_a_plan(tmp_path: Path) -> None:
     root = str(_store(tmp_path / "broker"))
-    first = open_source(Source("broker", root, listed=1))
+    first = open_source(StoreSource("broker", root, listed=1))
     (tmp_path / "broker" / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
-    assert open_source(Source("broker", root, listed=1)) is first
-    assert len(open_source(Source("broker", root, listed=2)).commitlog.files) == 1
+    assert open_source(StoreSource("broker", root, listed=1)) is first
+    assert len(open_source(StoreSource("broker", root, listed=2)).commitlog.files) == 1

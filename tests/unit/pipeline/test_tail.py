@@ -16,13 +16,13 @@ from rocketfsck.pipeline.tail.place import (
     BEGINNING,
     DataLossError,
     Log,
-    Place,
+    LogPlace,
     list_files,
     log_of,
     read_place,
 )
 from rocketfsck.pipeline.tail.reading import place_at_offset, place_at_timestamp, ranges_between
-from rocketfsck.pipeline.tail.walk import LOOK_AHEAD_SIZE, Bounds
+from rocketfsck.pipeline.tail.walk import LOOK_AHEAD_SIZE, WalkBounds
 from rocketfsck.store import open_store
 from rocketfsck.store.model import MappedFile
 
@@ -65,7 +65,7 @@ def _end(item: tuple[int, bytes]) -> int:
 def test_a_log_without_files_waits(tmp_path: Path) -> None:
     for log in (_log(tmp_path), _log(tmp_path / "not-there-yet")):
         assert advance(log, BEGINNING) == BEGINNING == latest_place(log)
-        assert advance(log, Place(0)) == Place(0)
+        assert advance(log, LogPlace(0)) == LogPlace(0)
         assert place_at_timestamp(log, START) == BEGINNING
     (tmp_path / offset_to_filename(0)).touch()
     assert advance(_log(tmp_path), BEGINNING) == BEGINNING
@@ -136,7 +136,7 @@ def test_expired_files(tmp_path: Path) -> None:
     stream = new_log([1000] * 8)
     writer = _written(tmp_path, stream)
     log = _log(tmp_path)
-    place = advance(log, BEGINNING, Bounds(max_count=1))
+    place = advance(log, BEGINNING, WalkBounds(max_count=1))
     writer.delete_first()
     with pytest.raises(
         DataLossError, match=rf"now begins at offset 4096: bytes {place.offset} to 4096"
@@ -166,7 +166,7 @@ def test_a_file_is_missing_in_the_middle(tmp_path: Path) -> None:
     reached = advance(log, place, fail_on_data_loss=False)
     assert reached.lost_size == FILE_SIZE
     assert read_between(log, place, reached) == [item for item in stream.records if item[0] >= 2 * FILE_SIZE]
-    assert advance(log, Place(FILE_SIZE + 5), fail_on_data_loss=False).lost_size == FILE_SIZE - 5
+    assert advance(log, LogPlace(FILE_SIZE + 5), fail_on_data_loss=False).lost_size == FILE_SIZE - 5
 
 
 def test_planned_bytes_vanish_in_the_middle(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_copy_without_the_zeros_behind_its_blank(tmp_path: Path) -> None:
     log = _log(tmp_path)
     assert read_between(log, BEGINNING, advance(log, BEGINNING)) == stream.records
     found, place = Found(), BEGINNING
-    while (reached := advance(log, place, Bounds(max_count=1))) != place:
+    while (reached := advance(log, place, WalkBounds(max_count=1))) != place:
         found += read_between(log, place, reached)
         place = reached
     assert found == stream.records
@@ -217,13 +217,13 @@ def test_damage_in_the_middle_is_passed_once_the_log_goes_on(tmp_path: Path) -> 
     reached = advance(log, place)
     assert reached.offset == _end(stream.records[-1])
     assert reached.lost_size == 0
-    for bounds in (Bounds(max_size=1), Bounds(max_count=1)):
+    for bounds in (WalkBounds(max_size=1), WalkBounds(max_count=1)):
         at = place
         while (step := advance(log, at, bounds)) != at:
             assert step.offset in [place.offset, stream.records[3][0], *map(_end, stream.records)]
             at = step
         assert at.offset == reached.offset
-    assert advance(log, place, Bounds(until_offset=stream.records[3][0] - 1)) == place
+    assert advance(log, place, WalkBounds(until_offset=stream.records[3][0] - 1)) == place
 
 
 def test_damage_up_to_the_next_file(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_damage_up_to_the_next_file(tmp_path: Path) -> None:
     place = advance(log, BEGINNING)
     assert place.offset == third[0]
     writer.write_to(stream.size)
-    for bounds in (Bounds(), Bounds(max_count=1), Bounds(max_size=1)):
+    for bounds in (WalkBounds(), WalkBounds(max_count=1), WalkBounds(max_size=1)):
         at = place
         while (reached := advance(log, at, bounds)) != at:
             at = reached
@@ -288,7 +288,7 @@ def test_zeros_farther_than_is_looked_wait_for_the_next_file(tmp_path: Path) -> 
     assert place.offset < 1000
     (tmp_path / offset_to_filename(size)).write_bytes(new_record(size, 2, START + 20, b"next"))
     assert advance(log, place).offset > size
-    assert advance(log, place, Bounds(max_size=size - place.offset)).offset == size
+    assert advance(log, place, WalkBounds(max_size=size - place.offset)).offset == size
 
 
 def test_times_that_step_back(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_times_that_step_back(tmp_path: Path) -> None:
     _patch(writer, *newer)
     reached = advance(_log(tmp_path), place)
     assert read_between(_log(tmp_path), place, reached) == [records[3], newer]
-    bounded = advance(_log(tmp_path), place, Bounds(max_count=1))
+    bounded = advance(_log(tmp_path), place, WalkBounds(max_count=1))
     assert bounded.offset == _end(records[3])
 
 
@@ -324,16 +324,16 @@ def test_bounds(tmp_path: Path) -> None:
     _written(tmp_path, stream)
     log = _log(tmp_path)
     ends = [_end(item) for item in stream.records]
-    assert advance(log, BEGINNING, Bounds(max_count=3)).offset == ends[2]
-    assert advance(log, BEGINNING, Bounds(max_count=12)).offset == ends[11]
-    assert advance(log, BEGINNING, Bounds(max_size=1)).offset == ends[0]
-    assert advance(log, BEGINNING, Bounds(max_size=ends[4])).offset == ends[4]
-    assert advance(log, BEGINNING, Bounds(max_size=ends[4] - 1)).offset == ends[3]
-    assert advance(log, BEGINNING, Bounds(max_size=FILE_SIZE)).offset == FILE_SIZE
-    assert advance(log, BEGINNING, Bounds(until_offset=ends[12])).offset == ends[12]
-    assert advance(log, BEGINNING, Bounds(until_offset=ends[5])).offset == ends[5]
-    place = advance(log, BEGINNING, Bounds(max_count=3))
-    assert advance(log, place, Bounds(until_offset=place.offset)) == place
+    assert advance(log, BEGINNING, WalkBounds(max_count=3)).offset == ends[2]
+    assert advance(log, BEGINNING, WalkBounds(max_count=12)).offset == ends[11]
+    assert advance(log, BEGINNING, WalkBounds(max_size=1)).offset == ends[0]
+    assert advance(log, BEGINNING, WalkBounds(max_size=ends[4])).offset == ends[4]
+    assert advance(log, BEGINNING, WalkBounds(max_size=ends[4] - 1)).offset == ends[3]
+    assert advance(log, BEGINNING, WalkBounds(max_size=FILE_SIZE)).offset == FILE_SIZE
+    assert advance(log, BEGINNING, WalkBounds(until_offset=ends[12])).offset == ends[12]
+    assert advance(log, BEGINNING, WalkBounds(until_offset=ends[5])).offset == ends[5]
+    place = advance(log, BEGINNING, WalkBounds(max_count=3))
+    assert advance(log, place, WalkBounds(until_offset=place.offset)) == place
 
 
 def test_latest(tmp_path: Path) -> None:
@@ -358,9 +358,9 @@ def test_an_offset_to_begin_at(tmp_path: Path) -> None:
     assert place_at_offset(log, fourth - 7).offset == fourth
     assert place_at_offset(log, fourth + 1).offset == stream.records[5][0]
     end = _end(stream.records[-1])
-    assert place_at_offset(log, end) == Place(end)
+    assert place_at_offset(log, end) == LogPlace(end)
     _patch(writer, end + 100, b"\xff\xff")
-    assert place_at_offset(log, end + 95) == Place(end + 95)
+    assert place_at_offset(log, end + 95) == LogPlace(end + 95)
     for outside, kind in ((5, "expired"), (1 << 40, "cut")):
         with pytest.raises(DataLossError) as said:
             advance(log, place_at_offset(log, outside))
@@ -403,9 +403,9 @@ def test_a_plan_of_records_that_were_written_over(tmp_path: Path) -> None:
 
 
 def test_places_in_json() -> None:
-    place = Place(10, 5, 77, START, -1, 3, 1, -1)
+    place = LogPlace(10, 5, 77, START, -1, 3, 1, -1)
     assert read_place(place.to_json()) == place
-    assert read_place(42) == Place(42)
+    assert read_place(42) == LogPlace(42)
     for wrong in (-1, True, "5", None, {}, {"offset": "1"}, {"offset": 1, "more": 2}, [1]):
         with pytest.raises(UsageError, match="not a place in a commit log"):
             read_place(wrong)
@@ -448,7 +448,7 @@ def test_a_log_that_shrinks_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return list_files(log)
 
     monkeypatch.setattr(tail, "list_files", shrinking)
-    place = advance(log, Place(0), fail_on_data_loss=False)
+    place = advance(log, LogPlace(0), fail_on_data_loss=False)
     assert place.lost_size == place.resumed_offset == place.offset
     place = advance(log, place, fail_on_data_loss=False)
     assert place.lost_size == place.resumed_offset
@@ -461,7 +461,7 @@ def test_a_file_that_begins_with_damage(tmp_path: Path) -> None:
     _patch(writer, FILE_SIZE, b"\xff" * 200)
     log = _log(tmp_path)
     end = _end(stream.records[-1])
-    for bounds in (Bounds(), Bounds(max_count=2), Bounds(max_size=900)):
+    for bounds in (WalkBounds(), WalkBounds(max_count=2), WalkBounds(max_size=900)):
         at = BEGINNING
         while (reached := advance(log, at, bounds)) != at:
             at = reached

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketfsck.pipeline.tail.log import UNBOUNDED, advance
-from rocketfsck.pipeline.tail.place import BEGINNING, DataLossError, Log, Place, read_place
-from rocketfsck.pipeline.tail.walk import Bounds
+from rocketfsck.pipeline.tail.place import BEGINNING, DataLossError, Log, LogPlace, read_place
+from rocketfsck.pipeline.tail.walk import WalkBounds
 
 from tests.conftest import Directory
 from tests.unit.pipeline.growing import FILE_SIZE, Found, Stream, Writer, new_log, read_between, stream_of
@@ -22,8 +22,8 @@ STEPS = st.lists(
 )
 BOUNDS = st.one_of(
     st.just(UNBOUNDED),
-    st.builds(Bounds, max_count=st.integers(1, 6)),
-    st.builds(Bounds, max_size=st.integers(1, 5000)),
+    st.builds(WalkBounds, max_count=st.integers(1, 6)),
+    st.builds(WalkBounds, max_size=st.integers(1, 5000)),
 )
 SIZES = st.lists(st.one_of(st.integers(0, 60), st.integers(500, 1500)), min_size=1, max_size=40)
 
@@ -42,7 +42,7 @@ def streams(store_dir: Directory) -> list[Stream]:
 @settings(max_examples=50)
 @given(data=st.data(), steps=STEPS, bounds=BOUNDS, preallocated=st.booleans())
 def test_every_record_once(
-    streams: list[Stream], data: st.DataObject, steps: list[int], bounds: Bounds, preallocated: bool
+    streams: list[Stream], data: st.DataObject, steps: list[int], bounds: WalkBounds, preallocated: bool
 ) -> None:
     """Real files, and the roll from one to the next; the first is deleted when it was read."""
     stream = data.draw(st.sampled_from(streams))
@@ -52,7 +52,7 @@ def test_every_record_once(
         log = Log("b", (Path(directory),), stream.file_size)
         writer = Writer(Path(directory), stream, preallocated)
         writer.write_to(records[0][0] - first)
-        place, found = Place(records[0][0]), Found()
+        place, found = LogPlace(records[0][0]), Found()
         last = records[-1][0] + len(records[-1][1]) - first
         for step in [*steps, last]:
             writer.write_to(min(writer.written + step, last))
@@ -72,7 +72,7 @@ def test_every_record_once(
 @settings(max_examples=40)
 @given(sizes=SIZES, steps=STEPS, bounds=BOUNDS, preallocated=st.booleans(), data=st.data())
 def test_what_expires_unread_is_counted(
-    sizes: list[int], steps: list[int], bounds: Bounds, preallocated: bool, data: st.DataObject
+    sizes: list[int], steps: list[int], bounds: WalkBounds, preallocated: bool, data: st.DataObject
 ) -> None:
     stream = new_log(sizes, first=FILE_SIZE)
     with tempfile.TemporaryDirectory() as directory:

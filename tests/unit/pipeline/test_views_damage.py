@@ -15,7 +15,7 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.pipeline.sources import find_sources, open_source
-from rocketfsck.pipeline.views import Wanted, plan_parts
+from rocketfsck.pipeline.views import WantedRows, plan_parts
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
@@ -234,7 +234,7 @@ MODES: tuple[dict[str, Any], ...] = (
 
 def _gone(root: Path, name: str, **wanted: Any) -> list[dict[str, Any]]:
     """The rows of a plan one of whose files was deleted before they were read."""
-    asked = Wanted(damage_rows=True, **wanted)
+    asked = WantedRows(damage_rows=True, **wanted)
     parts = plan_parts("messages", find_sources([root]), asked)
     kept = (root / name).read_bytes()
     (root / name).unlink()
@@ -300,10 +300,10 @@ def test_a_disk_that_fails_is_an_error_that_may_pass(
     tmp_path: Path, wanted: dict[str, Any], failing_at: Callable[[int], None]
 ) -> None:
     root = _store(tmp_path / "broker", closed(_records(80), SIZE))
-    parts = plan_parts("messages", find_sources([root]), Wanted(**wanted))
+    parts = plan_parts("messages", find_sources([root]), WantedRows(**wanted))
     failing_at(10_000)
     with pytest.raises(StoreError) as caught:
-        [row for part in parts for row in rows_of(part, Wanted(**wanted))]
+        [row for part in parts for row in rows_of(part, WantedRows(**wanted))]
     assert str(caught.value) == f"{root}/commitlog/{0:020} at byte 10000: cannot be read: Input/output error"
     assert may_pass(caught.value)
 
@@ -317,8 +317,8 @@ def test_a_disk_that_fails_is_a_row_behind_what_was_read(
     plans = [
         (wanted, plan_parts("messages", find_sources([root]), wanted))
         for wanted in (
-            Wanted(on_unreadable="row", damage_rows=True),
-            Wanted(on_unreadable="row", damage_rows=True, split_size=4096),
+            WantedRows(on_unreadable="row", damage_rows=True),
+            WantedRows(on_unreadable="row", damage_rows=True, split_size=4096),
         )
     ]
     failing_at(10_000)
@@ -344,10 +344,10 @@ def test_vanished_files_of_other_views(view: str, store_copy: Directory) -> None
             directory.rmdir()
         root.rmdir()
         open_source.cache_clear()  # as in another process
-    for wanted in (Wanted(), Wanted(mode="DROPMALFORMED"), Wanted(mode="FAILFAST")):
+    for wanted in (WantedRows(), WantedRows(mode="DROPMALFORMED"), WantedRows(mode="FAILFAST")):
         with pytest.raises(StoreError, match=re.escape(str(root))):
             [row for part in parts for row in rows_of(part, wanted)]
-    rows = [row for part in parts for row in rows_of(part, Wanted(on_unreadable="row"))]
+    rows = [row for part in parts for row in rows_of(part, WantedRows(on_unreadable="row"))]
     assert rows
     assert {json.loads(row["_corrupt_record"])["kind"] for row in rows} == {"unreadable"}
 
@@ -391,9 +391,9 @@ def test_a_listing_with_a_hole_fails_other_views_too(
     for view in ("files", "findings"):
         with pytest.raises(StoreError, match="Stale file handle"):
             read(view, root)
-        told = [row for row in read(view, root, on_unreadable="row") if row["_corrupt_record"]]
-        assert [row["file"] for row in told] == [name]
-        assert "Stale file handle" in told[0]["_corrupt_record"]
+        stated = [row for row in read(view, root, on_unreadable="row") if row["_corrupt_record"]]
+        assert [row["file"] for row in stated] == [name]
+        assert "Stale file handle" in stated[0]["_corrupt_record"]
 
 
 def test_the_column_of_damage_can_have_another_name(tmp_path: Path) -> None:
@@ -416,9 +416,9 @@ def test_messages_and_damage_are_two_views_of_the_same_walk(make: Log, tmp_path:
     assert sorted((row["pos"], row["size"], row["topic"], row["queue_offset"]) for row in rows) == [
         (row["pos"], row["size"], row["topic"], row["queue_offset"]) for row in bad
     ]
-    told = {row["pos"]: json.loads(row["_corrupt_record"]) for row in bad}
+    stated = {row["pos"]: json.loads(row["_corrupt_record"]) for row in bad}
     for row in rows:
-        assert (row["kind"], row["reason"]) == (told[row["pos"]]["kind"], told[row["pos"]]["reason"])
+        assert (row["kind"], row["reason"]) == (stated[row["pos"]]["kind"], stated[row["pos"]]["reason"])
         assert (row["offset"], row["file"]) == (row["pos"], f"commitlog/{0:020}")
     for split in SPLITS:
         split_rows = read("damage", root, fixed=True, split_size=split)
@@ -442,7 +442,7 @@ def test_what_may_be_ignored_is_left_out_and_told_by_the_view_of_damage(
     other = {"ignore_corrupt_files" if is_missing else "ignore_missing_files": True}
 
     def rows(view: str, **wanted: bool) -> list[dict[str, Any]]:
-        asked = Wanted(**wanted)  # type: ignore[arg-type]
+        asked = WantedRows(**wanted)  # type: ignore[arg-type]
         return [row for part in plans[view] for row in rows_of(part, asked)]
 
     plans = {view: plan_parts(view, find_sources([root])) for view in ("messages", "regions", "damage")}

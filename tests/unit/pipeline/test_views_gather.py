@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.properties import parse_properties
 from rocketfsck.pipeline.views import arrays
-from rocketfsck.scan.columns import Pairs
+from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.compiled import gather as compiled_gather
 from rocketfsck.scan.options import PropertyParser
 from rocketfsck.scan.views import gather
@@ -72,7 +72,7 @@ def _taken_apart(texts: Sequence[bytes], parser: PropertyParser, split: Splitter
     bounds = np.zeros(len(texts) + 1, np.int32)
     np.cumsum([len(text) for text in texts], out=bounds[1:])
     data = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
-    found: Pairs = split(data, bounds, parser)
+    found: PropertyPairs = split(data, bounds, parser)
     raw = data.tobytes()
     rows: list[dict[str, str]] = []
     for first, last in zip(found.starts[:-1].tolist(), found.starts[1:].tolist(), strict=True):

@@ -12,7 +12,7 @@ from rocketfsck.api import iter_messages
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.properties import split_keys
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Wanted, plan_parts, schema_of
+from rocketfsck.pipeline.views import WantedRows, plan_parts, schema_of
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import Message
@@ -113,8 +113,8 @@ def test_what_went_in_comes_out(store_dir: Directory, manifest: Document) -> Non
     assert len(sent) > 100
     for one in sent:
         row = rows[one["physicalOffset"]]
-        for name, told in TOLD.items():
-            assert row[name] == one[told], (name, one)
+        for name, stated in TOLD.items():
+            assert row[name] == one[stated], (name, one)
         assert hashlib.sha256(row["body"]).hexdigest() == one["bodySha256"]
         assert row["keys"] == split_keys(one["keys"] or "")
         assert (row["tags"] or "") == (one["tags"] or "")
@@ -208,12 +208,12 @@ def test_parts_are_pruned_by_offset(store_dir: Directory) -> None:
     sources = find_sources([store_dir(FILTERED)])
     every = plan_parts("messages", sources)
     assert len(every) == 6
-    some = plan_parts("messages", sources, Wanted(begin_offset=131_072, end_offset=262_145))
+    some = plan_parts("messages", sources, WantedRows(begin_offset=131_072, end_offset=262_145))
     assert [(part.file[-6:], part.start, part.end) for part in some] == [
         ("131072", 0, None),
         ("262144", 0, 1),
     ]
-    split = plan_parts("messages", sources, Wanted(split_size=1 << 16, end_offset=131_072))
+    split = plan_parts("messages", sources, WantedRows(split_size=1 << 16, end_offset=131_072))
     assert [(part.start, part.end) for part in split] == [(0, 65_536), (65_536, None)]
 
 
@@ -225,7 +225,7 @@ def test_a_long_file_has_few_parts_however_small_they_are_to_be(tmp_path: Path) 
         file.truncate(size)
     for split_size, count in ((4096, 8), (32 << 20, 8), (256 << 20, 4)):
         for view in ("messages", "damage"):
-            parts = plan_parts(view, find_sources([tmp_path]), Wanted(split_size=split_size))
+            parts = plan_parts(view, find_sources([tmp_path]), WantedRows(split_size=split_size))
             assert len(parts) == count
             assert [part.start for part in parts] == list(range(0, size, size // count))
 
@@ -257,13 +257,13 @@ def test_the_topic_of_a_record_that_the_table_has_no_room_for(
 
 def test_no_such_column_or_view() -> None:
     with pytest.raises(UsageError, match="has no column bodies, tagz; the columns are broker, file,"):
-        schema_of("messages", Wanted(columns=("bodies", "topic", "tagz")))
+        schema_of("messages", WantedRows(columns=("bodies", "topic", "tagz")))
     with pytest.raises(
         UsageError, match="no view has the name 'x'; the views are messages, damage, consumequeue, index"
     ):
         schema_of("x")
     with pytest.raises(UsageError, match="'topic' has another meaning"):
-        schema_of("messages", Wanted(corrupt_column="topic"))
+        schema_of("messages", WantedRows(corrupt_column="topic"))
 
 
 @pytest.mark.parametrize(
@@ -279,4 +279,4 @@ def test_no_such_column_or_view() -> None:
 )
 def test_wishes_without_sense(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Wanted(**asked)
+        WantedRows(**asked)

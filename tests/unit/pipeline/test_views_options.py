@@ -9,7 +9,7 @@ import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import BODY, NARROW, PROPERTIES
-from rocketfsck.pipeline.views import Wanted, schema_of
+from rocketfsck.pipeline.views import WantedRows, schema_of
 from rocketfsck.pipeline.views.options import OPTION_NAMES, Request, parse_options
 
 from tests.conftest import Directory
@@ -43,7 +43,7 @@ def test_all_options(store_dir: Directory) -> None:
     assert [(source.broker, source.path, source.version) for source in request.sources] == [
         ("b", str(root), "5.3.3")
     ]
-    assert request.wanted == Wanted(
+    assert request.wanted == WantedRows(
         topic="T",
         queue_id=3,
         begin_offset=-5,
@@ -57,9 +57,9 @@ def test_all_options(store_dir: Directory) -> None:
         corrupt_column="bad",
         now_timestamp=12,
     )
-    assert _parsed(root).wanted == Wanted(columns=NARROW)
+    assert _parsed(root).wanted == WantedRows(columns=NARROW)
     ignoring = _parsed(root, view="index", ignoreMissingFiles="true", ignoreCorruptFiles="TRUE")
-    assert ignoring.wanted == Wanted(ignore_missing_files=True, ignore_corrupt_files=True)
+    assert ignoring.wanted == WantedRows(ignore_missing_files=True, ignore_corrupt_files=True)
 
 
 def _names(root: Path, **options: str) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ def test_options_without_sense(store_dir: Directory, options: dict[str, str], sa
 def test_options_of_others_are_let_through(store_dir: Directory) -> None:
     path = str(store_dir("5.3.3-basic"))
     options = {"path": path, "maxBytesPerTrigger": "1"}
-    assert parse_options(options, also=["MaxBytesPerTrigger"]).wanted == Wanted(columns=NARROW)
+    assert parse_options(options, also=["MaxBytesPerTrigger"]).wanted == WantedRows(columns=NARROW)
     with pytest.raises(UsageError, match="maxbytespertrigger"):
         parse_options(options)
 

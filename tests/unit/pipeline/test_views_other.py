@@ -15,7 +15,7 @@ import pytest
 from rocketfsck.api import read_entries, read_units
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Wanted, plan_parts
+from rocketfsck.pipeline.views import WantedRows, plan_parts
 from rocketfsck.reader.unitblocks import BLOCK_COUNT
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.scan.log.regions import Region
@@ -170,12 +170,12 @@ def test_a_queue_file_that_became_shorter_is_an_error(store_copy: Directory) -> 
     queue = next(queue for queue in open_store(root).queues if queue.files)
     path = root / queue.files[-1].relative
     os.truncate(path, 2 * 20 * BLOCK_COUNT)
-    parts = plan_parts("consumequeue", [replace(one, listed=1) for one in find_sources([root])], Wanted())
-    assert [row for part in parts for row in rows_of(part, Wanted())]
+    parts = plan_parts("consumequeue", [replace(one, listed=1) for one in find_sources([root])], WantedRows())
+    assert [row for part in parts for row in rows_of(part, WantedRows())]
     os.truncate(path, 20 * BLOCK_COUNT)  # what is missing had no data
     with pytest.raises(StoreError, match=path.name):
         for part in parts:
-            rows_of(part, Wanted())
+            rows_of(part, WantedRows())
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -217,17 +217,17 @@ def test_a_run_that_turns_stale_is_cut_in_two(store_copy: Directory) -> None:
 
 def test_parts_are_pruned(store_dir: Directory) -> None:
     sources = find_sources([store_dir("4.9.8-multiseg")])
-    every = plan_parts("consumequeue", sources, Wanted(split_size=4096))
+    every = plan_parts("consumequeue", sources, WantedRows(split_size=4096))
     assert len(every) > 3
     rows = read("consumequeue", store_dir("4.9.8-multiseg"))
     topic, queue_id = rows[0]["topic"], rows[0]["queue_id"]
-    one = plan_parts("consumequeue", sources, Wanted(topic=topic, queue_id=queue_id, split_size=4096))
+    one = plan_parts("consumequeue", sources, WantedRows(topic=topic, queue_id=queue_id, split_size=4096))
     assert 0 < len(one) < len(every)
     assert read("consumequeue", store_dir("4.9.8-multiseg"), topic=topic, queue_id=queue_id) == [
         row for row in rows if (row["topic"], row["queue_id"]) == (topic, queue_id)
     ]
-    assert plan_parts("consumequeue", sources, Wanted(topic="no such topic")) == []
-    assert len(plan_parts("regions", sources, Wanted(begin_offset=131_072, end_offset=131_073))) == 1
+    assert plan_parts("consumequeue", sources, WantedRows(topic="no such topic")) == []
+    assert len(plan_parts("regions", sources, WantedRows(begin_offset=131_072, end_offset=131_073))) == 1
 
 
 def test_offsets_select_units_and_entries(store_dir: Directory) -> None:
@@ -286,13 +286,13 @@ def test_what_a_check_could_not_read(store_copy: Directory) -> None:
 
     open_source(part.source)
     log.unlink()
-    asked = Wanted(on_unreadable="row")
+    asked = WantedRows(on_unreadable="row")
     rows = [row for batch in read_part(part, asked) for row in batch.to_pylist()]
     said = [json.loads(row["_corrupt_record"]) for row in rows if row["_corrupt_record"]]
     assert {(one["kind"], one["file"]) for one in said} == {("not-checked", f"commitlog/{log.name}")}
     for mode in ("PERMISSIVE", "DROPMALFORMED", "FAILFAST"):
         with pytest.raises(StoreError, match=f"commitlog/{log.name}: could not be checked"):
-            list(read_part(part, Wanted(mode=mode)))
+            list(read_part(part, WantedRows(mode=mode)))
 
 
 @pytest.mark.parametrize(("view", "checks"), [("messages", False), ("findings", True)])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Part, Wanted, continuing, plan_parts
-from rocketfsck.pipeline.views.continuing import Continuations, Walked, identity
+from rocketfsck.pipeline.views import Part, WantedRows, continuing, plan_parts
+from rocketfsck.pipeline.views.continuing import Continuations, WalkedPart, identity
 from rocketfsck.pipeline.views.walking import PartWalk
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log import tiling
@@ -95,8 +95,8 @@ def _ordered(parts: list[Part], order: str) -> list[Part]:
 def _same_rows(root: Path, wanted: dict[str, Any], splits: tuple[int, ...] = SPLITS) -> None:
     sources = [replace(source, listed=1) for source in find_sources([root])]
 
-    def parts_of(split: int) -> tuple[list[Part], Wanted]:
-        asked = Wanted(damage_rows=True, split_size=split, **wanted)
+    def parts_of(split: int) -> tuple[list[Part], WantedRows]:
+        asked = WantedRows(damage_rows=True, split_size=split, **wanted)
         return list(plan_parts("messages", sources, asked)), asked
 
     (part,), asked = parts_of(0)
@@ -150,7 +150,7 @@ def test_a_file_that_changed_is_walked_from_its_start(tmp_path: Path, continued:
         assert identity(reader, 0, ScanOptions()) != before
         assert identity(reader, 1, ScanOptions()) != identity(reader, 0, ScanOptions())
         assert identity(reader, 0, ScanOptions(in_entries=True)) is None
-    asked = Wanted(split_size=SPLITS[0])
+    asked = WantedRows(split_size=SPLITS[0])
     (source,) = find_sources([root])
     rows_of(list(plan_parts("messages", [source], asked))[3], asked)
     assert not continued
@@ -159,8 +159,8 @@ def test_a_file_that_changed_is_walked_from_its_start(tmp_path: Path, continued:
 def test_what_is_kept_is_bounded() -> None:
     kept = Continuations()
 
-    def walk(pos: int, table: QueueTable | None = None) -> Walked:
-        return Walked(pos, 0, LiveScan(), QueueTable() if table is None else table)
+    def walk(pos: int, table: QueueTable | None = None) -> WalkedPart:
+        return WalkedPart(pos, 0, LiveScan(), QueueTable() if table is None else table)
 
     for pos in (50, 10, 40, 20, 30):
         kept.keep("a", walk(pos))

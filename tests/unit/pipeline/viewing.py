@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Part, Wanted, plan_parts, read_part, schema_of
+from rocketfsck.pipeline.views import Part, WantedRows, plan_parts, read_part, schema_of
 from rocketfsck.store.places import entries
 
 Row = dict[str, Any]
@@ -24,13 +24,13 @@ def read(view: str, *paths: Path, fixed: bool = False, **wanted: Any) -> list[Ro
 
     Of messages, damage is rows, too, as an export asks for it.
     """
-    asked = Wanted(**{"damage_rows": view == "messages", **wanted})
+    asked = WantedRows(**{"damage_rows": view == "messages", **wanted})
     sources = [replace(source, listed=int(fixed)) for source in find_sources(paths)]
     parts = plan_parts(view, sources, asked)
     return [row for part in parts for row in rows_of(part, asked)]
 
 
-def rows_of(part: Part, wanted: Wanted) -> list[Row]:
+def rows_of(part: Part, wanted: WantedRows) -> list[Row]:
     """The rows of one part, which came by post."""
     schema = schema_of(part.view, wanted)
     rows: list[Row] = []
@@ -69,9 +69,9 @@ def hide(path: Path, monkeypatch: pytest.MonkeyPatch, *, is_link: bool) -> None:
             raise stale
         return list_entries(place)
 
-    def entry_of(entry: os.DirEntry[str]) -> entries.Entry | None:
+    def entry_of(entry: os.DirEntry[str]) -> entries.DirectoryEntry | None:
         if entry.path == str(path) and not path.is_dir():
-            return entries.Entry(
+            return entries.DirectoryEntry(
                 entry.name, entry.path, entries.EntryKind.UNREADABLE, detail=str(stale.strerror)
             )
         return look(entry)

@@ -122,11 +122,11 @@ def test_max_count_and_range(store: Store) -> None:
 
 
 def test_progress_ends_at_the_end(store: Store) -> None:
-    told: list[tuple[int, int]] = []
-    with reported("scanning the commit log", told):
+    stated: list[tuple[int, int]] = []
+    with reported("scanning the commit log", stated):
         list(find_by_expression(store, "topic"))
-    assert told[-1] == (store.commitlog.size, store.commitlog.size)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert stated[-1] == (store.commitlog.size, store.commitlog.size)
+    assert [done for done, _ in stated] == sorted(done for done, _ in stated)
 
 
 def test_content_of_bytes_that_only_say_they_are_packed(tmp_path: Path) -> None:

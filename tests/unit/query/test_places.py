@@ -226,10 +226,10 @@ def test_units_of_a_light_queue_that_began_again(store_copy: Directory) -> None:
     store = open_store(root)
     with BrokerView(store, "4.9.8") as broker:
         served = [broker.get_message("%LMQ%dev1", 0, number, 1).offsets for number in range(4, 29)]
-    told = [find_by_offset(store, "%LMQ%dev1", 0, number, via="index").found for number in range(4, 29)]
-    assert [tuple(found.offset for found in one) for one in told] == served
-    assert all(told)
-    own = told[0][0].message.topic  # the queue of the record itself begins nowhere else: its number counts
+    stated = [find_by_offset(store, "%LMQ%dev1", 0, number, via="index").found for number in range(4, 29)]
+    assert [tuple(found.offset for found in one) for one in stated] == served
+    assert all(stated)
+    own = stated[0][0].message.topic  # the queue of the record itself begins nowhere else: its number counts
     unit_file = next(queue for queue in store.queues if queue.topic == own).files[0]
     units = unit_file.path.read_bytes()
     unit_file.path.write_bytes((PRE_BLANK_UNIT * 4 + units)[: len(units)])

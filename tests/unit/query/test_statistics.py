@@ -98,10 +98,10 @@ def test_what_is_told_apart_is_bounded(store_dir: Directory, monkeypatch: pytest
     assert (len(counted.queues), len(counted.topic_days)) == (3, 3)
     assert counted.total == whole.total
     assert whole.total is not None
-    told = sum(queue.tally.message_count for queue in counted.queues)
-    assert told + counted.uncounted_queues == whole.total.message_count
-    told = sum(tally.message_count for _, _, tally in counted.topic_days)
-    assert told + counted.uncounted_days == whole.total.message_count
+    stated = sum(queue.tally.message_count for queue in counted.queues)
+    assert stated + counted.uncounted_queues == whole.total.message_count
+    stated = sum(tally.message_count for _, _, tally in counted.topic_days)
+    assert stated + counted.uncounted_days == whole.total.message_count
 
 
 def test_an_empty_store(tmp_path: Path) -> None:

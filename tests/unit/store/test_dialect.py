@@ -77,7 +77,7 @@ def versions(evidence: DialectEvidence) -> list[str]:
     return [str(version) for version in evidence.versions]
 
 
-def told(evidence: DialectEvidence) -> str:
+def stated(evidence: DialectEvidence) -> str:
     return " | ".join(f"{item.what}: {item.why}" for item in evidence.known_from)
 
 
@@ -100,7 +100,7 @@ def told(evidence: DialectEvidence) -> str:
 def test_records(tmp_path: Path, what: dict[str, Any], oldest: str, words: str) -> None:
     evidence = open_store(log_of(tmp_path, **what)).dialect_evidence
     assert versions(evidence)[0] == oldest
-    assert words in told(evidence)
+    assert words in stated(evidence)
     assert not evidence.conflict
 
 
@@ -145,7 +145,7 @@ def test_the_records_of_the_newest_index_entries_decide(tmp_path: Path) -> None:
     write_index(tmp_path, offsets[-20:])
     evidence = open_store(tmp_path).dialect_evidence
     assert "5.3.3" in versions(evidence)
-    assert "properties end in 0x02" in told(evidence)
+    assert "properties end in 0x02" in stated(evidence)
 
 
 def test_index_entries_that_point_nowhere(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_filler_behind_a_blank_is_only_a_hint(tmp_path: Path) -> None:
     write_log(tmp_path, first, end=encode_blank(Blank(rest)) + b"junk")
     evidence = open_store(tmp_path).dialect_evidence
     assert len(evidence.versions) == 40
-    assert "BLANK" in told(evidence)
+    assert "BLANK" in stated(evidence)
     sample = sample_commitlog(open_store(tmp_path).commitlog.files, (), 1)
     assert sample.filler.startswith(b"junk\0")
 
@@ -258,9 +258,9 @@ def test_checkpoint_fields(
         stream.write(struct.pack(">q", value))
     evidence = open_store(root).dialect_evidence
     assert versions(evidence)[0] == oldest
-    assert f"{words} in the checkpoint is {value}" in told(evidence)
+    assert f"{words} in the checkpoint is {value}" in stated(evidence)
     assert not evidence.conflict
-    assert "there is no abort.bak: brokers keep abort.bak forever from 5.0.0 on; ignored" in told(evidence)
+    assert "there is no abort.bak: brokers keep abort.bak forever from 5.0.0 on; ignored" in stated(evidence)
 
 
 def test_two_lines_of_evidence_that_conflict(store_copy: Directory) -> None:
@@ -271,8 +271,9 @@ def test_two_lines_of_evidence_that_conflict(store_copy: Directory) -> None:
     evidence = open_store(root).dialect_evidence
     assert evidence.conflict
     assert "4.4.0" in versions(evidence)
-    assert "confirmPhyOffset in the checkpoint is 7: brokers write the field from 5.1.1 on; ignored" in told(
-        evidence
+    assert (
+        "confirmPhyOffset in the checkpoint is 7: brokers write the field from 5.1.1 on; ignored"
+        in stated(evidence)
     )
 
 
@@ -289,7 +290,7 @@ def test_abort(tmp_path: Path, content: bytes, newest_has_pid: bool, words: str)
     (tmp_path / "abort").write_bytes(content)
     evidence = open_store(tmp_path).dialect_evidence
     assert evidence.dialect.abort_has_pid is newest_has_pid
-    assert words in told(evidence)
+    assert words in stated(evidence)
 
 
 def test_state_version_in_a_large_config(tmp_path: Path) -> None:
@@ -297,9 +298,9 @@ def test_state_version_in_a_large_config(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     topics = tmp_path / "config/topics.json"
     topics.write_bytes(b"{" + b" " * 200_000 + b'"dataVersion":{"stateVersion":1}}')
-    assert "has a stateVersion" in told(open_store(tmp_path).dialect_evidence)
+    assert "has a stateVersion" in stated(open_store(tmp_path).dialect_evidence)
     topics.write_bytes(b"{" + b" " * 70_000 + b'"dataVersion":{}}')
-    assert "has no stateVersion" in told(open_store(tmp_path).dialect_evidence)
+    assert "has no stateVersion" in stated(open_store(tmp_path).dialect_evidence)
     topics.write_bytes(b"{}")
     assert open_store(tmp_path).dialect_evidence.known_from == ()
 
@@ -315,7 +316,7 @@ def test_a_file_that_vanishes_says_nothing(tmp_path: Path, monkeypatch: pytest.M
     write_index(tmp_path, [0, 0])
     (tmp_path / "abort").write_bytes(b"1")
     monkeypatch.setattr(clues, "FileReader", refuse)
-    assert told(open_store(tmp_path).dialect_evidence) == (
+    assert stated(open_store(tmp_path).dialect_evidence) == (
         "abort is empty: brokers write their process id into the file from 5.0.0 on"
     )
 
@@ -374,7 +375,7 @@ def test_options_of_databases(
 
 def test_hash_slot_counts(tmp_path: Path) -> None:
     write_index(tmp_path, [0] * 9)
-    assert "the field counts used slots" in told(open_store(tmp_path).dialect_evidence)
+    assert "the field counts used slots" in stated(open_store(tmp_path).dialect_evidence)
     path = tmp_path / "index/20200101000000000"
     data = bytearray(path.read_bytes())
     data[32:36] = struct.pack(">i", 9)

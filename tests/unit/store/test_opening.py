@@ -259,7 +259,7 @@ def test_a_file_that_is_deleted_while_its_directory_is_listed(
     make(tmp_path, f"commitlog/{FIRST}", "commitlog/00000000000000001024")
     real = entries._entry
 
-    def deleting(entry: os.DirEntry[str]) -> entries.Entry | None:
+    def deleting(entry: os.DirEntry[str]) -> entries.DirectoryEntry | None:
         if entry.name == FIRST:
             Path(entry.path).unlink()
         return real(entry)

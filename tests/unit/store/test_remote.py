@@ -465,7 +465,7 @@ def test_options_go_where_the_store_goes(
         monkeypatch.delenv(name)
     options = {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}
     store = open_store(url, storage_options=options)
-    assert store.told.storage_options == StorageOptions(options)
+    assert store.stated.storage_options == StorageOptions(options)
     assert options_for(f"{url}/index/1") == StorageOptions(options)
     report = check_store(store)
     assert not report.not_checked

@@ -259,9 +259,9 @@ def store_levels(store: Damage) -> list[str]:
 def test_xr008_levels_that_were_given(copy: Copy) -> None:
     store = copy("4.9.8-delay")
     result = store.check()
-    told = {int(f.found["level"] or 0): int(f.found["delay_ms"] or 0) // 1000 for f in result.of("XR009")}
+    stated = {int(f.found["level"] or 0): int(f.found["delay_ms"] or 0) // 1000 for f in result.of("XR009")}
     words = store_levels(store)
-    levels = " ".join(f"{told[n]}s" if n in told else word for n, word in enumerate(words, 1))
+    levels = " ".join(f"{stated[n]}s" if n in stated else word for n, word in enumerate(words, 1))
     assert not {"XR008", "XR009"} & store.check(delay_levels=levels).all_rules
     result = store.check(delay_levels="77s " * 17 + "77s")
     assert result.rules == {"XR008"}
@@ -299,8 +299,8 @@ def test_xr012_extension_units_of_other_records(copy: Copy) -> None:
     store.write(ext, 10, struct.pack(">q", 7))
     result = store.check()
     assert result.rules == {"XR012"}
-    told = {str(f.found["field"]): (f.found["value"], f.where.queue_offset) for f in result.of("XR012")}
-    assert told == {"tagsCode": (tags_code + 1, 0), "msgStoreTime": (7, 0)}
+    stated = {str(f.found["field"]): (f.found["value"], f.where.queue_offset) for f in result.of("XR012")}
+    assert stated == {"tagsCode": (tags_code + 1, 0), "msgStoreTime": (7, 0)}
 
 
 def test_lmq_units(copy: Copy) -> None:
@@ -479,8 +479,8 @@ def test_xr031_no_index_at_all_may_be_a_setting(copy: Copy, tmp_path: Path) -> N
     silent = check_store(open_store(store.root, broker_conf=conf))
     assert not {"XR031", "XR040"} & {finding.rule for finding in silent.findings}
     conf.write_text("brokerName=a\n")
-    told = check_store(open_store(store.root, broker_conf=conf))
-    (finding,) = [finding for finding in told.findings if finding.rule == "XR040"]
+    stated = check_store(open_store(store.root, broker_conf=conf))
+    (finding,) = [finding for finding in stated.findings if finding.rule == "XR040"]
     assert finding.found["evidence"] == "broker.conf does not switch the index off"
 
 

@@ -294,8 +294,8 @@ def test_log_map(store_dir: Directory) -> None:
     logs, _, _ = results_of(context)
     grounds = LogMap(context.store, logs)
     assert grounds.log_end == 77760
-    told = grounds.grounds(longs(-1, 0, 77759, 77760, 79000, 1 << 40))
-    assert told.tolist() == [
+    stated = grounds.grounds(longs(-1, 0, 77759, 77760, 79000, 1 << 40))
+    assert stated.tolist() == [
         Ground.EXPIRED,
         Ground.LIVE,
         Ground.LIVE,
@@ -424,8 +424,8 @@ def test_delays_of_units_with_ext_addresses_stand_in_the_ext_units(tmp_path: Pat
     assert comparer.delays == {(2, 5000): [1, 7, 0, 0], (3, 5500): [1, 7, 1, 100]}
     assert not collector.counts
     comparer.take(queue, 7, rows, np.zeros(2, reader.dtype), rows.index)
-    told: list[Finding] = list(collector.findings)
-    assert [finding.rule for finding in told] == ["XR007", "XR007"]
+    stated: list[Finding] = list(collector.findings)
+    assert [finding.rule for finding in stated] == ["XR007", "XR007"]
 
 
 def test_matched_ranges_go_on_from_file_to_file() -> None:

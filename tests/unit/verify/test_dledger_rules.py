@@ -104,8 +104,8 @@ def test_the_log_of_several_nodes_is_not_chosen_from(store: DLedger) -> None:
     other.mkdir(parents=True)
     (other / offset_to_filename(0)).write_bytes(bytes(DATA_SIZE))
     report = store.check().report
-    told = {item.what: item.reason for item in report.not_checked}
-    assert "compares entries with their index" in told[DATA]
+    stated = {item.what: item.reason for item in report.not_checked}
+    assert "compares entries with their index" in stated[DATA]
     assert report.checked["commitlog"].record_count == 0
     quick = Damage(store.root).check("quick").report
     assert not any("compares entries with their index" in item.reason for item in quick.not_checked)

@@ -21,7 +21,7 @@ from rocketfsck.verify.queues.file import QueuesResult
 from rocketfsck.verify.tasks import execute as module
 from rocketfsck.verify.tasks import planning
 from rocketfsck.verify.tasks.execute import Executed, execute, run_unit
-from rocketfsck.verify.tasks.planning import GROUP_COUNT, Unit, group_queues, plan_units
+from rocketfsck.verify.tasks.planning import GROUP_COUNT, PlannedTask, group_queues, plan_units
 from rocketfsck.verify.tasks.resume import ResumeState, from_json, identity_of
 from rocketfsck.verify.tasks.task import (
     TASK_MINIMUM,
@@ -37,7 +37,7 @@ from rocketfsck.verify.tasks.task import (
 from tests.reported import reported
 from tests.unit.verify.storemaker import LOG_SIZE, NOW, QUEUE_SIZE, Maker
 
-Runner = Callable[[Unit], TaskResult | StoreError]
+Runner = Callable[[PlannedTask], TaskResult | StoreError]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ class Kernel:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def __call__(self, unit: Unit) -> TaskResult | StoreError:
+    def __call__(self, unit: PlannedTask) -> TaskResult | StoreError:
         self.ran.append(unit.key)
         finding = Finding("ST041", Where(file=unit.files[0]), {"reason": unit.key})
         result = RESULTS[type(unit.task)]
@@ -128,16 +128,16 @@ def test_all_tasks_run_and_results_are_in_store_order(maker: Maker, kernel: Kern
 
 
 def test_progress_is_told_in_bytes_from_zero_to_all(maker: Maker, kernel: Kernel) -> None:
-    told: list[tuple[int, int]] = []
+    stated: list[tuple[int, int]] = []
     context = Context(maker.open(), "full", NOW)
     units = plan_units(context)
-    with reported("", told):
+    with reported("", stated):
         execute(context, CheckOptions(), units, LocalEngine(1))
     total = sum(unit.byte_count for unit in units)
-    assert told[0] == (0, total)
-    assert told[-1] == (total, total)
-    assert len(set(told)) == 5
-    assert told == sorted(told)
+    assert stated[0] == (0, total)
+    assert stated[-1] == (total, total)
+    assert len(set(stated)) == 5
+    assert stated == sorted(stated)
     assert kernel.ran
 
 
@@ -162,7 +162,7 @@ def test_no_task_starts_late(maker: Maker, kernel: Kernel, monkeypatch: pytest.M
 def test_a_task_that_cannot_read_stops_no_other(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
 
-    def fail(unit: Unit) -> TaskResult | StoreError:
+    def fail(unit: PlannedTask) -> TaskResult | StoreError:
         if isinstance(unit.task, LogFileTask) and unit.task.index == 1:
             return StoreError("cannot be read: Input/output error", path=unit.files[0], offset=17)
         return kernel(unit)
@@ -217,7 +217,7 @@ def test_what_is_done_survives_an_interrupt(
 ) -> None:
     kernel = Kernel()
 
-    def stop(unit: Unit) -> TaskResult | StoreError:
+    def stop(unit: PlannedTask) -> TaskResult | StoreError:
         if len(kernel.ran) == 2:
             raise KeyboardInterrupt
         return kernel(unit)

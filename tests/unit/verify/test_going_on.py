@@ -23,7 +23,7 @@ from rocketfsck.verify.log.file import check_log_file
 from rocketfsck.verify.log.result import BLANK, RECORDS, ZERO, LogResult, extended, is_settled
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.queues.unitranges import UnitRanges
-from rocketfsck.verify.queues.unitruns import Run, RunList, Shape, known_runs, known_units
+from rocketfsck.verify.queues.unitruns import RunList, Shape, UnitRun, known_runs, known_units
 from rocketfsck.verify.tasks.facts import LogFacts, RegionTotal
 from rocketfsck.verify.tasks.resume import to_json
 from rocketfsck.verify.tasks.task import Context, LogFileTask, QueueKnown, QueuesTask
@@ -336,13 +336,13 @@ def shape(start: int = 0, pre_blanks: int = 0, flaws: tuple[Any, ...] = ()) -> S
     return Shape(start, 20, pre_blanks, 0, -1, flaws, ())
 
 
-def unit_run(start: int, end: int) -> Run:
-    return Run(Kind.UNIT, start, end, 100 * start, 100 * (end - 1), 100 * end)
+def unit_run(start: int, end: int) -> UnitRun:
+    return UnitRun(Kind.UNIT, start, end, 100 * start, 100 * (end - 1), 100 * end)
 
 
 def test_what_is_known_of_a_queue(store: Path) -> None:
     queue = open_store(store).queues[0]
-    blanks, units = Run(Kind.PRE_BLANK, 5, 8, 0, 0, 20), unit_run(8, 20)
+    blanks, units = UnitRun(Kind.PRE_BLANK, 5, 8, 0, 0, 20), unit_run(8, 20)
     assert known_units(queue, shape(8), [units]) == QueueKnown(8, 0, 20, 800, 1900, 2000)
     assert known_units(queue, shape(5, 3), [blanks, units]) == QueueKnown(5, 3, 20, 800, 1900, 2000)
     assert known_units(queue, shape(7), [units]) is None  # something else is in front

@@ -430,7 +430,7 @@ def test_a_compiled_walk_says_the_same(copy: Copy, monkeypatch: pytest.MonkeyPat
     store = copy("5.3.3-multiseg")
     index = Index(store, 1, 200)
     monkeypatch.setattr(indexfile, "BLOCK_COUNT", 16)
-    told = 0
+    stated = 0
     for entry in (1, index.count // 2, index.count // 2 + 1, index.count - 1):
         before = index.entry(entry)
         slot = entry % 200
@@ -446,7 +446,7 @@ def test_a_compiled_walk_says_the_same(copy: Copy, monkeypatch: pytest.MonkeyPat
                 context = Context(open_store(store.root), "cross", 1_700_000_000_000)
                 found.append(indexfile.check_index_file(IndexFileTask(context, 1)))
             assert found[0] == found[1]
-            told += len(found[0].findings)
+            stated += len(found[0].findings)
             index.put(entry, key_hash=before[0], offset=before[1], time_diff=before[2], previous=before[3])
             index.put_slot(slot, head)
-    assert (told > 0) == (field != "nothing")
+    assert (stated > 0) == (field != "nothing")

@@ -19,8 +19,8 @@ from tests.unit.query.maker import GEOMETRY, make, message, reopen
 
 def half(number: int, **more: str) -> OutgoingMessage:
     unique = f"U{number:04d}"
-    told = {"UNIQ_KEY": unique, "__transactionId__": unique, "REAL_TOPIC": "Tx", **more}
-    return message(number, HALF_TOPIC, properties=told)
+    stated = {"UNIQ_KEY": unique, "__transactionId__": unique, "REAL_TOPIC": "Tx", **more}
+    return message(number, HALF_TOPIC, properties=stated)
 
 
 def made(root: Path, last: list[OutgoingMessage] | None = None) -> tuple[Store, list[int]]:

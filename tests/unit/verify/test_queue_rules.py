@@ -14,7 +14,7 @@ from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues import extfile, unitruns
 from rocketfsck.verify.queues.file import check_queues
-from rocketfsck.verify.queues.unitruns import Run, RunList, shape_of
+from rocketfsck.verify.queues.unitruns import RunList, UnitRun, shape_of
 from rocketfsck.verify.tasks.facts import QueueFacts
 from rocketfsck.verify.tasks.task import Context, QueuesTask
 
@@ -361,8 +361,8 @@ def test_runs_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch, copy
 def test_shape_of_a_queue() -> None:
     runs = RunList()
     assert shape_of(runs.runs, 5).end == 5
-    runs.add(Run(Kind.UNIT, 5, 8, 100, 300, 400))
-    runs.add(Run(Kind.UNIT, 8, 9, 400, 400, 500))
-    runs.add(Run(Kind.ZERO, 9, 20, 0, 0, 0))
+    runs.add(UnitRun(Kind.UNIT, 5, 8, 100, 300, 400))
+    runs.add(UnitRun(Kind.UNIT, 8, 9, 400, 400, 500))
+    runs.add(UnitRun(Kind.ZERO, 9, 20, 0, 0, 0))
     shape = shape_of(runs.runs, 5)
     assert (shape.start, shape.end, shape.unit_count, shape.last_end, shape.flaws) == (5, 9, 4, 500, ())

@@ -226,9 +226,9 @@ def test_times_of_pop_rows(real_dir: Directory, tmp_path: Path, count: int, rule
     rows = {}
     for number in range(12):
         key = encode_pop_key(PopKey(1500, b"g", b"t", 1, number))
-        told = {"popTime": 1000, "invisibleTime": 500 + (number < count)}
+        stated = {"popTime": 1000, "invisibleTime": 500 + (number < count)}
         rows[key] = json.dumps(
-            {**told, "groupId": "g", "topicId": "t", "queueId": 1, "offset": number}
+            {**stated, "groupId": "g", "topicId": "t", "queueId": 1, "offset": number}
         ).encode()
     change_rows(root, "kvStore", "popState", {**before, **rows})
     both = {RuleName.REGULAR_DEVIATION, RuleName.POP_ROW}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import UsageError
-from rocketfsck.store.model import Told
+from rocketfsck.store.model import StatedOptions
 from rocketfsck.verify.diagnoses import diagnose, next_commands
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import (
@@ -177,15 +177,15 @@ def test_the_next_command_names_no_file_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_what_a_start_would_do_is_worth_a_prediction(tmp_path: Path) -> None:
-    told = Told(tmp_path / "a b.conf", None, (tmp_path / "log",))
+    stated = StatedOptions(tmp_path / "a b.conf", None, (tmp_path / "log",))
     abort = Finding("CP001", Where(file="abort", start=0, end=0))
-    (diagnosis,) = diagnose([abort], str(tmp_path), told, "4.9.8")
+    (diagnosis,) = diagnose([abort], str(tmp_path), stated, "4.9.8")
     words = shlex.split(diagnosis.next_command or "")
     assert words == [
         "rocketfsck", "simulate", "--as-broker", "4.9.8", "--broker-conf", str(tmp_path / "a b.conf"),
         "--commitlog-path", str(tmp_path / "log"), str(tmp_path),
     ]  # fmt: skip
-    (other,) = diagnose([Finding("CP007", Where(file="checkpoint"))], str(tmp_path), told, "4.9.8")
+    (other,) = diagnose([Finding("CP007", Where(file="checkpoint"))], str(tmp_path), stated, "4.9.8")
     assert "simulate" not in str(other.next_command)
 
 

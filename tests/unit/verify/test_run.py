@@ -177,13 +177,22 @@ def test_commands_repeat_what_was_told_of_the_store(store_dir: Directory, tmp_pa
         jobs=1,
     )
     report = check_store(store, options)
-    told = ["--broker-conf", str(conf), "--broker-version", "4.9.8"]
+    stated = ["--broker-conf", str(conf), "--broker-version", "4.9.8"]
     expected = ["rocketfsck", "check", "--select", "CL,XR", "--ignore", "XR003", "--subset", "2/2"]
     expected += ["--max-duration", "90", "--resume", str(tmp_path / "state"), "--jobs", "1"]
-    expected += ["--delay-levels", "1s 5s", *told, "--commitlog-path", str(log), str(source)]
+    expected += ["--delay-levels", "1s 5s", *stated, "--commitlog-path", str(log), str(source)]
     assert shlex.split(report.next_commands[-1]) == expected
     whole = check_store(store, CheckOptions(now_timestamp=NOW))
-    plan = ["rocketfsck", "plan", "--delay-levels", "1s 5s", *told, "--commitlog-path", str(log), str(source)]
+    plan = [
+        "rocketfsck",
+        "plan",
+        "--delay-levels",
+        "1s 5s",
+        *stated,
+        "--commitlog-path",
+        str(log),
+        str(source),
+    ]
     assert shlex.split(whole.next_commands[-1]) == plan
     dumps = [shlex.split(item.next_command) for item in whole.diagnoses if item.next_command]
     assert dumps
@@ -192,7 +201,7 @@ def test_commands_repeat_what_was_told_of_the_store(store_dir: Directory, tmp_pa
             assert words[2:6] == ["--as-broker", "4.9.8", "--broker-conf", str(conf)]
             continue
         at = words.index("--broker-conf")
-        assert words[at : at + 4] == told
+        assert words[at : at + 4] == stated
         assert ("--commitlog-path" in words) == (words[-1] == str(source))
 
 

@@ -37,9 +37,9 @@ def test_every_module_has_faults_and_every_fault_a_line() -> None:
     for module in MODULES:
         assert any(fault.apply.__module__ == module.__name__ for fault in DAMAGES.values())
     assert len(DAMAGES) >= 125
-    told = [fault.summary for fault in DAMAGES.values()]
-    assert len(set(told)) == len(told)
-    assert [text for text in told if not text or text.endswith(".") or len(text) > 80] == []
+    stated = [fault.summary for fault in DAMAGES.values()]
+    assert len(set(stated)) == len(stated)
+    assert [text for text in stated if not text or text.endswith(".") or len(text) > 80] == []
 
 
 def test_a_name_is_used_once() -> None:

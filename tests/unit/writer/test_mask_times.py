@@ -40,8 +40,8 @@ def _masked(root: Path, copy: Path, times: Times) -> tuple[Counter[Place], Count
     """Mask a store; the findings of both with their places, as the copy has them."""
     store, names = open_store(root), Pseudonyms(SECRET, times)
     mask_store(store, copy, names)
-    told = store.told
-    again = open_store(copy, broker_conf=told.broker_conf, version=told.version)
+    stated = store.stated
+    again = open_store(copy, broker_conf=stated.broker_conf, version=stated.version)
     found = check_store(store, CheckOptions(level="full", jobs=1, now_timestamp=NOW)).findings
     made = check_store(again, CheckOptions(level="full", jobs=1, now_timestamp=times.of(NOW))).findings
     strays = stray_names(store)

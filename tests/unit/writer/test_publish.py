@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.writer.disk import fileops, publish
-from rocketfsck.writer.disk.confined import Place, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, open_root
 
 
 def _names(folder: Path) -> list[str]:
@@ -61,7 +61,7 @@ def test_failed_rename_puts_the_old_one_back(tmp_path: Path, monkeypatch: pytest
     (target / "old").write_text("old")
     real = fileops.rename
 
-    def failing(source: Place, other: Place) -> None:
+    def failing(source: ConfinedPlace, other: ConfinedPlace) -> None:
         if source.name.endswith(".part"):
             raise OSError("no")
         real(source, other)

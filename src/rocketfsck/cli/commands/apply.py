@@ -10,7 +10,7 @@ from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_opt
 from rocketfsck.cli.logging import log_option, log_repair, prepare_log
 from rocketfsck.cli.options import assume_option, in_place_option, no_undo_option, work_dir_option
 from rocketfsck.cli.output import refuse_inside
-from rocketfsck.cli.params import Answer, broker_conf_option, output_options, outside_option
+from rocketfsck.cli.params import Destination, broker_conf_option, output_options, outside_option
 from rocketfsck.cli.paramtypes import InputPath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
@@ -42,7 +42,7 @@ def command(
     outside: tuple[Path, ...],
     log: Path | None,
     yes: bool,
-    answer: Answer,
+    answer: Destination,
 ) -> int:
     """Carry out the plan in the file PLAN, or the last plan of STORE that was made without a file.
 

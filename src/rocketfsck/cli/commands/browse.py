@@ -11,12 +11,12 @@ import click
 
 from rocketfsck.cli.base import Command, scrolling
 from rocketfsck.cli.options import level_option, report_option
-from rocketfsck.cli.params import Told, path_argument, store_options
+from rocketfsck.cli.params import StoreOptions, path_argument, store_options
 from rocketfsck.cli.settings import common_options
 from rocketfsck.errors import EXIT_CLEAN, UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.browse.views.session import Asked, Session
+    from rocketfsck.cli.browse.views.session import BrowseRequest, Session
 
 
 @click.command(cls=Command)
@@ -37,7 +37,7 @@ def command(
     key: str | None,
     report_path: Path | None,
     level: Any,
-    told: Told,
+    stated: StoreOptions,
 ) -> int:
     """Look into STORE in a terminal: files, records, bytes, findings, repairs.
 
@@ -56,16 +56,16 @@ def command(
         ) from error
     from rocketfsck.cli.browse.model.question import Question
     from rocketfsck.cli.browse.views.app import BrowseApp
-    from rocketfsck.cli.browse.views.session import Asked, Offer
+    from rocketfsck.cli.browse.views.session import BrowseRequest, Offer
 
     question = Question("offset", offset) if offset is not None else None
     if key is not None:
         question = Question("key", key)
-    asked = Asked(question=question, level=level)
-    offers = [Offer(str(place), partial(_open, place, told, asked, report_path)) for place in _places(path)]
+    asked = BrowseRequest(question=question, level=level)
+    offers = [Offer(str(place), partial(_open, place, stated, asked, report_path)) for place in _places(path)]
     if len(offers) > 1 and report_path is not None:
         raise UsageError(f"--report is for one store, but {path} names {len(offers)}")
-    if len(offers) > 1 and told.commitlog_paths:
+    if len(offers) > 1 and stated.commitlog_paths:
         raise UsageError(f"--commitlog-path is for one store, but {path} names {len(offers)}")
     browsed = offers if len(offers) > 1 else offers[0].open()
     with scrolling(sys.stdout):
@@ -85,11 +85,11 @@ def _places(path: Path) -> tuple[Path, ...]:
     return find_places([path])
 
 
-def _open(place: Path, told: Told, asked: Asked, report_path: Path | None) -> Session:
+def _open(place: Path, stated: StoreOptions, asked: BrowseRequest, report_path: Path | None) -> Session:
     from rocketfsck.cli.browse.model.files import Shelf
     from rocketfsck.cli.browse.views.session import Session
 
-    shelf = Shelf(told.open("browse", place))
+    shelf = Shelf(stated.open("browse", place))
     findings = None
     if report_path is not None:
         from rocketfsck.cli.browse.model.checking import load_findings

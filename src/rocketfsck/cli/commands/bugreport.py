@@ -14,7 +14,14 @@ import click
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import jobs_option, level_option
 from rocketfsck.cli.output import open_output, refuse_inside
-from rocketfsck.cli.params import Answer, Told, format_option, mode_option, path_argument, store_options
+from rocketfsck.cli.params import (
+    Destination,
+    StoreOptions,
+    format_option,
+    mode_option,
+    path_argument,
+    store_options,
+)
 from rocketfsck.cli.paramtypes import ByteSize, Duration, OutputPath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import byte_size, count_of, visible
@@ -90,7 +97,7 @@ def command(
     coarse_times: float | None,
     level: Any,
     jobs: int | None,
-    told: Told,
+    stated: StoreOptions,
     output_format: Any,
 ) -> None:
     """Write an archive for a bug report on STORE: versions, findings, and a masked copy.
@@ -105,9 +112,9 @@ def command(
         raise UsageError("--max-duration goes with --shrink")
     if coarse_times is not None and not (coarse_times >= 1 and coarse_times.is_integer()):
         raise UsageError("--coarse-times is a whole number of seconds, 1 or more")
-    stores = [path, *told.commitlog_paths]
+    stores = [path, *stated.commitlog_paths]
     refuse_inside(output, stores)
-    store = told.open("bugreport", path)
+    store = stated.open("bugreport", path)
     stores += store.commitlog.directories
     refuse_inside(output, stores)
     report = check_store(store, CheckOptions(level=level, jobs=jobs or 0))
@@ -135,7 +142,7 @@ def command(
             names,
         )
     if output != STDOUT:
-        answer = Answer(output_format, None)
+        answer = Destination(output_format, None)
         answer.say(lambda: to_document(about), lambda _: _lines(about, output))
 
 
@@ -252,9 +259,9 @@ def _reopened(store: Store, copy: Path) -> Store:
     """The copy, read as the store was: what its masked settings no longer say is given."""
     from rocketfsck.store.opening import open_store
 
-    told = store.told
+    stated = store.stated
     return open_store(
-        copy, broker_conf=told.broker_conf, version=told.version, delay_levels=told.delay_levels
+        copy, broker_conf=stated.broker_conf, version=stated.version, delay_levels=stated.delay_levels
     )
 
 
@@ -275,7 +282,7 @@ def _shareable(report: Report, copy: Path, store: Store, names: Pseudonyms) -> s
     if names.times.shift:
         text = text.replace(str(report.started_timestamp), "0")
     text = text.replace(json_text(str(copy))[1:-1], _COPY)
-    conf = store.told.broker_conf
+    conf = store.stated.broker_conf
     return text if conf is None else text.replace(json_text(str(conf))[1:-1], "broker.conf")
 
 

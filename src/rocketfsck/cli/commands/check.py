@@ -27,8 +27,8 @@ from rocketfsck.cli.options import (
 from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Format, open_rows, refuse_inside, to_json
 from rocketfsck.cli.pages.writing import page_option, write_page
 from rocketfsck.cli.params import (
-    Answer,
-    Told,
+    Destination,
+    StoreOptions,
     catalog_option,
     output_options,
     store_options,
@@ -124,7 +124,7 @@ def command(
     tables: Path | None,
     table_format: str,
     properties: tuple[str, ...],
-    told: Told,
+    stated: StoreOptions,
     delay_levels: str | None,
     write_baseline: Path | None,
     page_path: Path | None,
@@ -135,7 +135,7 @@ def command(
     quiet: bool,
     engine: str,
     master: str | None,
-    answer: Answer,
+    answer: Destination,
     masks: Masks | None,
     passes: Passes | None,
     **choices: Any,
@@ -176,7 +176,7 @@ def command(
             wanted,
             options,
             partial(chosen_engine, engine, master, options.jobs),
-            told=told,
+            stated=stated,
             delay_levels=delay_levels,
             policy=policy,
             as_broker=as_broker,
@@ -185,17 +185,17 @@ def command(
             passes=passes,
         )
     path = wanted.only
-    stores = [path, *told.commitlog_paths]
+    stores = [path, *stated.commitlog_paths]
     places = (write_baseline, options.resume, options.since, page_path, lost_path)
     written = [place for place in places if place is not None]
     for place in written:
         refuse_inside(place, stores)
     with measured(passes, "open"):
-        store = told.open("check", path, delay_levels=delay_levels)
+        store = stated.open("check", path, delay_levels=delay_levels)
     stores += store.commitlog.directories  # a broker.conf may name some outside
     for place in written:
         refuse_inside(place, stores)
-    chosen = chosen_engine(engine, master, options.jobs, [path, *told.commitlog_paths])
+    chosen = chosen_engine(engine, master, options.jobs, [path, *stated.commitlog_paths])
     facts: list[Fact] = []
     report = check_store(store, options, engine=chosen, passes=passes, seen=facts.extend)
     with measured(passes, "verdict"):

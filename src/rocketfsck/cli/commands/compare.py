@@ -21,7 +21,13 @@ from rocketfsck.cli.options import (
     work_dir_option,
 )
 from rocketfsck.cli.output import open_output, plain_values, refuse_inside
-from rocketfsck.cli.params import Answer, broker_version_option, output_options, path_argument, storage_option
+from rocketfsck.cli.params import (
+    Destination,
+    broker_version_option,
+    output_options,
+    path_argument,
+    storage_option,
+)
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
@@ -83,7 +89,7 @@ def command(
     jobs: int | None,
     engine: str,
     master: str | None,
-    answer: Answer,
+    answer: Destination,
 ) -> int:
     """Compare the commit logs of the stores A and B, two replicas: what both have, and where they diverge.
 
@@ -108,7 +114,7 @@ def command(
     store_b = open_named_store("compare", b, version=broker_version)
     if heal and not direct:
         plan, code = _plan((store_a, store_b), prefer, level, jobs or 0, work_dir, answer.path)
-        stdout = Answer(answer.form, None)
+        stdout = Destination(answer.form, None)
         with stdout.open() as stream:
             if answer.form == "json" or answer.is_dash:
                 from rocketfsck.repair.plan.document import plan_text
@@ -179,7 +185,7 @@ def _heal(
     into: Path | None,
     prefer: str | None,
     ledger: Path | None,
-    answer: Answer,
+    answer: Destination,
     broker_version: str | None,
 ) -> int:
     from rocketfsck.cli.commands.salvage import exit_code, salvage_json, salvage_lines

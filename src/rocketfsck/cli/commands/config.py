@@ -11,7 +11,7 @@ import click
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.config.files import Kind
 from rocketfsck.cli.config.options import Setting
-from rocketfsck.cli.params import Answer, output_options
+from rocketfsck.cli.params import Destination, output_options
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import Palette
 
@@ -51,7 +51,7 @@ class ConfigSaid:
 @click.command(cls=Command)
 @output_options("text", "json")
 @common_options
-def command(answer: Answer) -> None:
+def command(answer: Destination) -> None:
     """Show the settings in force, and where each is set.
 
     The command line goes over the environment (ROCKETFSCK_CHECK_LEVEL), that over ./rocketfsck.toml, and that

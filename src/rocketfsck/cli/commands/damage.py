@@ -11,7 +11,7 @@ import click
 from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_option
 from rocketfsck.cli.options import into_option, seed_option
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, refuse_inside
-from rocketfsck.cli.params import Answer, broker_conf_option, broker_version_option, output_options
+from rocketfsck.cli.params import Destination, broker_conf_option, broker_version_option, output_options
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.settings import common_options
 
@@ -54,7 +54,7 @@ def command(
     broker_version: str | None,
     broker_conf: Path | None,
     yes: bool,
-    answer: Answer,
+    answer: Destination,
 ) -> None:
     """Damage a copy of STORE with named faults, at places that the seed chooses.
 

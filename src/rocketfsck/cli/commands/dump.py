@@ -14,7 +14,7 @@ from rocketfsck.cli.base import Command, scrolling
 from rocketfsck.cli.bodies import BodyForm, body_options
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import DATABASE, KINDS, Kind, is_database, load_kind
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.dump.targets import (
     ALL,
     StoreHints,
@@ -36,7 +36,7 @@ from rocketfsck.cli.options import (
     topic_option,
 )
 from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
+from rocketfsck.cli.params import Destination, StoreOptions, output_options, store_options, verbose_option
 from rocketfsck.cli.paramtypes import NumberRange, StorePath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import Palette, visible
@@ -84,9 +84,9 @@ def command(
     start_offset: int | None,
     slot_count: int | None,
     entry_count: int | None,
-    told: Told,
+    stated: StoreOptions,
     masks: Masks | None,
-    answer: Answer,
+    answer: Destination,
     **filters: Any,
 ) -> None:
     """Show what is in each PATH: any file of a store, a directory in one, or a store (its messages).
@@ -98,9 +98,9 @@ def command(
         raise UsageError("--hex needs --format text")
     if as_hex and masks is not None:
         raise UsageError("--hex shows bytes, and --mask hides them")
-    wanted = Wanted(body=body, **filters)
+    wanted = DumpFilter(body=body, **filters)
     shaped = slot_count is not None or entry_count is not None
-    hints = StoreHints(told.broker_conf, told.broker_version, told.commitlog_paths, shaped)
+    hints = StoreHints(stated.broker_conf, stated.broker_version, stated.commitlog_paths, shaped)
     targets = []
     for path in paths:
         found = find_targets(path, kind, hints)
@@ -113,7 +113,7 @@ def command(
     kinds = {name: load_kind(name, wanted) for name in shown}
     if len(kinds) > 1 and answer.form in ("csv", "arrow", "parquet"):
         raise UsageError(f"the files have several kinds; choose one with --kind: {', '.join(sorted(kinds))}")
-    run = _Run(wanted, limit, told.broker_version, start_offset, slot_count, entry_count, masks)
+    run = _Run(wanted, limit, stated.broker_version, start_offset, slot_count, entry_count, masks)
     if masks is not None:
         for store in {id(target.store): target.store for target in targets}.values():
             if store is not None:
@@ -146,7 +146,7 @@ def _columns(kinds: dict[str, Kind]) -> tuple[Column, ...]:
     return tuple(dict.fromkeys(column for kind in kinds.values() for column in kind.columns))
 
 
-def _concerns(target: Target, wanted: Wanted) -> bool:
+def _concerns(target: Target, wanted: DumpFilter) -> bool:
     """Whether a file can hold what is wanted, by the queue that it belongs to."""
     if target.topic is None:
         return True
@@ -160,7 +160,7 @@ class _Run:
 
     def __init__(
         self,
-        wanted: Wanted,
+        wanted: DumpFilter,
         limit: int | None,
         version: str | None,
         start_offset: int | None,
@@ -176,7 +176,7 @@ class _Run:
         self.slot_count = slot_count
         self.entry_count = entry_count
 
-    def sources(self, targets: list[Target]) -> Iterator[tuple[Target, Source]]:
+    def sources(self, targets: list[Target]) -> Iterator[tuple[Target, DumpSource]]:
         from rocketfsck.store.reading import FileReader
 
         for target in targets:
@@ -186,7 +186,7 @@ class _Run:
             with FileReader(opened) as reader:
                 yield (
                     target,
-                    Source(
+                    DumpSource(
                         reader=reader,
                         name=target.name,
                         start_offset=target.start_offset if self.start_offset is None else self.start_offset,
@@ -212,7 +212,7 @@ class _Run:
 
         return dialect_for(self.version).property_parser
 
-    def file_items(self, source: Source, kind: Kind, at: Phase, before: int) -> Iterator[Item]:
+    def file_items(self, source: DumpSource, kind: Kind, at: Phase, before: int) -> Iterator[Item]:
         if source.size == 0:
             whole: Iterable[Item] = () if self.wanted.any else [Item("empty", 0, 0, {}, "the file is empty")]
         else:
@@ -229,7 +229,7 @@ class _Run:
 
     def items(
         self, targets: list[Target], kinds: dict[str, Kind], at: Phase
-    ) -> Iterator[tuple[Source, Kind, Item]]:
+    ) -> Iterator[tuple[DumpSource, Kind, Item]]:
         done = 0
         for target, source in self.sources(targets):
             shown = source

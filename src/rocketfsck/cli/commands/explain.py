@@ -12,7 +12,7 @@ import click
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import EVERY_REPAIR, complete_explained
 from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import Answer, output_options
+from rocketfsck.cli.params import Destination, output_options
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.table import aligned, wrapped
@@ -49,7 +49,7 @@ COLUMNS = tuple(
 @click.argument("name", required=False, shell_complete=complete_explained)
 @output_options()
 @common_options
-def command(name: str | None, answer: Answer) -> None:
+def command(name: str | None, answer: Destination) -> None:
     """Explain a rule (CQ004, or its slug), a fault class (Q3) or a repair (fence-gap).
 
     Without NAME, explain lists all rules, classes and repairs. A family of rules (CL, CQ …) lists its

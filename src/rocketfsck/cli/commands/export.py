@@ -24,7 +24,7 @@ from rocketfsck.cli.options import (
 )
 from rocketfsck.cli.output import Format, plain_values, refuse_inside, to_json
 from rocketfsck.cli.params import (
-    Told,
+    StoreOptions,
     catalog_option,
     format_option,
     properties_of,
@@ -117,7 +117,7 @@ def command(
     replace_existing: bool,
     append: bool,
     brokers: tuple[str, ...],
-    told: Told,
+    stated: StoreOptions,
     jobs: int | None,
     engine: str,
     master: str | None,
@@ -136,7 +136,7 @@ def command(
 
     if append and replace_existing:
         raise UsageError("give --append or --replace, not both")
-    for path in (*paths, *told.commitlog_paths):
+    for path in (*paths, *stated.commitlog_paths):
         refuse_inside(into, [path])
         if resolved(path).is_relative_to(resolved(into)):
             raise UsageError(
@@ -144,11 +144,11 @@ def command(
             )
     options = _options(**choices)
     sources, failed = (
-        told.sources_or_errors(paths, brokers) if len(paths) > 1 else (told.sources(paths, brokers), [])
+        stated.sources_or_errors(paths, brokers) if len(paths) > 1 else (stated.sources(paths, brokers), [])
     )
     missing = {name for name, _ in failed}
     read = [path for path in paths if str(path) not in missing]
-    workers = chosen_engine(engine, master, jobs or 0, [*read, *told.commitlog_paths], into=into)
+    workers = chosen_engine(engine, master, jobs or 0, [*read, *stated.commitlog_paths], into=into)
     if append:
         result = append_stores(sources, into, options, engine=workers)
     else:
@@ -183,10 +183,10 @@ def _options(
     **conditions: Any,
 ) -> ExportOptions:
     from rocketfsck.pipeline.export.model import MEMORY_SIZE, ExportOptions
-    from rocketfsck.pipeline.views.model import Wanted
+    from rocketfsck.pipeline.views.model import WantedRows
 
     low, high = physical_offsets or (None, None)
-    wanted = Wanted(
+    wanted = WantedRows(
         columns=None if columns is None else _names(columns),
         begin_timestamp=begin,
         end_timestamp=end,

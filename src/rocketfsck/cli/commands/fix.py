@@ -27,7 +27,14 @@ from rocketfsck.cli.options import (
     work_dir_option,
 )
 from rocketfsck.cli.output import refuse_inside, to_json
-from rocketfsck.cli.params import Answer, Told, output_options, outside_option, path_argument, store_options
+from rocketfsck.cli.params import (
+    Destination,
+    StoreOptions,
+    output_options,
+    outside_option,
+    path_argument,
+    store_options,
+)
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.timing import timing_option
@@ -102,14 +109,14 @@ def command(
     offsets: str | None,
     level: Any,
     jobs: int | None,
-    told: Told,
+    stated: StoreOptions,
     delay_levels: str | None,
     in_place: bool,
     work_dir: Path | None,
     no_undo: bool,
     log: Path | None,
     outside: tuple[Path, ...],
-    answer: Answer,
+    answer: Destination,
     passes: Passes | None,
 ) -> int:
     """Repair STORE: check it, show the verdict and the plan, ask, repair, check again.
@@ -130,7 +137,7 @@ def command(
         raise UsageError("--dry-run, --preen and --yes exclude each other")
     if consent.asks and (answer.form != "text" or answer.path is not None or not sys.stdin.isatty()):
         raise UsageError(NO_TERMINAL)
-    stores = [path, *told.commitlog_paths, *outside]
+    stores = [path, *stated.commitlog_paths, *outside]
     if answer.path is not None:
         refuse_inside(answer.path, stores)
     if not dry_run:
@@ -143,7 +150,7 @@ def command(
             _say(stream, answer, palette, None, None, finished, finished.exit_code)
             return finished.exit_code
         with measured(passes, "open"):
-            store = told.open("fix", path, delay_levels=delay_levels, **named_values(assume))
+            store = stated.open("fix", path, delay_levels=delay_levels, **named_values(assume))
         report = check_store(store, CheckOptions(level=level, jobs=jobs or 0), passes=passes)
         with measured(passes, "plan and verdict"):
             wished = () if offsets is None else wished_offsets(store, offsets)
@@ -259,7 +266,7 @@ def _show_plan(stream: IO[Any], palette: Palette, plan: Plan) -> None:
 
 def _say(
     stream: IO[Any],
-    answer: Answer,
+    answer: Destination,
     palette: Palette,
     verdict: Verdict | None,
     plan: Plan | None,

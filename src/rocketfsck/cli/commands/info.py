@@ -10,7 +10,14 @@ import click
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.maskoptions import mask_options
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, to_json
-from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options, verbose_option
+from rocketfsck.cli.params import (
+    Destination,
+    StoreOptions,
+    output_options,
+    path_argument,
+    store_options,
+    verbose_option,
+)
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 
@@ -37,9 +44,9 @@ def command(
     path: Path,
     verbose: bool,
     stats: bool,
-    told: Told,
+    stated: StoreOptions,
     masks: Masks | None,
-    answer: Answer,
+    answer: Destination,
 ) -> None:
     """Show what PATH is: for a store, its files, its queues with their offsets, sizes and times, the broker
     version that wrote it and the signs of that, and whether a broker runs on it; for a single file, its
@@ -52,7 +59,7 @@ def command(
 
     facts: dict[str, Any]
     if path.is_dir():
-        store = told.open("info", path)
+        store = stated.open("info", path)
         if masks is not None:
             masks.learn_store(store)
         kind, facts = "rocketfsck.info.store", store_facts(store)
@@ -66,7 +73,7 @@ def command(
         kind, facts = "rocketfsck.info.file", file_facts(path)
     if masks is not None:
         facts = masks.of(facts)
-    with answer.open([path, *told.commitlog_paths]) as stream:
+    with answer.open([path, *stated.commitlog_paths]) as stream:
         if answer.form != "text":
             document = {"schema_version": SCHEMA_VERSION, "kind": kind, **plain_values(facts)}
             stream.write(to_json(document, indent=2 if answer.form == "json" else None) + "\n")

@@ -10,7 +10,7 @@ import click
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import jobs_option
 from rocketfsck.cli.output import refuse_inside
-from rocketfsck.cli.params import Told, output_option, store_options
+from rocketfsck.cli.params import StoreOptions, output_option, store_options
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.errors import UsageError
@@ -29,7 +29,9 @@ from rocketfsck.errors import UsageError
 @store_options
 @output_option
 @common_options
-def command(report: Path, path: Path | None, jobs: int | None, told: Told, output: Path | None) -> None:
+def command(
+    report: Path, path: Path | None, jobs: int | None, stated: StoreOptions, output: Path | None
+) -> None:
     """Write a page with pictures of a store, or of a fleet, as one HTML file that needs no network.
 
     REPORT is what `check --format json` printed of one store or of several, a Parquet table of `check
@@ -41,7 +43,7 @@ def command(report: Path, path: Path | None, jobs: int | None, told: Told, outpu
     from rocketfsck.engine import LocalEngine
     from rocketfsck.pipeline.fleet.model import STORES_KIND
 
-    stores = [] if path is None else [path, *told.commitlog_paths]
+    stores = [] if path is None else [path, *stated.commitlog_paths]
     if output is not None:
         refuse_inside(output, stores)
     said = read_said(report)
@@ -54,7 +56,7 @@ def command(report: Path, path: Path | None, jobs: int | None, told: Told, outpu
     elif kind == STORES_KIND:
         document = page_of_rows(said)
     else:
-        store = None if path is None else told.open("page", path)
+        store = None if path is None else stated.open("page", path)
         stores += () if store is None else store.commitlog.directories
         document = page_of_report(said, LocalEngine(jobs or 0), store)
     write_page(document, output, stores)

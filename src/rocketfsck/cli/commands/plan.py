@@ -22,7 +22,14 @@ from rocketfsck.cli.options import (
     report_option,
 )
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
-from rocketfsck.cli.params import Answer, Told, format_option, mode_option, path_argument, store_options
+from rocketfsck.cli.params import (
+    Destination,
+    StoreOptions,
+    format_option,
+    mode_option,
+    path_argument,
+    store_options,
+)
 from rocketfsck.cli.paramtypes import OutputPath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
@@ -69,7 +76,7 @@ def command(
     offsets: str | None,
     level: Any,
     jobs: int | None,
-    told: Told,
+    stated: StoreOptions,
     delay_levels: str | None,
     output_format: Format,
     output: Path | None,
@@ -90,11 +97,11 @@ def command(
     from rocketfsck.verify.policy import unpreened_rules
     from rocketfsck.verify.run import check_store
 
-    stores = [path, *told.commitlog_paths]
+    stores = [path, *stated.commitlog_paths]
     if output is not None:
         refuse_inside(output, stores)
     with measured(passes, "open"):
-        store = told.open("plan", path, delay_levels=delay_levels, **named_values(assume))
+        store = stated.open("plan", path, delay_levels=delay_levels, **named_values(assume))
     stores += store.commitlog.directories
     report = (
         _read_report(report_path)
@@ -120,7 +127,7 @@ def command(
             stream.write(plan_text(plan))
     if output == STDOUT:
         return report.exit_code
-    stdout = Answer(output_format, None)
+    stdout = Destination(output_format, None)
     with stdout.open() as stream:
         if output_format == "json":
             stream.write(to_json(plan_to_json(plan), indent=2) + "\n")

@@ -11,8 +11,8 @@ from rocketfsck.cli.options import as_broker_option, limit_option, physical_offs
 from rocketfsck.cli.paramtypes import Timestamp
 from rocketfsck.cli.query.options import (
     NOT_FOUND_CODE,
-    Asked,
     QueryGroup,
+    QueryRequest,
     asked_options,
     asked_view,
     exit_code,
@@ -61,7 +61,7 @@ def by_id(message_id: str, reading: Any, via: Any, as_broker: str | None, **give
     from rocketfsck.query.ids import check_id, find_by_id
 
     check_id(message_id)
-    asked = Asked(**given)
+    asked = QueryRequest(**given)
     store = asked.open()
     if as_broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
@@ -103,7 +103,7 @@ def by_offset(
     from rocketfsck.cli.query.writing import write_answer
     from rocketfsck.query.tiered import find_by_offset
 
-    asked = Asked(**given)
+    asked = QueryRequest(**given)
     store = asked.open()
     if as_broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
@@ -125,7 +125,7 @@ def _by_key(topic: str, key: str, *, unique: bool = False, tag: bool = False, **
 
     names = ("begin", "end", "limit", "via", "as_broker")
     begin, end, limit, via, as_broker = (given.pop(name) for name in names)
-    asked = Asked(**given)
+    asked = QueryRequest(**given)
     store = asked.open()
     window = {
         name: value
@@ -224,7 +224,7 @@ def by_time(
     from rocketfsck.cli.query.facts import write_broker_time, write_time
     from rocketfsck.query.places import find_by_time
 
-    asked = Asked(**given)
+    asked = QueryRequest(**given)
     store = asked.open()
     if as_broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
@@ -271,7 +271,7 @@ def by_expression(
 
     wanted = Expression(expression)
     start_offset, end_offset = physical_offsets or (0, None)
-    asked = Asked(**given)
+    asked = QueryRequest(**given)
     store = asked.open()
     with quiet_terminal(asked):
         found = find_by_expression(
@@ -305,7 +305,7 @@ def life(name: str, via: Any, **given: Any) -> int:
 
     if not name:
         raise UsageError("a message id or unique key needs at least one character")
-    asked = Asked(**given)
+    asked = QueryRequest(**given)
     store = asked.open()
     with asked_view(store, via) as view:
         found = message_life(store, name, via=via, view=view)
@@ -323,7 +323,7 @@ def offsets(topic: str | None, group: str | None, **given: Any) -> int:
     """Show the bounds of every queue, and the position of each consumer group."""
     from rocketfsck.cli.query.facts import write_offsets
 
-    asked = Asked(**given)
+    asked = QueryRequest(**given)
     return write_offsets(asked, asked.open(), topic, group)
 
 
@@ -338,6 +338,6 @@ def timers(begin: int | None, end: int | None, limit: int | None, **given: Any) 
     from rocketfsck.cli.query.facts import write_timers
     from rocketfsck.query.timers import timed_messages
 
-    asked = Asked(**given)
+    asked = QueryRequest(**given)
     store = asked.open()
     return write_timers(asked, store, timed_messages(store, begin=begin, end=end, max_count=limit))

@@ -22,7 +22,7 @@ from rocketfsck.cli.options import (
     work_dir_option,
 )
 from rocketfsck.cli.output import refuse_inside, to_json
-from rocketfsck.cli.params import Told, format_option, store_options
+from rocketfsck.cli.params import StoreOptions, format_option, store_options
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.rebuildstores import rebuild_many
 from rocketfsck.cli.settings import common_options
@@ -86,7 +86,7 @@ def command(
     topics: tuple[str, ...],
     queue_ids: tuple[int, ...],
     delay_levels: str | None,
-    told: Told,
+    stated: StoreOptions,
     output_format: str,
     engine: str,
     master: str | None,
@@ -155,15 +155,15 @@ def command(
             base,
             into,
             partial(chosen_engine, engine, master, base.jobs),
-            told=told,
+            stated=stated,
             delay_levels=delay_levels,
             output_format=output_format,
         )
     store_path = wanted.only
     for place in (into, work_dir):
         if place is not None:
-            refuse_inside(place, [store_path, *told.commitlog_paths])
-    store = open_store(store_path, **told.facts, delay_levels=delay_levels)
+            refuse_inside(place, [store_path, *stated.commitlog_paths])
+    store = open_store(store_path, **stated.facts, delay_levels=delay_levels)
     for place in (into, work_dir):
         if place is not None:
             refuse_inside(place, list(store.commitlog.directories))  # a broker.conf may name some outside
@@ -173,7 +173,7 @@ def command(
     places = [path.absolute() for path in (into.absolute().parent, work_dir) if path is not None]
     if engine != "local" and (options.message_rows or (options.queues and rows_in(store) is not None)):
         raise UsageError("Spark cannot build a RocksDB: give --engine local")
-    chosen = chosen_engine(engine, master, options.jobs, [store_path, *told.commitlog_paths, *places])
+    chosen = chosen_engine(engine, master, options.jobs, [store_path, *stated.commitlog_paths, *places])
     if engine == "local":
         from rocketfsck.repair.build.run import rebuild_store
 

@@ -12,7 +12,7 @@ from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.memory import memory_option
 from rocketfsck.cli.options import broker_name_option, jobs_option
 from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
+from rocketfsck.cli.params import Destination, StoreOptions, output_options, store_options, verbose_option
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.severalstores import StoresWanted, stores_from_option, without_paths
@@ -79,8 +79,8 @@ def command(
     jobs: int | None,
     engine: str,
     master: str | None,
-    told: Told,
-    answer: Answer,
+    stated: StoreOptions,
+    answer: Destination,
 ) -> int:
     """Count the messages of STOREs by broker, topic, queue, day and key, and of all stores together.
 
@@ -91,15 +91,15 @@ def command(
     from rocketfsck.pipeline.statistics import count_stores
 
     wanted_stores = StoresWanted(paths, stores_from, None)
-    if wanted_stores.is_many or len(told.sources(paths, brokers)) > 1:
+    if wanted_stores.is_many or len(stated.sources(paths, brokers)) > 1:
         from rocketfsck.pipeline.fleet.counting import count_fleet
 
-        sources, failed = told.sources_or_errors(wanted_stores.named(), brokers)
-        workers = without_paths(chosen_engine(engine, master, jobs or 0, [*paths, *told.commitlog_paths]))
+        sources, failed = stated.sources_or_errors(wanted_stores.named(), brokers)
+        workers = without_paths(chosen_engine(engine, master, jobs or 0, [*paths, *stated.commitlog_paths]))
         statistics = count_fleet(sources, engine=workers, key_count=key_count, failed=failed)
     else:
-        workers = chosen_engine(engine, master, jobs or 0, [*paths, *told.commitlog_paths])
-        statistics = count_stores(told.sources(paths, brokers), engine=workers, key_count=key_count)
+        workers = chosen_engine(engine, master, jobs or 0, [*paths, *stated.commitlog_paths])
+        statistics = count_stores(stated.sources(paths, brokers), engine=workers, key_count=key_count)
     for broker, error in statistics.failed:
         click.echo(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)
     code = EXIT_OPERATIONAL if statistics.failed else EXIT_CLEAN

@@ -21,7 +21,7 @@ from rocketfsck.cli.options import (
 )
 from rocketfsck.cli.output import plain_values, refuse_inside
 from rocketfsck.cli.params import (
-    Answer,
+    Destination,
     broker_conf_option,
     broker_version_option,
     output_options,
@@ -90,7 +90,7 @@ def command(
     broker_conf: Path | None,
     delay_levels: str | None,
     jobs: int | None,
-    answer: Answer,
+    answer: Destination,
 ) -> int:
     """Carve records out of PATHs (files and directories of any kind) and write them to a new store.
 

@@ -10,7 +10,14 @@ import click
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import as_broker_option
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values
-from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options, verbose_option
+from rocketfsck.cli.params import (
+    Destination,
+    StoreOptions,
+    output_options,
+    path_argument,
+    store_options,
+    verbose_option,
+)
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS
@@ -36,7 +43,12 @@ if TYPE_CHECKING:
 @output_options("text", "json")
 @common_options
 def command(
-    store_path: Path, as_broker: str | None, losses: bool, verbose: bool, told: Told, answer: Answer
+    store_path: Path,
+    as_broker: str | None,
+    losses: bool,
+    verbose: bool,
+    stated: StoreOptions,
+    answer: Destination,
 ) -> int:
     """Predict what a broker does when it starts on STORE_PATH: whether it loads, where its recovery begins,
     where it cuts the commit log, which files, units and index entries it deletes, what it dispatches
@@ -52,7 +64,7 @@ def command(
     from rocketfsck.cli.show.start import verdict_lines, versions_text
     from rocketfsck.query.start.verdict import predict_each, start_classes, verdict_of, versions_of
 
-    store = told.open("simulate", store_path)  # as what wrote it, whichever broker is to start on it
+    store = stated.open("simulate", store_path)  # as what wrote it, whichever broker is to start on it
     if as_broker is None:
         classes = start_classes(versions_of(store))
     else:
@@ -88,7 +100,7 @@ def command(
         if len(found) > 1:
             yield f"Brokers of {versions_text(verdicts)} end up the same."
 
-    answer.say(document, lines, [store_path, *told.commitlog_paths, *store.commitlog.directories])
+    answer.say(document, lines, [store_path, *stated.commitlog_paths, *store.commitlog.directories])
     return (EXIT_PROBLEMS if harmful else EXIT_CLEAN) | (
         EXIT_CLEAN if uncovered is None else EXIT_OPERATIONAL
     )

@@ -12,7 +12,7 @@ import click
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.options import jobs_option, level_option
 from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options
+from rocketfsck.cli.params import Destination, StoreOptions, output_options, path_argument, store_options
 from rocketfsck.cli.paramtypes import Duration
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.table import aligned
@@ -20,7 +20,7 @@ from rocketfsck.cli.show.text import shorten, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL
 
 if TYPE_CHECKING:
-    from rocketfsck.query.timeline.events import Event
+    from rocketfsck.query.timeline.events import TimelineEvent
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
     from rocketfsck.verify.report import Report
@@ -64,7 +64,13 @@ COLUMNS = (
 @output_options()
 @common_options
 def command(
-    path: Path, level: Any, no_check: bool, gap_seconds: float, jobs: int | None, told: Told, answer: Answer
+    path: Path,
+    level: Any,
+    no_check: bool,
+    gap_seconds: float,
+    jobs: int | None,
+    stated: StoreOptions,
+    answer: Destination,
 ) -> int:
     """Show what the files of STORE say about time, in the order of time (UTC).
 
@@ -75,12 +81,12 @@ def command(
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.run import check_store
 
-    store = told.open("timeline", path)
+    store = stated.open("timeline", path)
     report = None
     if not no_check:
         report = check_store(store, CheckOptions(level=level, jobs=jobs or 0))
     rows = sorted(_rows(store, report, int(gap_seconds * 1000)), key=lambda row: row["timestamp"])
-    with answer.open([path, *told.commitlog_paths, *store.commitlog.directories]) as stream:
+    with answer.open([path, *stated.commitlog_paths, *store.commitlog.directories]) as stream:
         if answer.form == "text":
             stream.writelines(f"{line}\n" for line in _lines(rows))
         else:
@@ -121,13 +127,13 @@ def _time_of(finding: Finding, times: dict[int, int]) -> int | None:
     return None if finding.where.physical_offset is None else times.get(finding.where.physical_offset)
 
 
-def _event(finding: Finding, at: int) -> Event:
-    from rocketfsck.query.timeline.events import Event
+def _event(finding: Finding, at: int) -> TimelineEvent:
+    from rocketfsck.query.timeline.events import TimelineEvent
     from rocketfsck.verify.rules.catalog import RULES, describe
 
     where, rule = finding.where, RULES[finding.rule]
     text = f"{rule.id} {rule.slug}: {describe(finding)}"
-    return Event(
+    return TimelineEvent(
         at, "Finding", text, "finding", where.file, where.topic, where.queue_id, where.physical_offset
     )
 
@@ -139,7 +145,7 @@ def _of_finding(finding: Finding) -> dict[str, Any]:
     return {"rule": finding.rule, "severity": severity, "fingerprint": finding.fingerprint}
 
 
-def _row(event: Event) -> dict[str, Any] | None:
+def _row(event: TimelineEvent) -> dict[str, Any] | None:
     """An event as values of COLUMNS; None for a time that is not a date."""
     if not 0 < event.timestamp <= _MAX_MS:
         return None

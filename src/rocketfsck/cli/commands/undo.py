@@ -12,7 +12,7 @@ from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_opt
 from rocketfsck.cli.logging import log_option, log_undo, prepare_log
 from rocketfsck.cli.options import work_dir_option
 from rocketfsck.cli.output import refuse_inside
-from rocketfsck.cli.params import Answer, output_options, outside_option
+from rocketfsck.cli.params import Destination, output_options, outside_option
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.errors import StoreError
@@ -45,7 +45,7 @@ def command(
     outside: tuple[Path, ...],
     log: Path | None,
     yes: bool,
-    answer: Answer,
+    answer: Destination,
 ) -> None:
     """Take back the last repair of STORE, finished or interrupted: its bytes, names and times.
 

@@ -27,7 +27,7 @@ from rocketfsck.errors import EXIT_CLEAN, UsageError
 from rocketfsck.privacy import limit_to
 
 if TYPE_CHECKING:
-    from rocketfsck.writer.making import Made
+    from rocketfsck.writer.making import MadeStore
     from rocketfsck.writer.manifest import ManifestLevel
     from rocketfsck.writer.options import WriteOptions
 
@@ -203,7 +203,7 @@ def _from_input(
     start_time: int,
     level: ManifestLevel,
     manifest_file: Path | None,
-) -> Made:
+) -> MadeStore:
     from rocketfsck.writer.input.rows import open_messages
     from rocketfsck.writer.making import fill_from, make_store
 
@@ -226,7 +226,7 @@ def _from_seed(
     start_time: int,
     level: ManifestLevel,
     manifest_file: Path | None,
-) -> Made:
+) -> MadeStore:
     from rocketfsck.writer.synth import parse_mix, synthesize
 
     seed, size, message_count = limits
@@ -243,7 +243,7 @@ def _from_seed(
     )
 
 
-def _tell(made: Made, into: Path) -> None:
+def _tell(made: MadeStore, into: Path) -> None:
     store = made.store
     topics = len({queue.topic for queue in store.queues})
     print(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError
@@ -41,7 +41,7 @@ CONTENTS: Mapping[str, frozenset[Content]] = {
 
 
 def _items(kind: str) -> Any:
-    def items(source: Source, wanted: Wanted) -> Iterator[Item]:
+    def items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
         assert source.database is not None
         for rows in read_rows(source.database):
             content = content_of(source.database.relative, rows.family)
@@ -65,7 +65,7 @@ def _unreadable(family: str, key: bytes, value: bytes, error: FormatError) -> It
     return Item("unreadable", 0, 0, values, f"key {key[:40].hex()}: {error}")
 
 
-def _is_wanted(wanted: Wanted, values: Mapping[str, Any]) -> bool:
+def _is_wanted(wanted: DumpFilter, values: Mapping[str, Any]) -> bool:
     """Whether a row is among what is asked for; one that has not what is asked about is not."""
     asked = (
         (wanted.topic is None, lambda: values["topic"] == str(wanted.topic).encode()),

@@ -9,7 +9,7 @@ from rocketfsck.cli.dump.fixed import unit_items
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
 from rocketfsck.cli.dump.recordspans import record_spans
 from rocketfsck.cli.dump.small import rest_items
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.formats.dledger import (
@@ -28,7 +28,7 @@ _NAMES = {MAGIC_NORMAL: "normal", MAGIC_NOOP: "no-op", MAGIC_CONFIG_CHANGE: "con
 _COLUMNS = (*layout_columns(DLEDGER_ENTRY), Column("topic", "name"), Column("physicalOffset", "int"))
 
 
-def data_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def data_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The entries, as long as their headers make sense; then what is left."""
     pos = source.first_pos
     while source.size - pos >= DLEDGER_BLANK.size:
@@ -57,7 +57,7 @@ def _blank_spans(pos: int, blank: dict[str, Any]) -> Callable[[], list[Span]]:
     return lambda: layout_spans(DLEDGER_BLANK, pos, blank)
 
 
-def _entry(source: Source, wanted: Wanted, pos: int, values: dict[str, Any]) -> Item:
+def _entry(source: DumpSource, wanted: DumpFilter, pos: int, values: dict[str, Any]) -> Item:
     end = pos + values["size"]
     shown = dict(values)
     note = _NAMES[values["magic"]]
@@ -76,7 +76,7 @@ def _entry(source: Source, wanted: Wanted, pos: int, values: dict[str, Any]) -> 
     return Item("entry", pos, end, shown, note, spans)
 
 
-def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def index_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The index's units; the entry number follows from the place, too."""
 
     def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.dump.item import Item, layout_spans
-from rocketfsck.cli.dump.source import Source
+from rocketfsck.cli.dump.source import DumpSource
 from rocketfsck.cli.show.text import count_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Describe = Callable[[int, dict[str, Any]], "tuple[str, dict[str, Any], str] | No
 
 
 def unit_items(
-    source: Source,
+    source: DumpSource,
     layout: Layout,
     describe: Describe,
     *,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rocketfsck.cli.dump.fixed import unit_items
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp, visible
 from rocketfsck.errors import UsageError
@@ -58,7 +58,7 @@ _NEIGHBOURS = 50
 _ENTRY_FIELDS = tuple(item.name for item in ENTRY.fields)
 
 
-def index_geometry(source: Source) -> tuple[int, int] | None:
+def index_geometry(source: DumpSource) -> tuple[int, int] | None:
     """Slots and entries of the file: as given, as its store has them, as its length and bytes allow, or as
     the files next to it have them. None where nothing tells."""
     if source.slot_count is not None and source.entry_count is not None:
@@ -73,7 +73,7 @@ def index_geometry(source: Source) -> tuple[int, int] | None:
     return (geometry.slot_count, geometry.entry_count) if geometry else _neighbours_geometry(source)
 
 
-def _neighbours_geometry(source: Source) -> tuple[int, int] | None:
+def _neighbours_geometry(source: DumpSource) -> tuple[int, int] | None:
     """What the other index files of the directory say, if this one was cut or grew."""
     from rocketfsck.store import identify_file
 
@@ -87,7 +87,7 @@ def _neighbours_geometry(source: Source) -> tuple[int, int] | None:
     return None
 
 
-def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def index_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """Header, slots and entries in file order; with --slot a chain in its own order."""
     if wanted.topic is not None and wanted.key is None:
         raise UsageError("an index file holds hashes of topic#key, no topics: give --key, too")
@@ -116,7 +116,7 @@ def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     yield from _entries(source, wanted, slot_count, entry_count, header)
 
 
-def _without_geometry(source: Source, wanted: Wanted) -> Iterator[Item]:
+def _without_geometry(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The header; where slots end and entries begin is not known."""
     unknown = "the number of slots and entries is unknown; give --slots and --entries"
     if wanted.any:
@@ -126,13 +126,13 @@ def _without_geometry(source: Source, wanted: Wanted) -> Iterator[Item]:
         yield Item("unknown", INDEX_HEADER_SIZE, source.size, {}, "slots and entries")
 
 
-def _shape(source: Source, slot_count: int, entry_count: int) -> str:
+def _shape(source: DumpSource, slot_count: int, entry_count: int) -> str:
     expected = index_file_size(slot_count, entry_count)
     fits = "" if expected == source.size else f", which makes {expected} bytes; the file has {source.size}"
     return f"{slot_count} slots and {entry_count} entries{fits}"
 
 
-def _header(source: Source, note: str) -> Item:
+def _header(source: DumpSource, note: str) -> Item:
     values = HEADER.parse(source.read(0, INDEX_HEADER_SIZE))
     return Item(
         "header", 0, INDEX_HEADER_SIZE, values, note, lambda: layout_spans(HEADER, 0, values), block=True
@@ -140,7 +140,7 @@ def _header(source: Source, note: str) -> Item:
 
 
 def _entries(
-    source: Source, wanted: Wanted, slot_count: int, entry_count: int, header: IndexHeader
+    source: DumpSource, wanted: DumpFilter, slot_count: int, entry_count: int, header: IndexHeader
 ) -> Iterator[Item]:
     first = entry_pos(0, slot_count)
     end = min(entry_pos(entry_count, slot_count), source.size)
@@ -168,7 +168,7 @@ def _entries(
         yield Item("surplus", end, source.size, {}, f"{source.size - end} bytes after the last entry")
 
 
-def _stretches(source: Source, first: int, end: int, wished: int | None) -> Iterator[tuple[int, int]]:
+def _stretches(source: DumpSource, first: int, end: int, wished: int | None) -> Iterator[tuple[int, int]]:
     """The entries to look at: all of them, or each that has a hash, found without decoding the others."""
     if wished is None:
         if first < end:
@@ -183,7 +183,7 @@ def _stretches(source: Source, first: int, end: int, wished: int | None) -> Iter
             at = piece.find(pattern, at + 1)
 
 
-def _wished_hash(wanted: Wanted) -> int | None:
+def _wished_hash(wanted: DumpFilter) -> int | None:
     if wanted.topic is None or wanted.key is None:
         return None
     return index_hash(wanted.topic, wanted.key)
@@ -198,7 +198,7 @@ def _entry_values(number: int, values: dict[str, Any], slot_count: int, begin: i
     }
 
 
-def _chain(source: Source, wanted: Wanted, slot_count: int, header: IndexHeader) -> Iterator[Item]:
+def _chain(source: DumpSource, wanted: DumpFilter, slot_count: int, header: IndexHeader) -> Iterator[Item]:
     """The slot, then its entries from the newest on, then why the chain ends."""
     assert wanted.slot is not None
     if not 0 <= wanted.slot < slot_count:

@@ -12,7 +12,7 @@ from rocketfsck.cli.show.text import timestamp, visible
 from rocketfsck.formats.names import shown_name
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.dump.source import Source, Wanted
+    from rocketfsck.cli.dump.source import DumpFilter, DumpSource
     from rocketfsck.formats.layout import Field, Layout
 
 COMMON_COLUMNS = (
@@ -63,10 +63,10 @@ class Spec(NamedTuple):
     is wanted), text columns, the filters that say something about it, who reads it, and how its names are
     shown."""
 
-    columns: tuple[Column, ...] | Callable[[Wanted], tuple[Column, ...]]
+    columns: tuple[Column, ...] | Callable[[DumpFilter], tuple[Column, ...]]
     text: tuple[TextColumn, ...]
     filters: tuple[str, ...]
-    items: Callable[[Source, Wanted], Iterator[Item]]
+    items: Callable[[DumpSource, DumpFilter], Iterator[Item]]
     shown: Callable[[str], str] = shown_name
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rocketfsck.cli.dump.item import COMMON_COLUMNS, Item, Spec, TextColumn
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.dump.source import Source, Wanted
+    from rocketfsck.cli.dump.source import DumpFilter, DumpSource
     from rocketfsck.cli.output import Column
     from rocketfsck.cli.show.hexview import Span
 
@@ -64,10 +64,10 @@ class Kind:
     title: str
     columns: tuple[Column, ...]
     text: tuple[TextColumn, ...]
-    items: Callable[[Source, Wanted], Iterator[Item]]
+    items: Callable[[DumpSource, DumpFilter], Iterator[Item]]
 
 
-def load_kind(name: str, wanted: Wanted) -> Kind:
+def load_kind(name: str, wanted: DumpFilter) -> Kind:
     """The kind of that name; raises UsageError for a filter that it knows nothing of."""
     title, module = KINDS[name]
     spec: Spec = import_module(f"rocketfsck.cli.dump.{module}").SPECS[name]
@@ -83,10 +83,10 @@ def _shown_text(column: TextColumn, shown: Callable[[str], str]) -> TextColumn:
     return replace(column, title=title, name=shown(column.name), width=max(column.width, len(title)))
 
 
-def _shown_items(spec: Spec) -> Callable[[Source, Wanted], Iterator[Item]]:
+def _shown_items(spec: Spec) -> Callable[[DumpSource, DumpFilter], Iterator[Item]]:
     """The items with the names that are shown, in place of RocketMQ's."""
 
-    def items(source: Source, wanted: Wanted) -> Iterator[Item]:
+    def items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
         for item in spec.items(source, wanted):
             yield shown_item(item, spec.shown)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rocketfsck.cli.dump.fixed import unit_items
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError
@@ -84,11 +84,11 @@ _EXT_PIECE_SIZE = 1 << 20
 EXT_FILTERS = ("topic", "queue_id", "tag", "begin", "end")
 
 
-def _whose(source: Source) -> dict[str, Any]:
+def _whose(source: DumpSource) -> dict[str, Any]:
     return {"topic": source.topic, "queueId": source.queue_id}
 
 
-def consumequeue_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def consumequeue_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The units of a consume queue file; `queueOffset` follows from the file's name and the position."""
     code = None if wanted.tag is None else tags_code(wanted.tag)
     whose = _whose(source)
@@ -110,7 +110,7 @@ def consumequeue_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     yield from unit_items(source, UNIT, describe, zeros=not wanted.any)
 
 
-def _tags_note(source: Source, shown: dict[str, Any]) -> str:
+def _tags_note(source: DumpSource, shown: dict[str, Any]) -> str:
     code = shown["tagsCode"]
     if is_ext_address(code):
         shown["extOffset"] = ext_offset(code)
@@ -118,7 +118,7 @@ def _tags_note(source: Source, shown: dict[str, Any]) -> str:
     return f"deliver at {timestamp(code)}" if source.topic == SCHEDULE_TOPIC and code > 0 else ""
 
 
-def batch_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def batch_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The units of a batch consume queue, or of a compaction queue."""
     code = None if wanted.tag is None else tags_code(wanted.tag)
     whose = _whose(source)
@@ -142,7 +142,7 @@ def batch_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     yield from unit_items(source, BATCH_UNIT, describe, zeros=not wanted.any)
 
 
-def ext_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def ext_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The units of a consume queue extension file, found by their sizes from its start."""
     code = None if wanted.tag is None else tags_code(wanted.tag)
     whose = _whose(source)

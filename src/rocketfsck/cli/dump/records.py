@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rocketfsck.cli.bodies import COLUMNS, body_values
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
 from rocketfsck.cli.dump.recordspans import record_spans
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import count_of, timestamp
 from rocketfsck.formats.magic import (
@@ -90,7 +90,7 @@ _REASONS = {
 }
 
 
-def columns(wanted: Wanted) -> tuple[Column, ...]:
+def columns(wanted: DumpFilter) -> tuple[Column, ...]:
     """The machine columns; the body's depend on --body."""
     return (
         Column("topic", "name"),
@@ -111,7 +111,7 @@ def columns(wanted: Wanted) -> tuple[Column, ...]:
     )
 
 
-def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
     from rocketfsck.scan.log.live import LiveScan
     from rocketfsck.scan.log.regions import RegionKind
@@ -151,25 +151,25 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
                 yield region_item(source, wanted, found)
 
 
-def _is_log(source: Source) -> bool:
+def _is_log(source: DumpSource) -> bool:
     """Whether the file is one of the commit log: in what is copied from it nothing is stale."""
     if source.store is None:
         return "compactionLog" not in Path(source.reader.path).parts and not _is_segment(source)
     return any(str(file.path) == source.reader.path for file in source.store.commitlog.files)
 
 
-def _is_segment(source: Source) -> bool:
+def _is_segment(source: DumpSource) -> bool:
     """Whether the file is a log segment of tiered storage, which has no fixed length."""
     return segment_offset(Path(source.reader.path).name) is not None
 
 
-def _only_records(wanted: Wanted) -> bool:
+def _only_records(wanted: DumpFilter) -> bool:
     """Whether a filter asks for something that only records have."""
     asked = (wanted.topic, wanted.queue_id, wanted.tag, wanted.key, wanted.queue_offsets)
     return any(value is not None for value in (*asked, wanted.begin, wanted.end))
 
 
-def region_item(source: Source, wanted: Wanted, region: Region) -> Item:
+def region_item(source: DumpSource, wanted: DumpFilter, region: Region) -> Item:
     """A region that is not records, as an item."""
     kind = str(region.kind)
     reason = _REASONS.get(str(region.reason), str(region.reason))
@@ -197,7 +197,7 @@ def region_item(source: Source, wanted: Wanted, region: Region) -> Item:
     )
 
 
-def record_item(source: Source, wanted: Wanted, message: Message, *, stale: bool) -> Item:
+def record_item(source: DumpSource, wanted: DumpFilter, message: Message, *, stale: bool) -> Item:
     """A record as an item."""
     from rocketfsck.scan.columns import Fault
 

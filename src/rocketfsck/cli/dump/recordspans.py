@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.dump.item import field_text
-from rocketfsck.cli.dump.source import Source
+from rocketfsck.cli.dump.source import DumpSource
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.cli.show.text import visible
 from rocketfsck.formats.magic import (
@@ -57,7 +57,7 @@ def sys_flag_text(sys_flag: int) -> str:
     return f"{sys_flag:#x}" + (f" {', '.join(words)}" if words else "")
 
 
-def record_spans(source: Source, start: int, end: int, body: BodyForm) -> list[Span]:
+def record_spans(source: DumpSource, start: int, end: int, body: BodyForm) -> list[Span]:
     """The fields that are in `start:end` of a file, as far as each lies wholly inside."""
     return list(_Fields(source, start, end, body).spans())
 
@@ -65,7 +65,7 @@ def record_spans(source: Source, start: int, end: int, body: BodyForm) -> list[S
 class _Fields:
     """A walk over the fields of one record; it ends at the first that does not fit."""
 
-    def __init__(self, source: Source, start: int, end: int, body: BodyForm) -> None:
+    def __init__(self, source: DumpSource, start: int, end: int, body: BodyForm) -> None:
         self.source = source
         self.pos = start
         self.end = end

@@ -15,14 +15,14 @@ from rocketfsck.cli.show.text import pad, shorten, timestamp, visible
 if TYPE_CHECKING:
     from rocketfsck.cli.dump.item import Item
     from rocketfsck.cli.dump.kinds import Kind
-    from rocketfsck.cli.dump.source import Source
+    from rocketfsck.cli.dump.source import DumpSource
     from rocketfsck.cli.show.text import Palette
 
 BODY_SHOWN = 200
 CELL_SHOWN = 80
 
 
-def heading(source: Source, kind: Kind, palette: Palette) -> str:
+def heading(source: DumpSource, kind: Kind, palette: Palette) -> str:
     """The line above a file's items."""
     of = ""
     if source.topic is not None:
@@ -136,7 +136,7 @@ def _body_lines(values: Mapping[str, Any]) -> Iterator[str]:
     yield "    body: " + shorten(visible(body[: BODY_SHOWN * 4]), BODY_SHOWN)
 
 
-def hex_item_lines(source: Source, item: Item, palette: Palette) -> Iterator[str]:
+def hex_item_lines(source: DumpSource, item: Item, palette: Palette) -> Iterator[str]:
     """The item's bytes with its fields next to them; what is not a structure has only its kind there."""
     note = f"  {visible(item.note, keep_backslash=True)}" if item.note else ""
     yield palette.bold(f"{item.kind}") + palette.dim(f"  bytes {item.start} to {item.end}{note}")

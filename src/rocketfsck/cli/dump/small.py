@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, field_text, layout_columns
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.errors import FormatError
@@ -21,7 +21,7 @@ TEXT_COLUMNS = (Column("content", "name"),)
 CONFIG_COLUMNS = (Column("content", "json"), Column("error", "text"))
 
 
-def struct_items(source: Source, layout: Layout, kind: str) -> Iterator[Item]:
+def struct_items(source: DumpSource, layout: Layout, kind: str) -> Iterator[Item]:
     """One fixed structure at the start of a file, as far as the file has it, and what comes after it."""
     values: dict[str, Any] = {}
     spans: list[Span] = []
@@ -45,12 +45,12 @@ def struct_items(source: Source, layout: Layout, kind: str) -> Iterator[Item]:
         yield from rest_items(source, end)
 
 
-def checkpoint_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
+def checkpoint_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """The store's checkpoint: five longs, of which older brokers write three or four."""
     yield from struct_items(source, CHECKPOINT, "checkpoint")
 
 
-def rest_items(source: Source, start: int, what: str = "bytes that mean nothing here") -> Iterator[Item]:
+def rest_items(source: DumpSource, start: int, what: str = "bytes that mean nothing here") -> Iterator[Item]:
     """What is in a file where nothing should be: zeros, and other bytes."""
     pos = start
     while pos < source.size:
@@ -70,12 +70,12 @@ def rest_items(source: Source, start: int, what: str = "bytes that mean nothing 
         pos = end
 
 
-def raw_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
+def raw_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """A file of no known kind: where it holds zeros and where something else. --hex shows what."""
     yield from rest_items(source, source.first_pos, "bytes of no known structure")
 
 
-def text_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
+def text_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """A file of text: abort (a process id), lock, brokerIdentity, and others alike."""
     data = source.read(0, min(source.size, TEXT_LIMIT))
     yield Item("text", 0, len(data), {"content": data}, block=True)
@@ -83,7 +83,7 @@ def text_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
         yield Item("unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown")
 
 
-def config_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
+def config_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """A JSON config as the broker reads it, and what comes after it or is wrong with it."""
     from rocketfsck.formats.config import valid_prefix
     from rocketfsck.reader.configs import CONFIG_LIMIT
@@ -106,7 +106,7 @@ def config_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
         yield Item("garbage", end + blanks, source.size, {"error": note}, note)
 
 
-def epoch_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
+def epoch_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """`epochFileCheckpoint`: their number, a CRC, then a line an epoch; judged as a broker does."""
     from rocketfsck.formats.epoch import decode_epochs
 

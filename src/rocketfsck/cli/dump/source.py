@@ -31,7 +31,7 @@ FILTER_OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DumpFilter:
     """The filters of a dump: times in ms; offsets as (from, to). All half-open."""
 
     topic: str | None = None
@@ -78,7 +78,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DumpSource:
     """An open file. `name` is what it is called in the output, `start_offset` its place in its stream.
 
     `topic` and `queue_id` are its queue's, if it belongs to one. `store` is the store that it is in, None for

@@ -8,7 +8,7 @@ from typing import Any
 from rocketfsck.cli.dump.fixed import unit_items
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
 from rocketfsck.cli.dump.small import rest_items
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.formats.tiered import (
@@ -21,12 +21,12 @@ from rocketfsck.formats.tiered import (
     TIERED_INDEX_MAGIC_END,
     TIERED_INDEX_SLOT,
 )
-from rocketfsck.reader.tiered import IndexHeader, read_local_header, read_segment_header
+from rocketfsck.reader.tiered import TieredIndexHeader, read_local_header, read_segment_header
 
 _MAGICS = {TIERED_INDEX_MAGIC_BEGIN: "being written", TIERED_INDEX_MAGIC_END: "complete"}
 
 
-def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def index_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The header, the slots in use and the items; where the numbers do not fit the length, the bytes."""
     header = _header(source)
     if not header.values:
@@ -49,16 +49,16 @@ def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     yield from _content(source, wanted, header)
 
 
-def _header(source: Source) -> IndexHeader:
+def _header(source: DumpSource) -> TieredIndexHeader:
     *_, directory, name = ("", *source.reader.path.split("/"))
     local = directory == "tiered_index_file" and name != OLD_LOCAL_COMPACTING
     if local and source.store is not None:
         return read_local_header(source.store, source.reader)
     header = read_segment_header(source.reader)
-    return IndexHeader(header.values, compacted=False) if local else header
+    return TieredIndexHeader(header.values, compacted=False) if local else header
 
 
-def _content(source: Source, wanted: Wanted, header: IndexHeader) -> Iterator[Item]:
+def _content(source: DumpSource, wanted: DumpFilter, header: TieredIndexHeader) -> Iterator[Item]:
     shape = header.shape
     assert shape is not None
     begin = header.values["beginTimestamp"]

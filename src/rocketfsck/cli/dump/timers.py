@@ -8,7 +8,7 @@ from typing import Any
 from rocketfsck.cli.dump.fixed import unit_items
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
 from rocketfsck.cli.dump.small import struct_items
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.formats.magic import MAGIC_BLANK
@@ -35,7 +35,7 @@ def _magic_text(magic: int) -> str:
     return ", ".join(name for bit, name in _BITS if magic & bit)
 
 
-def wheel_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def wheel_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The slots in use; all others are runs of zeros."""
 
     def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
@@ -48,7 +48,7 @@ def wheel_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     yield from unit_items(source, TIMER_WHEEL_SLOT, describe, zeros=not wanted.any, what="slot")
 
 
-def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """The units one after the other; where one ends the file's, what comes after it."""
     pos = source.first_pos
     while source.size - pos >= TIMER_LOG_FILLER.size:
@@ -84,7 +84,7 @@ def _filler(pos: int, filler: dict[str, Any]) -> Item:
     )
 
 
-def _unit(source: Source, wanted: Wanted, pos: int, values: dict[str, Any]) -> Item | None:
+def _unit(source: DumpSource, wanted: DumpFilter, pos: int, values: dict[str, Any]) -> Item | None:
     deliver = values["currWriteTime"] + values["delayedTime"]
     if not wanted.has_time(deliver) or not wanted.has_offset(values["offsetPy"]):
         return None
@@ -99,7 +99,7 @@ def _unit(source: Source, wanted: Wanted, pos: int, values: dict[str, Any]) -> I
     )
 
 
-def check_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
+def check_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """`config/timercheck`."""
     yield from struct_items(source, TIMER_CHECK, "timercheck")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.cli.dump.item import layout_spans
 from rocketfsck.cli.dump.recordspans import record_spans
-from rocketfsck.cli.dump.source import Source
+from rocketfsck.cli.dump.source import DumpSource
 from rocketfsck.cli.dump.targets import Target, store_targets
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.cli.show.report import amounts_lines
@@ -19,12 +19,12 @@ from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT, entry_pos
 from rocketfsck.formats.names import shown_name, shown_unit_name
-from rocketfsck.page.model import FieldSaid, Window
+from rocketfsck.page.model import ByteWindow, FieldSaid
 from rocketfsck.page.table import shown
 from rocketfsck.store.reading import FileReader
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.pages.trying import Asked
+    from rocketfsck.cli.pages.trying import CheckRequest
     from rocketfsck.engine import Engine
     from rocketfsck.formats.layout import Layout
     from rocketfsck.page.limits import Limits
@@ -56,7 +56,7 @@ class Windows:
         self._size = limits.window_size
         self._targets: dict[str, Target] | None = None
 
-    def of(self, finding: Finding, file: int) -> Window | None:
+    def of(self, finding: Finding, file: int) -> ByteWindow | None:
         """The window around a finding in the file of that row; None where there is nothing to show."""
         start = finding.where.start
         target = self._target(finding.where.file)
@@ -75,12 +75,14 @@ class Windows:
 
     def _window(
         self, reader: FileReader, target: Target, start: int, end: int | None, file: int
-    ) -> Window | None:
+    ) -> ByteWindow | None:
         first = max(start - BEFORE, 0) // 16 * 16
         last = min(first + self._size, reader.size)
         if not first < last:
             return None
-        source = Source(reader, target.name, target.start_offset, target.topic, target.queue_id, self._store)
+        source = DumpSource(
+            reader, target.name, target.start_offset, target.topic, target.queue_id, self._store
+        )
         wanted = (first, last, start, reader.size if end is None else min(end, reader.size))
         spans = [span for span in _spans(source, target, *wanted) if span.start < last and span.end > first]
         data = bytearray(reader.read(first, last - first))
@@ -99,10 +101,10 @@ class Windows:
             )
             for span in spans
         )
-        return Window(file, first, last, "".join(text), fields)
+        return ByteWindow(file, first, last, "".join(text), fields)
 
 
-def _spans(source: Source, target: Target, first: int, last: int, start: int, end: int) -> Iterable[Span]:
+def _spans(source: DumpSource, target: Target, first: int, last: int, start: int, end: int) -> Iterable[Span]:
     """The fields of what is in `first:last`, as far as they are known; the finding is at `start:end`."""
     if target.kind == "commitlog":
         return _hidden_before(record_spans(source, start, max(end, start), "none"), first, start, last, end)
@@ -129,7 +131,7 @@ def _hidden_before(spans: list[Span], first: int, start: int, last: int, end: in
 
 
 def _array(
-    source: Source, layout: Layout, base: int, first: int, last: int, *, unit: bool = False
+    source: DumpSource, layout: Layout, base: int, first: int, last: int, *, unit: bool = False
 ) -> Iterator[Span]:
     """The structures of an array from `base` on that are in `first:last`."""
     size = layout.size
@@ -145,7 +147,7 @@ def _named(spans: Iterable[Span]) -> list[Span]:
     return [Span(shown_name(span.name), span.start, span.end, span.text) for span in spans]
 
 
-def _index(source: Source, first: int, last: int) -> Iterator[Span]:
+def _index(source: DumpSource, first: int, last: int) -> Iterator[Span]:
     """Header, slots and entries."""
     if first < INDEX_HEADER_SIZE <= source.size:
         yield from _named(layout_spans(HEADER, 0, HEADER.parse(source.read(0, HEADER.size))))
@@ -169,7 +171,7 @@ def page_of(
     facts: Sequence[Fact] = (),
     predictions: Sequence[Prediction] = (),
     plan: Plan | None = None,
-    asked: Asked | None = None,
+    asked: CheckRequest | None = None,
 ) -> Page:
     """The page of a report; `store` is the one that was checked, with all else that is known of it. `asked`
     is what its check was asked for, where the report does not say all of that."""
@@ -198,5 +200,5 @@ def _start_text(verdict: StartVerdict) -> tuple[str, str]:
     return versions_text([verdict]), verdict_text(verdict)
 
 
-def _no_window(_finding: Finding, _file: int) -> Window | None:
+def _no_window(_finding: Finding, _file: int) -> ByteWindow | None:
     return None

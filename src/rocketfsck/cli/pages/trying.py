@@ -31,7 +31,7 @@ CHECKED_SIZE = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckRequest:
     """What the check of a store was asked for, as the check of the store after the plan is to be.
 
     `reason` says why what comes of another check cannot be compared with it; "" where it can.
@@ -42,19 +42,19 @@ class Asked:
     reason: str = ""
 
 
-def asked_again(options: CheckOptions, policy: Policy) -> Asked:
+def asked_again(options: CheckOptions, policy: Policy) -> CheckRequest:
     """What a check with these options and this policy was asked for."""
     parts = (options.subset, options.max_duration, options.stop_after)
     reason = "the check was asked for a part of the store" if any(part is not None for part in parts) else ""
-    return Asked(replace(options, resume=None, since=None, scrub=None), policy, reason)
+    return CheckRequest(replace(options, resume=None, since=None, scrub=None), policy, reason)
 
 
-def asked_for(report: Report) -> Asked:
+def asked_for(report: Report) -> CheckRequest:
     """What the check behind a report was asked for."""
     policy = {rule: RulePolicy(severity=name) for rule, name in report.severities.items()}
     ignored = tuple(rule for rule in report.unasked_rules if rule in RULES)
     reason = "" if report.coverage.complete else "the report does not cover all of the store"
-    return Asked(CheckOptions(level=report.level, ignore=ignored), policy, reason)
+    return CheckRequest(CheckOptions(level=report.level, ignore=ignored), policy, reason)
 
 
 def tried_plan(
@@ -64,7 +64,7 @@ def tried_plan(
     plan: Plan,
     facts: Sequence[Fact],
     predictions: Sequence[Prediction],
-    asked: Asked,
+    asked: CheckRequest,
     engine: Engine,
 ) -> tuple[Tried | None, str]:
     """What a plan makes of a store; else why nobody tried.

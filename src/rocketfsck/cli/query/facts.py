@@ -8,14 +8,14 @@ from typing import Any
 
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
-from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, Asked
+from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, QueryRequest
 from rocketfsck.cli.query.traces import NOT_SETTLED
 from rocketfsck.cli.query.writing import Lines, columns_of, write
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import Palette, count_of, shorten, timestamp, visible
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
 from rocketfsck.query.answers import is_settled
-from rocketfsck.query.life import Event, Life
+from rocketfsck.query.life import Life, LifeEvent
 from rocketfsck.query.offsets import GroupOffsets, QueueOffsets, group_offsets, queue_offsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.timers import TimedMessage
@@ -25,7 +25,7 @@ from rocketfsck.store import Store
 NAME_SHOWN = 48
 
 
-def write_time(asked: Asked, store: Store, answer: TimeAnswer) -> None:
+def write_time(asked: QueryRequest, store: Store, answer: TimeAnswer) -> None:
     """The place of a time in a queue."""
     answer = asked.masked(answer)
 
@@ -45,7 +45,12 @@ def write_time(asked: Asked, store: Store, answer: TimeAnswer) -> None:
 
 
 def _write_one(
-    asked: Asked, store: Store, kind: str, lines: Lines, said: Mapping[str, Any], columns: Sequence[Column]
+    asked: QueryRequest,
+    store: Store,
+    kind: str,
+    lines: Lines,
+    said: Mapping[str, Any],
+    columns: Sequence[Column],
 ) -> None:
     """Write an answer that is one row: JSON has it as the head."""
     rows = [] if asked.answer.form in ("json", "jsonl") else [said]
@@ -56,7 +61,7 @@ def _at(stored: int | None) -> str:
     return "" if stored is None else f"  stored {timestamp(stored)}"
 
 
-def write_broker_time(asked: Asked, store: Store, offset: int, version: str, state: str) -> None:
+def write_broker_time(asked: QueryRequest, store: Store, offset: int, version: str, state: str) -> None:
     """What a broker answers for a time, and in which state of the store."""
 
     def lines(_palette: Palette) -> Iterator[str]:
@@ -67,7 +72,7 @@ def write_broker_time(asked: Asked, store: Store, offset: int, version: str, sta
     _write_one(asked, store, "rocketfsck.query.time", lines, head, columns)
 
 
-def write_life(asked: Asked, store: Store, life: Life) -> None:
+def write_life(asked: QueryRequest, store: Store, life: Life) -> None:
     """A message's records and timeline."""
     root = str(store.root)
     life = asked.masked(life)
@@ -122,13 +127,13 @@ def write_life(asked: Asked, store: Store, life: Life) -> None:
             *found_columns(asked.body),
             Column("note", "text"),
             Column("index", "json"),
-            *columns_of(Event, kind="event"),
+            *columns_of(LifeEvent, kind="event"),
         )
     )
     write(asked, store, "rocketfsck.query.life", lines, lambda: head, list(columns), rows())
 
 
-def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | None) -> int:
+def write_offsets(asked: QueryRequest, store: Store, topic: str | None, group: str | None) -> int:
     """Queues and groups; returns the exit status.
 
     A config file that cannot be used takes the groups away, not the queues.
@@ -209,7 +214,7 @@ def _group_cells(groups: list[GroupOffsets]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def write_timers(asked: Asked, store: Store, found: Iterable[TimedMessage]) -> int:
+def write_timers(asked: QueryRequest, store: Store, found: Iterable[TimedMessage]) -> int:
     """The messages that wait for a timer or a delay level; returns the exit status."""
     messages = asked.masked(list(found))
 

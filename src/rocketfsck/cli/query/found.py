@@ -10,9 +10,9 @@ from rocketfsck.cli.dump.item import COMMON_COLUMNS, Item, TextColumn
 from rocketfsck.cli.dump.kinds import Kind, load_kind
 from rocketfsck.cli.dump.records import message_values
 from rocketfsck.cli.dump.render import TextRenderer
-from rocketfsck.cli.dump.source import Wanted
+from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.query.options import Asked
+from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.formats.names import shown_values
 from rocketfsck.query.answers import Dispatched, Found, UnitState
@@ -35,7 +35,7 @@ def found_columns(body: BodyForm) -> tuple[Column, ...]:
         Column("live", "bool"),
         Column("via", "json"),
         Column("queues", "json"),
-        *load_kind("commitlog", Wanted(body=body)).columns[len(COMMON_COLUMNS) :],
+        *load_kind("commitlog", DumpFilter(body=body)).columns[len(COMMON_COLUMNS) :],
     )
 
 
@@ -66,8 +66,8 @@ def _queue_row(place: Dispatched) -> dict[str, Any]:
 class FoundText:
     """Found messages as lines: a table, or with `verbose` a block each."""
 
-    def __init__(self, asked: Asked, palette: Palette) -> None:
-        text = load_kind("commitlog", Wanted()).text
+    def __init__(self, asked: QueryRequest, palette: Palette) -> None:
+        text = load_kind("commitlog", DumpFilter()).text
         text = tuple(column for column in text if column.name != "physical_offset")
         place = TextColumn("offset", "offset", 14)
         kind = Kind("messages", "messages", (), (place, *text), lambda _source, _wanted: iter(()))

@@ -15,7 +15,14 @@ from rocketfsck.cli.base import Command, scrolling
 from rocketfsck.cli.bodies import BodyForm, body_options
 from rocketfsck.cli.maskoptions import mask_options
 from rocketfsck.cli.options import limit_option, time_options
-from rocketfsck.cli.params import Answer, Function, Told, output_options, store_options, verbose_option
+from rocketfsck.cli.params import (
+    Destination,
+    Function,
+    StoreOptions,
+    output_options,
+    store_options,
+    verbose_option,
+)
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.errors import EXIT_OPERATIONAL
 
@@ -40,12 +47,12 @@ class QueryGroup(Command, click.Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryRequest:
     """The options that say which store is asked and where the answer goes."""
 
     path: Path
-    told: Told
-    answer: Answer
+    stated: StoreOptions
+    answer: Destination
     body: BodyForm = "none"
     verbose: bool = False
     traced: bool = False
@@ -60,7 +67,7 @@ class Asked:
         from rocketfsck.store.rocks.lifting import lifted
 
         context = click.get_current_context()
-        store = context.with_resource(lifted(self.told.open(f"query {context.info_name}", self.path))).store
+        store = context.with_resource(lifted(self.stated.open(f"query {context.info_name}", self.path))).store
         if self.masks is not None:
             self.masks.learn_store(store)
             asked = (context.params.get(name) for name in _NAMED)
@@ -75,7 +82,7 @@ class Asked:
         return 0 if self.body == "none" else MAX_BODY_SIZE
 
 
-def quiet_terminal(asked: Asked) -> AbstractContextManager[None]:
+def quiet_terminal(asked: QueryRequest) -> AbstractContextManager[None]:
     """No progress is shown where the answer scrolls over the same terminal."""
     return nullcontext() if asked.answer.path is not None else scrolling(sys.stdout)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row
-from rocketfsck.cli.query.options import Asked
+from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.rows import ColumnKind
@@ -43,7 +43,7 @@ def _kind(hint: Any) -> ColumnKind:
 
 
 def write(
-    asked: Asked,
+    asked: QueryRequest,
     store: Store,
     kind: str,
     lines: Lines,
@@ -56,7 +56,7 @@ def write(
     In jsonl the head is the first line; csv, arrow and parquet have rows only.
     """
     answer = asked.answer
-    with answer.open([asked.path, *asked.told.commitlog_paths, *store.commitlog.directories]) as stream:
+    with answer.open([asked.path, *asked.stated.commitlog_paths, *store.commitlog.directories]) as stream:
         if answer.form == "text":
             for line in lines(answer.palette(stream)):
                 stream.write(line + "\n")
@@ -69,7 +69,7 @@ def write(
                 writer.write(row)
 
 
-def write_answer(asked: Asked, store: Store, kind: str, answer: Answer) -> None:
+def write_answer(asked: QueryRequest, store: Store, kind: str, answer: Answer) -> None:
     """Write the messages of an answer and what is to be said of it."""
     root = str(store.root)
     answer = asked.masked(answer)
@@ -87,7 +87,9 @@ def write_answer(asked: Asked, store: Store, kind: str, answer: Answer) -> None:
     write(asked, store, kind, lines, lambda: answer_values(answer, traced=asked.traced), columns, rows)
 
 
-def write_found(asked: Asked, store: Store, kind: str, expression: Expression, found: Iterable[Found]) -> int:
+def write_found(
+    asked: QueryRequest, store: Store, kind: str, expression: Expression, found: Iterable[Found]
+) -> int:
     """Write messages as they are found, then whose content could not be read; returns how many were found."""
     root = str(store.root)
     count = 0

@@ -11,7 +11,7 @@ from rocketfsck.engine.passes import Pass
 from rocketfsck.errors import Outcome
 from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.pipeline.export.model import Gap
+from rocketfsck.pipeline.export.model import DeletedRange
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
@@ -322,7 +322,7 @@ def export() -> Any:
         **dict.fromkeys(counts, int),
         **dict.fromkeys(("damage_count", "damaged_byte_count"), int | None),
         **dict.fromkeys(("appended", "mended"), bool),
-        gaps=list[record("ExportGap", Gap)],  # type: ignore[misc]
+        gaps=list[record("ExportGap", DeletedRange)],  # type: ignore[misc]
         **dict.fromkeys(("leftovers", "active_runs"), list[str]),
         failed=list[record("FailedStore", broker=str, error=str)],  # type: ignore[misc]
     )

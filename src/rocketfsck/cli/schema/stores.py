@@ -9,7 +9,7 @@ from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.commands.explain import COLUMNS as EXPLAIN_COLUMNS
 from rocketfsck.cli.commands.report import COLUMNS as REPORT_COLUMNS
 from rocketfsck.cli.dump.kinds import KINDS, load_kind
-from rocketfsck.cli.dump.source import Wanted
+from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.query.found import found_columns
 from rocketfsck.cli.schema.making import maybe, members_of, record, row, said
 from rocketfsck.formats.checkpoint import CHECKPOINT
@@ -19,7 +19,7 @@ from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.query.answers import Lead, Outcome, UnitState
 from rocketfsck.query.counts.counting import Tally
-from rocketfsck.query.life import Event, IndexPlace
+from rocketfsck.query.life import IndexPlace, LifeEvent
 from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.serving.pulls import PullAnswer
@@ -277,8 +277,8 @@ def explain() -> Any:
 
 def dump() -> Any:
     """The document of `dump`: the columns of all kinds of files."""
-    kinds = [load_kind(name, Wanted()) for name in KINDS]
-    kinds += [load_kind("commitlog", Wanted(body=body)) for body in get_args(BodyForm)]
+    kinds = [load_kind(name, DumpFilter()) for name in KINDS]
+    kinds += [load_kind("commitlog", DumpFilter(body=body)) for body in get_args(BodyForm)]
     columns = dict.fromkeys(column for kind in kinds for column in kind.columns)
     content = maybe(Any)  # of a config file what is in it, of a text file its text
     return _table("dump", row("Item", columns, content=content), paths=list[str])
@@ -328,7 +328,8 @@ def query_time() -> Any:
 
 def query_life() -> Any:
     """The document of `query life`: the records of a message, and what happened."""
-    event = {name: maybe(kind) for name, kind in members_of(Event).items() if name not in ("kind", "offset")}
+    members = members_of(LifeEvent).items()
+    event = {name: maybe(kind) for name, kind in members if name not in ("kind", "offset")}
     rows = _message(event=maybe(str), note=maybe(str), index=maybe(list[IndexPlace]), **event)
     outcome = {"outcome": Outcome, "why": str | None, "complete": bool, "unique_key": str | None}
     return _table("query.life", rows, **outcome)

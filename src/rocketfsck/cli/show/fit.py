@@ -23,9 +23,9 @@ _PASTED = ("rocketfsck ", "pip install ")
 
 def terminal_columns() -> int | None:
     """The width of the terminal that standard output is, or that COLUMNS says; None without either."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and int(told) > 0:
-        return int(told)
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isascii() and stated.isdigit() and int(stated) > 0:
+        return int(stated)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
     except (OSError, ValueError):

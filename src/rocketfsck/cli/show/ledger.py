@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rocketfsck.cli.show.table import aligned_rows
 from rocketfsck.cli.show.text import Palette, count_of, shorten, visible
-from rocketfsck.repair.apply.ledger import Account, Ledger
+from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount
 from rocketfsck.verify.account.model import Fates
 
 SHOWN, NAME_SHOWN = 12, 60
@@ -64,7 +64,7 @@ def ledger_lines(ledger: Ledger, palette: Palette) -> Iterator[str]:
     yield f"  untouched: {others}, {files}"
 
 
-def _account_row(account: Account) -> tuple[str, ...]:
+def _account_row(account: LedgerAccount) -> tuple[str, ...]:
     name = (
         "records of changed commit log files"
         if account.kind == "log"
@@ -82,7 +82,7 @@ def _account_row(account: Account) -> tuple[str, ...]:
     return name, *(f"{number:,}" for number in numbers)
 
 
-def _ranges_text(account: Account) -> str:
+def _ranges_text(account: LedgerAccount) -> str:
     what = "physical offset" if account.kind == "log" else "queue offset"
     shown = [
         str(item.start) if item.count == 1 else f"{item.start} to {item.end - 1}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rocketfsck.query.nodes import NodeSide
-    from rocketfsck.repair.compare.configs import Change, ConfigsCompared, OffsetsCompared
+    from rocketfsck.repair.compare.configs import ConfigsCompared, ConsumerEffect, OffsetsCompared
     from rocketfsck.repair.compare.nodes import Replication
 
 SHOWN = 10
@@ -110,7 +110,7 @@ def _committed(found: OffsetsCompared) -> Iterator[str]:
     yield from _behind(found)
 
 
-def _notice(change: Change) -> str:
+def _notice(change: ConsumerEffect) -> str:
     counts = (("get up to {} again", change.again_count), ("never get up to {}", change.skipped_count))
     return " and ".join(text.format(count_of(n, "message")) for text, n in counts if n) or "notice nothing"
 

@@ -241,9 +241,9 @@ def _diagnoses(report: Report, palette: Palette, columns: int, detail: Detail) -
 
 def _others(report: Report, palette: Palette, columns: int, detail: Detail) -> Iterator[str]:
     """Findings that belong to no diagnosis; notes only where they are wanted."""
-    told = {rule for diagnosis in report.diagnoses for rule in diagnosis.rules}
+    stated = {rule for diagnosis in report.diagnoses for rule in diagnosis.rules}
     wanted = Severity.INFO if detail.verbose or detail.all_places else Severity.WARNING
-    rules = {finding.rule for finding in report.findings if finding.rule not in told}
+    rules = {finding.rule for finding in report.findings if finding.rule not in stated}
     chosen = sorted(
         (rule for rule in rules if report.severity_of(rule) >= wanted),
         key=lambda rule: (-report.severity_of(rule), rule),

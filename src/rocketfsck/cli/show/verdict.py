@@ -277,8 +277,8 @@ def _repair(verdict: Verdict) -> Iterator[str]:
         if prospect.assumed:
             names = ", ".join(map(visible, prospect.assumed))
             yield f"assumes {names}: confirm with {confirming(prospect.assumed)}"
-        told = [notice for notice in prospect.notices if notice.kind != AGAIN or verdict.messages is None]
-        yield from (visible(notice_text(notice)) for notice in told[:NOTICE_LIMIT])
+        stated = [notice for notice in prospect.notices if notice.kind != AGAIN or verdict.messages is None]
+        yield from (visible(notice_text(notice)) for notice in stated[:NOTICE_LIMIT])
     if prospect.unanswered_count:
         left = count_of(prospect.unanswered_count, "finding")
         verb = "is" if prospect.unanswered_count == 1 else "are"

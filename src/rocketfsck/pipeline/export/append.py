@@ -33,14 +33,14 @@ from rocketfsck.pipeline.export.objects import WORK
 from rocketfsck.pipeline.export.plan import plan_export
 from rocketfsck.pipeline.export.remote import demand_selection, export_to_objects
 from rocketfsck.pipeline.export.tasks import write_files
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.publish import sync_path, sync_tree
 
 
 def append_stores(
-    sources: Sequence[Source],
+    sources: Sequence[StoreSource],
     into: Path,
     options: ExportOptions,
     *,
@@ -100,7 +100,7 @@ def _demand_appendable(options: ExportOptions) -> None:
 
 
 @dataclass(slots=True)
-class Run:
+class AppendRun:
     """The directory of a run; with `is_committing` nobody but the table knows whether it belongs to it."""
 
     path: Path
@@ -108,13 +108,13 @@ class Run:
 
 
 @contextmanager
-def run_directory(into: Path) -> Iterator[Run]:
+def run_directory(into: Path) -> Iterator[AppendRun]:
     """A new directory in a table for the files of one run, locked by this process.
 
     With an error nothing is left of it; but if the commit ended in an error, the next run asks the table.
     Raises OSError.
     """
-    run = Run(into / f"run-{secrets.token_hex(8)}")
+    run = AppendRun(into / f"run-{secrets.token_hex(8)}")
     run.path.mkdir()
     descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

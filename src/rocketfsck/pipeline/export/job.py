@@ -30,13 +30,13 @@ from rocketfsck.pipeline.export.objects import WORK
 from rocketfsck.pipeline.export.plan import plan_export
 from rocketfsck.pipeline.export.remote import export_to_objects
 from rocketfsck.pipeline.export.tasks import write_files
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk.publish import building_directory, clear_leftovers
 
 
 def export_stores(
-    sources: Sequence[Source],
+    sources: Sequence[StoreSource],
     into: Path,
     options: ExportOptions | None = None,
     *,

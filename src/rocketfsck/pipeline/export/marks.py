@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, replace
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export.model import ExportOptions, Gap, LastRecord, Mark
-from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.export.model import DeletedRange, ExportOptions, LastRecord, Mark
+from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.messages import MESSAGES
 from rocketfsck.pipeline.views.model import CONDITIONS
 from rocketfsck.reader.epochs import read_epochs
@@ -42,12 +42,12 @@ def selection_digest(options: ExportOptions) -> int:
 class MarkTask:
     """The last record that was read of a store."""
 
-    source: Source
+    source: StoreSource
     last: LastRecord
 
 
 def marks_of(
-    sources: Sequence[Source], last: Mapping[str, LastRecord], engine: Engine
+    sources: Sequence[StoreSource], last: Mapping[str, LastRecord], engine: Engine
 ) -> tuple[dict[str, Mark], dict[str, StoreError]]:
     """The marks of the brokers of which a message was read, and why others have none."""
     read = [MarkTask(source, last[source.broker]) for source in sources if source.broker in last]
@@ -78,7 +78,7 @@ def mark_one(task: MarkTask) -> Mark | StoreError:
         return error
 
 
-def continuation(source: Source, mark: Mark) -> tuple[int, Gap | None]:
+def continuation(source: StoreSource, mark: Mark) -> tuple[int, DeletedRange | None]:
     """Where to continue in a log that has a mark, and what was deleted since.
 
     Raises StoreError, also for a log that does not continue what the mark says.
@@ -87,16 +87,16 @@ def continuation(source: Source, mark: Mark) -> tuple[int, Gap | None]:
     demand_listed(store, MESSAGES.areas)  # a log that cannot be listed looks cut
     _demand_same(store, source, mark)
     start = store.commitlog.start_offset or 0
-    return mark.end, Gap(source.broker, mark.end, start) if start > mark.end else None
+    return mark.end, DeletedRange(source.broker, mark.end, start) if start > mark.end else None
 
 
-def newly_listed(sources: Sequence[Source]) -> tuple[Source, ...]:
+def newly_listed(sources: Sequence[StoreSource]) -> tuple[StoreSource, ...]:
     """The sources with one new look at each store for all that a run does."""
     now = time.time_ns()
     return tuple(source if source.listed else replace(source, listed=now) for source in sources)
 
 
-def _demand_same(store: Store, source: Source, mark: Mark) -> None:
+def _demand_same(store: Store, source: StoreSource, mark: Mark) -> None:
     where = f"the table ends at the record at offset {mark.offset} (epoch {mark.epoch}) of {source.broker}"
     start, end = store.commitlog.start_offset, store.commitlog.end_offset
     if start is None or end is None or end < mark.end:
@@ -111,7 +111,7 @@ def _demand_same(store: Store, source: Source, mark: Mark) -> None:
         raise _cut(source, f"{where}, but now other bytes are there")
 
 
-def _cut(source: Source, reason: str) -> StoreError:
+def _cut(source: StoreSource, reason: str) -> StoreError:
     return StoreError(
         f"{reason}: the log was cut or replaced, so nothing of it was appended; export it to a new table",
         path=source.path,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.views.model import Part, Wanted
+from rocketfsck.pipeline.views.model import Part, WantedRows
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.export.file import DataFile, FileShape
@@ -63,7 +63,7 @@ class ExportOptions:
 
     view: str = "messages"
     table_format: TableFormat = "parquet"
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: WantedRows = field(default_factory=WantedRows)
     partition: tuple[str, ...] | None = None
     compression: str = "zstd"
     bodies: bool = True
@@ -92,7 +92,7 @@ class ExportTask:
     number: int
     root: Path
     parts: tuple[Part, ...]
-    wanted: Wanted
+    wanted: WantedRows
     shape: FileShape
     aside: FileShape
     crowded: FileShape
@@ -115,7 +115,7 @@ class LastRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskResult:
+class ExportTaskResult:
     """What one task wrote. Damage is ranges that are not messages; corrupt are messages with a wrong CRC.
 
     `last` is the last message of the view `messages` that was read, exported or dropped.
@@ -132,7 +132,7 @@ class TaskResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class DeletedRange:
     """Half-open range of a broker's commit log that the broker deleted before it was exported, in bytes."""
 
     broker: str
@@ -166,7 +166,7 @@ class ExportResult:
     merged_count: int
     last: Mapping[str, LastRecord] = field(default_factory=dict)
     marks: Mapping[str, Mark] = field(default_factory=dict)
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[DeletedRange, ...] = ()
     leftovers: tuple[str, ...] = ()
     appended: bool = False
     mended: bool = False

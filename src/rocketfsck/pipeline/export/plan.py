@@ -16,9 +16,18 @@ from rocketfsck.pipeline.export.file import FileShape
 from rocketfsck.pipeline.export.layout import file_columns
 from rocketfsck.pipeline.export.marks import continuation
 from rocketfsck.pipeline.export.merge import SMALL_SIZE
-from rocketfsck.pipeline.export.model import ASIDE, CROWDED, DATE, PROVENANCE, TIME, ExportOptions, Gap, Mark
-from rocketfsck.pipeline.sources import Source, open_source
-from rocketfsck.pipeline.views.model import Part, Wanted
+from rocketfsck.pipeline.export.model import (
+    ASIDE,
+    CROWDED,
+    DATE,
+    PROVENANCE,
+    TIME,
+    DeletedRange,
+    ExportOptions,
+    Mark,
+)
+from rocketfsck.pipeline.sources import StoreSource, open_source
+from rocketfsck.pipeline.views.model import Part, WantedRows
 from rocketfsck.pipeline.views.table import plan_parts, schema_of
 from rocketfsck.progress import phase
 
@@ -31,9 +40,9 @@ from rocketfsck.progress import phase
 class OpenTask:
     """One store to open, and the mark of its broker in the table that is appended to."""
 
-    source: Source
+    source: StoreSource
     view: str
-    wanted: Wanted
+    wanted: WantedRows
     mark: Mark | None = None
 
 
@@ -44,7 +53,7 @@ class OpenedStore:
     facts: Mapping[str, Any]
     parts: tuple[Part, ...]
     begin: int | None = None
-    gap: Gap | None = None
+    gap: DeletedRange | None = None
 
 
 def open_one(task: OpenTask) -> OpenedStore | RocketfsckError:
@@ -61,7 +70,7 @@ def open_one(task: OpenTask) -> OpenedStore | RocketfsckError:
 
 
 def open_all(
-    sources: Sequence[Source], view: str, wanted: Wanted, marks: Mapping[str, Mark], engine: Engine
+    sources: Sequence[StoreSource], view: str, wanted: WantedRows, marks: Mapping[str, Mark], engine: Engine
 ) -> tuple[dict[str, OpenedStore], tuple[tuple[str, str], ...]]:
     """What is in each store, by broker, and of those that could not be opened the broker and the reason.
 
@@ -84,7 +93,7 @@ def open_all(
     return opened, tuple((broker, str(error)) for broker, error in failed)
 
 
-def store_facts(source: Source) -> dict[str, Any]:
+def store_facts(source: StoreSource) -> dict[str, Any]:
     """What the manifest says of a store. Raises StoreError and UsageError as `open_source` does."""
     store = open_source(source)
     evidence = store.dialect_evidence
@@ -107,7 +116,7 @@ IN_LOG_ORDER = ("messages", "regions")
 class ExportPlan:
     """An export decided: what is read, what the files are like."""
 
-    wanted: Wanted
+    wanted: WantedRows
     shape: FileShape
     aside: FileShape
     crowded: FileShape
@@ -116,7 +125,7 @@ class ExportPlan:
     about: dict[str, Any]
     begins: Mapping[str, int] = field(default_factory=dict)
     """Brokers whose log is read from this offset on, in bytes."""
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[DeletedRange, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     """Brokers whose stores could not be opened, and why."""
 
@@ -125,14 +134,14 @@ class ExportPlan:
         gone = {broker for broker, _ in failed}
         return {**self.about, "stores": [one for one in self.about["stores"] if one["broker"] not in gone]}
 
-    def wanted_of(self, broker: str) -> Wanted:
+    def wanted_of(self, broker: str) -> WantedRows:
         """What is read of the stores of a broker."""
         begin = self.begins.get(broker)
         return self.wanted if begin is None else replace(self.wanted, begin_offset=begin)
 
 
 def plan_export(
-    sources: Sequence[Source],
+    sources: Sequence[StoreSource],
     options: ExportOptions,
     engine: Engine,
     marks: Mapping[str, Mark] | None = None,
@@ -190,7 +199,7 @@ def plan_export(
     )
 
 
-def _wanted(options: ExportOptions, partition: Sequence[str]) -> Wanted:
+def _wanted(options: ExportOptions, partition: Sequence[str]) -> WantedRows:
     """What is read: the columns asked for, those that lead back to the bytes, those of the partition.
 
     Damage is always read, so that it can be counted, but for FAILFAST.

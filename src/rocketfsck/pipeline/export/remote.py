@@ -33,7 +33,7 @@ from rocketfsck.pipeline.export.objects import WORK, Objects
 from rocketfsck.pipeline.export.plan import ExportPlan, plan_export
 from rocketfsck.pipeline.export.runs import OWNER, Cleared, ObjectRun, clear_object_runs, object_run
 from rocketfsck.pipeline.export.tasks import write_files
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.store.scratch import scratch_parent
 
 _OURS = frozenset({MANIFEST, SUCCESS})
@@ -42,7 +42,7 @@ _OF_TABLES = {"parquet": _OURS, "delta": frozenset[str](), "iceberg": frozenset(
 
 
 def export_to_objects(
-    sources: Sequence[Source],
+    sources: Sequence[StoreSource],
     into: Path,
     options: ExportOptions,
     *,
@@ -99,7 +99,7 @@ class _Plain:
     table: Objects
     options: ExportOptions
 
-    def export(self, sources: Sequence[Source], engine: Engine, replace_existing: bool) -> ExportResult:
+    def export(self, sources: Sequence[StoreSource], engine: Engine, replace_existing: bool) -> ExportResult:
         _demand_free(self.table, self.options)
         if self._settled() and not replace_existing:
             raise UsageError(f"{self.table.root}: already exists")
@@ -160,7 +160,9 @@ class _Table:
     options: ExportOptions
     name: str
 
-    def export(self, sources: Sequence[Source], engine: Engine, found: ExistingTable | None) -> ExportResult:
+    def export(
+        self, sources: Sequence[StoreSource], engine: Engine, found: ExistingTable | None
+    ) -> ExportResult:
         sources = newly_listed(sources)
         with object_run(self.table) as run:
             cleared = clear_object_runs(run, self._committed)

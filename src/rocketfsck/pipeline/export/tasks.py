@@ -20,9 +20,9 @@ from rocketfsck.pipeline.export.model import (
     ExportOptions,
     ExportResult,
     ExportTask,
+    ExportTaskResult,
     LastRecord,
     Mark,
-    TaskResult,
 )
 from rocketfsck.pipeline.export.plan import ExportPlan
 from rocketfsck.pipeline.export.work import export_part
@@ -52,7 +52,7 @@ def write_files(work: Path, plan: ExportPlan, options: ExportOptions, engine: En
     ]
     total = sum(part.size for part in plan.parts)
     done = 0
-    found: list[TaskResult | StoreError | None] = [None] * len(tasks)
+    found: list[ExportTaskResult | StoreError | None] = [None] * len(tasks)
     with phase("exporting", total) as at:
         for task, result, _ in surviving(engine, export_part, tasks):
             found[task.number] = _named(task, result) if isinstance(result, Dead) else result
@@ -78,7 +78,7 @@ def write_files(work: Path, plan: ExportPlan, options: ExportOptions, engine: En
     results = [
         written
         for task, written in zip(tasks, found, strict=True)
-        if isinstance(written, TaskResult) and task.parts[0].source.broker not in errors
+        if isinstance(written, ExportTaskResult) and task.parts[0].source.broker not in errors
     ]
     files = [file for result in results for file in result.files]
     before = len(files)

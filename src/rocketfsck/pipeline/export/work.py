@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.layout import text_name
-from rocketfsck.pipeline.export.model import DATE, TIME, ExportTask, LastRecord, TaskResult
+from rocketfsck.pipeline.export.model import DATE, TIME, ExportTask, ExportTaskResult, LastRecord
 from rocketfsck.pipeline.export.write import PartitionWriter, codes_of
-from rocketfsck.pipeline.views.model import Part, Wanted
+from rocketfsck.pipeline.views.model import Part, WantedRows
 from rocketfsck.pipeline.views.table import read_part
 from rocketfsck.progress import part as piece
 from rocketfsck.store.places.urls import is_remote
@@ -29,7 +29,7 @@ class _UnreadError(Exception):
         self.error = error
 
 
-def export_part(task: ExportTask) -> TaskResult | StoreError:
+def export_part(task: ExportTask) -> ExportTaskResult | StoreError:
     """Kernel: write the files of a task and say which they are, or why the store cannot be read.
 
     Done twice it writes the same files. Raises StoreError where something cannot be written, and for FAILFAST
@@ -41,7 +41,7 @@ def export_part(task: ExportTask) -> TaskResult | StoreError:
         return unread.error
 
 
-def _export(task: ExportTask) -> TaskResult:
+def _export(task: ExportTask) -> ExportTaskResult:
     name = f"{task.number:05d}"
     damage_count = damaged_byte_count = corrupt_count = 0
     last: LastRecord | None = None
@@ -64,7 +64,7 @@ def _export(task: ExportTask) -> TaskResult:
                 refused = table.write(_with_columns(rows, task))
                 if refused is not None:
                     crowded.write(refused)
-        return TaskResult(
+        return ExportTaskResult(
             tuple(table.close()),
             tuple(aside.close()),
             tuple(crowded.close()),
@@ -76,7 +76,7 @@ def _export(task: ExportTask) -> TaskResult:
         )
 
 
-def _read(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _read(part: Part, wanted: WantedRows) -> Iterator[pa.RecordBatch]:
     try:
         with piece(part.size, start=part.start):
             yield from read_part(part, wanted)
@@ -102,7 +102,7 @@ def _demand_uncut(part: Part) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _PartRows:
     """The rows of a batch for the table, those of damage, and how many messages have a wrong CRC."""
 
     rows: pa.RecordBatch
@@ -110,19 +110,19 @@ class _Rows:
     corrupt_count: int = 0
 
 
-def _sorted_out(batch: pa.RecordBatch, task: ExportTask) -> _Rows:
+def _sorted_out(batch: pa.RecordBatch, task: ExportTask) -> _PartRows:
     """For messages, damage is not a row of the table; a row of another view is, even for damage."""
     column = task.wanted.corrupt_column
     if column not in batch.schema.names or batch[column].null_count == len(batch):
-        return _Rows(batch, batch.slice(0, 0))
+        return _PartRows(batch, batch.slice(0, 0))
     is_odd = pc.is_valid(batch[column])
     sound = batch.filter(pc.invert(is_odd)) if task.drop_damage else batch
     if not task.is_messages:
-        return _Rows(sound, batch.filter(is_odd))
+        return _PartRows(sound, batch.filter(is_odd))
     is_damage = pc.and_(is_odd, pc.is_null(batch[TIME]))
     damage = batch.filter(is_damage)
     rows = sound if task.drop_damage else batch.filter(pc.invert(is_damage))
-    return _Rows(rows, damage, pc.sum(is_odd).as_py() - len(damage))
+    return _PartRows(rows, damage, pc.sum(is_odd).as_py() - len(damage))
 
 
 def _last_message(batch: pa.RecordBatch, task: ExportTask) -> LastRecord | None:

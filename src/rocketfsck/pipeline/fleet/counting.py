@@ -22,7 +22,7 @@ from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
 from rocketfsck.pipeline.fleet.results import Kept, Spool
 from rocketfsck.pipeline.fleet.stages import work_on
 from rocketfsck.pipeline.fleet.work import error_text
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.statistics import (
     LOG_AREA,
     ClusterStatistics,
@@ -35,7 +35,7 @@ from rocketfsck.pipeline.statistics import (
 )
 from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
 from rocketfsck.progress import phase
-from rocketfsck.query.counts.counting import Account
+from rocketfsck.query.counts.counting import StoreCounts
 from rocketfsck.query.counts.statistics import LogStatistics, plan_runs, statistics_of
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.areas import demand_listed
@@ -55,7 +55,7 @@ class Counted:
 class CountJob:
     """The messages of one store. `hashes`: the keys to count by their bytes; None for the first pass."""
 
-    source: Source
+    source: StoreSource
     with_keys: bool = False
     hashes: NDArray[np.int64] | None = None
 
@@ -83,7 +83,7 @@ class CountJob:
                 for result in _results(engine, recount_run, [RecountTask(run, self.hashes) for run in runs]):
                     exact.merge(result)
                 return Counted(exact=exact)
-            account, sketch = Account(), KeySketch()
+            account, sketch = StoreCounts(), KeySketch()
             for counted, keys in _results(
                 engine, count_run, [CountTask(0, run, self.with_keys) for run in runs]
             ):
@@ -146,7 +146,7 @@ class SpooledLogs(Sequence[tuple[str, LogStatistics]]):
 
 
 def count_fleet(
-    sources: Sequence[Source],
+    sources: Sequence[StoreSource],
     *,
     engine: Engine | None = None,
     key_count: int = 0,

@@ -19,7 +19,7 @@ from typing import Any
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.seam import Dead, surviving
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.fleet.packing import HELD_SIZE, WHOLE_WEIGHT, Piece, bounded, pack, rounds
+from rocketfsck.pipeline.fleet.packing import HELD_SIZE, WHOLE_WEIGHT, TaskPiece, bounded, pack, rounds
 from rocketfsck.pipeline.fleet.results import Kept, Spool
 from rocketfsck.pipeline.fleet.stages import (
     Begin,
@@ -188,7 +188,7 @@ class _Driver:
         found.frombytes(self._spool.read(item.weights))
         return found
 
-    def _share(self, piece: Piece, packed: bytes) -> Share:
+    def _share(self, piece: TaskPiece, packed: bytes) -> Share:
         return Share(piece.store, packed, piece.first, piece.last, self._attempts)
 
     def _end(self, item: _Large) -> End:

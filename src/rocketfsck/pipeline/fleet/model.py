@@ -36,7 +36,7 @@ ORDER: tuple[FleetState, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FleetRequest:
     """What is asked about every store. `version`: the broker whose start is predicted. At most
     `finding_limit` findings of a store come back."""
 
@@ -94,7 +94,7 @@ class StoreRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedStore:
     """What a worker sends back: the row, and the findings as `results.packed` packs them."""
 
     row: StoreRow

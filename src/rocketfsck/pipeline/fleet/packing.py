@@ -34,7 +34,7 @@ SHARES_A_CORE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TaskPiece:
     """The tasks `first` to before `last` of one store; `weight` in bytes."""
 
     store: int
@@ -43,7 +43,7 @@ class Piece:
     weight: int
 
 
-def pack(stores: Sequence[tuple[int, Sequence[int]]], cores: int) -> list[Piece]:
+def pack(stores: Sequence[tuple[int, Sequence[int]]], cores: int) -> list[TaskPiece]:
     """Shares of the tasks of `stores`: each is a number and the weights of its tasks, in their order.
 
     Every task is in one share, and a share has tasks of one store. No share that has several tasks is longer
@@ -56,13 +56,13 @@ def pack(stores: Sequence[tuple[int, Sequence[int]]], cores: int) -> list[Piece]
         target = _target(left, cores)
         for number, each in enumerate(weights):
             if number > first and weight + each > target:
-                found.append(Piece(store, first, number, weight))
+                found.append(TaskPiece(store, first, number, weight))
                 left -= weight
                 first, weight = number, 0
                 target = _target(left, cores)
             weight += each
         if first < len(weights):
-            found.append(Piece(store, first, len(weights), weight))
+            found.append(TaskPiece(store, first, len(weights), weight))
             left -= weight
     return found
 

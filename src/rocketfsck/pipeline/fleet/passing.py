@@ -34,7 +34,7 @@ class Elsewhere(Exception):  # noqa: N818  no error: work to do
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StageLimits:
     """What a job does itself: a stage of at most `whole_weight` bytes, as `weigh` weighs tasks.
 
     `job_count` is what the job hears of how many tasks run at once.
@@ -49,7 +49,7 @@ class Limits:
 class PassingEngine(LocalEngine):
     """Runs small stages here; ends the job by `Elsewhere` at a large one that has no results in `known`."""
 
-    limits: Limits = field(kw_only=True)
+    limits: StageLimits = field(kw_only=True)
     known: deque[Known] = field(kw_only=True, default_factory=deque)
 
     @property

@@ -51,7 +51,15 @@ from rocketfsck.pipeline.fleet.shelf import run_shelf
 from rocketfsck.pipeline.fleet.stages import work_on
 from rocketfsck.pipeline.fleet.work import error_text, open_meant
 from rocketfsck.pipeline.rebuild.index import IndexTask
-from rocketfsck.pipeline.rebuild.job import PARTS, SCRATCH, Bench, Made, PartTask, make_parts, put_together
+from rocketfsck.pipeline.rebuild.job import (
+    PARTS,
+    SCRATCH,
+    Bench,
+    MadeParts,
+    PartTask,
+    make_parts,
+    put_together,
+)
 from rocketfsck.pipeline.rebuild.places import attempt_directory
 from rocketfsck.pipeline.rebuild.segment import SegmentTask
 from rocketfsck.pipeline.sources import broker_name
@@ -118,7 +126,7 @@ class RebuildJob:
         demand_same(record, self.into, store, sources_of(store, self.what, options))
         return replace(row, run_id=self.run_id, into=str(self.into), taken_over_from=row.run_id)
 
-    def _made(self, store: Store, engine: PassingEngine, options: RebuildOptions) -> Made:
+    def _made(self, store: Store, engine: PassingEngine, options: RebuildOptions) -> MadeParts:
         check_options(store, options)
         bench = Path(self.bench)
         for path in (bench, bench / SCRATCH, bench / PARTS):  # never the shelf: a killed run's is taken away

@@ -30,7 +30,7 @@ from rocketfsck.store.places.urls import Location
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.verify.since.proof import prove_file
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, open_root
 
 KIND: Literal["rocketfsck.rebuild.record"] = "rocketfsck.rebuild.record"
 RECORDS = ".rebuilt"
@@ -175,7 +175,7 @@ def publish_recorded(record: RebuildRecord, built: Path, target: Path, *, sync: 
             fileops.sync(root.itself)
 
 
-def _named(built: Place, target: Place) -> bool:
+def _named(built: ConfinedPlace, target: ConfinedPlace) -> bool:
     """Give a directory its name; False if something has it. An empty directory would be replaced: it is not
     ours."""
     if fileops.exists(target):

@@ -15,7 +15,7 @@ from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
-from rocketfsck.pipeline.fleet.model import Asked, StoreRow
+from rocketfsck.pipeline.fleet.model import FleetRequest, StoreRow
 from rocketfsck.pipeline.fleet.places import find_places
 from rocketfsck.pipeline.fleet.results import FindingFile, FleetReport
 from rocketfsck.pipeline.fleet.work import CheckJob
@@ -64,7 +64,7 @@ def check_stores(
         raise UsageError("the number of findings of a store is at least 0")
     engine = engine or LocalEngine(options.jobs)
     started, now = time.monotonic(), time.time()
-    asked = Asked(
+    asked = FleetRequest(
         run_id=make_run_id(now),
         options=replace(options, now_timestamp=options.now_timestamp or int(now * 1000)),
         facts=facts or {},
@@ -93,7 +93,7 @@ def check_stores(
     )
 
 
-def _with_state(asked: Asked, place: Path) -> Asked:
+def _with_state(asked: FleetRequest, place: Path) -> FleetRequest:
     """What is asked about a store, with a state file of its own, which is read and written where the store is
     checked."""
     directory = asked.options.since

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from rocketfsck.engine.local import limited_cores
 from rocketfsck.errors import PassingError, StoreError, may_pass
-from rocketfsck.pipeline.fleet.passing import Elsewhere, Known, Limits, PassingEngine
+from rocketfsck.pipeline.fleet.passing import Elsewhere, Known, PassingEngine, StageLimits
 from rocketfsck.store.reading import named_errors
 
 _LEVEL = 1
@@ -140,7 +140,7 @@ def run_here(begin: Begin) -> Ended | StoreError | None:
 def run_job(begin: Begin, opened: Callable[[], Any], known: Iterable[Known] = ()) -> Ended:
     """A store's job. Raises Elsewhere for a stage that is too much, StoreError for what may pass."""
     job = begin.job
-    limits = Limits(job.weigh, begin.whole_weight, begin.job_count)
+    limits = StageLimits(job.weigh, begin.whole_weight, begin.job_count)
     try:
         engine = PassingEngine(begin.threads, limits=limits, known=deque(known))
         return Ended(job.work(opened(), engine))

@@ -53,7 +53,7 @@ _SIGNS = {"_delta_log": "delta", "metadata": "iceberg", ".parquet": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendedRuns:
     """What an append met in an object store, by the runs' names.
 
     `removed`: killed runs whose files are deleted; `half`: those of them of which the table of findings has
@@ -93,7 +93,7 @@ class RunTables:
             demand_format(self.directory / name, self.table_format)
             self._found(name)
 
-    def append(self, report: FleetReport) -> Appended:
+    def append(self, report: FleetReport) -> AppendedRuns:
         """Append the findings and the stores of a run; make the tables if there are none.
 
         If only the findings are there, after an append that failed, the stores are appended alone. In an
@@ -103,7 +103,7 @@ class RunTables:
         self.demand()
         if not is_remote(self.directory):
             self._append(report, None)
-            return Appended()
+            return AppendedRuns()
         with object_run(Objects(self.directory / APPENDING), report.run_id) as run:
             met = self._clear(run)
             self._append(report, run)
@@ -119,7 +119,7 @@ class RunTables:
             self._add("findings", report.run_id, report.findings_head, report.finding_rows(), run)
         self._add("stores", report.run_id, report.head(), (row.as_row() for row in report.stores), run)
 
-    def _clear(self, run: ObjectRun) -> Appended:
+    def _clear(self, run: ObjectRun) -> AppendedRuns:
         """Delete the objects of killed runs that no table names, the mark of the run last."""
         dead, active = claim_dead(run, _RUN_ID)
         removed, half = [], []
@@ -132,7 +132,7 @@ class RunTables:
                 else:
                     half.append(run_id)
             run.table.delete(run_id)
-        return Appended(tuple(removed), tuple(half), tuple(active))
+        return AppendedRuns(tuple(removed), tuple(half), tuple(active))
 
     def _delete(self, name: str, run_id: str) -> None:
         root, path = self._root(name), self._path(run_id)

@@ -11,7 +11,7 @@ from typing import Any
 from rocketfsck.documents import printable
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError, StoreError
-from rocketfsck.pipeline.fleet.model import Asked, Checked, StoreRow
+from rocketfsck.pipeline.fleet.model import CheckedStore, FleetRequest, StoreRow
 from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
 from rocketfsck.pipeline.fleet.passing import PassingEngine
 from rocketfsck.pipeline.fleet.results import packed
@@ -25,7 +25,7 @@ from rocketfsck.verify.policy import report_by
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.since.begin import Begun, StateChangedError, begin
-from rocketfsck.verify.tasks.planning import Unit, known_size, unit_files
+from rocketfsck.verify.tasks.planning import PlannedTask, known_size, unit_files
 
 # Opens a store of a fleet where the work on it is done.
 
@@ -53,7 +53,7 @@ UNREAD_LIMIT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class FleetStore:
     """A store, and what a check since an earlier one begins with."""
 
     store: Store
@@ -65,17 +65,17 @@ class CheckJob:
     """The check of one store: its path, and what is asked about it. What goes wrong is in the row."""
 
     place: Path
-    asked: Asked
+    asked: FleetRequest
 
-    def open(self) -> Opened:
+    def open(self) -> FleetStore:
         """The store. Raises StoreError and UsageError."""
         with work_on(self.place, "check", "checked"):
             store, options = open_meant(self.place, self.asked.facts), self.asked.options
             if options.since is None:
-                return Opened(store)
-            return Opened(store, begin(store, options)[2])
+                return FleetStore(store)
+            return FleetStore(store, begin(store, options)[2])
 
-    def work(self, opened: Opened, engine: PassingEngine) -> Checked:
+    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
         """The row of the store, and its findings. Raises StoreError."""
         with work_on(self.place, "check", "checked"):
             asked, store = self.asked, opened.store
@@ -90,21 +90,21 @@ class CheckJob:
             listed = list(islice(report.finding_rows(), asked.finding_limit))
             row = _row(self, store, report, verdict, sum(finding["count"] for finding in listed))
             head = {"run_id": row.run_id, "broker": row.broker, "root": row.root}
-            return Checked(row, packed([head | finding for finding in listed]))
+            return CheckedStore(row, packed([head | finding for finding in listed]))
 
-    def weigh(self, task: Unit) -> int:
+    def weigh(self, task: PlannedTask) -> int:
         """Bytes on the disk that are to be read, and something for every file."""
         files = unit_files(task.task)
         size = sum(file.data_size for file in files)
         return max(size - known_size(task.task), 0) + FILE_WEIGHT * len(files)
 
-    def name(self, task: Unit) -> str:
+    def name(self, task: PlannedTask) -> str:
         """The first file of a task."""
         return task.files[0] if task.files else task.key
 
-    def failed(self, error: Exception) -> Checked:
+    def failed(self, error: Exception) -> CheckedStore:
         """The row of a store that could not be opened or checked."""
-        return Checked(failed_row(self.place, self.asked.run_id, error))
+        return CheckedStore(failed_row(self.place, self.asked.run_id, error))
 
 
 def failed_row(place: Path, run_id: str, error: Exception) -> StoreRow:

@@ -40,7 +40,7 @@ from rocketfsck.pipeline.rebuild.queues import (
     plan_queues,
     take_queues,
 )
-from rocketfsck.pipeline.rebuild.segment import Reading, SegmentRead, SegmentTask, read_segment
+from rocketfsck.pipeline.rebuild.segment import SegmentRead, SegmentReading, SegmentTask, read_segment
 from rocketfsck.progress import phase
 from rocketfsck.repair.build.files import take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
@@ -122,7 +122,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeParts:
     """What the tasks made: `segments` in the order of the log; None for what was not asked for."""
 
     segments: tuple[SegmentRead, ...] = ()
@@ -145,13 +145,13 @@ class Made:
         return whole
 
 
-def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -> Made:
+def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -> MadeParts:
     """Have the engine read the log and write the parts of the result.
 
     Raises StoreError, also one that a kernel returns.
     """
     if not (options.queues or options.index):
-        return Made()
+        return MadeParts()
     compiled = log_is_large(store)
     builder = _index_builder(store, options, Path(bench.parts)) if options.index else None
     # What tasks get of the store: only what they look at.
@@ -160,7 +160,7 @@ def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Ben
         store, commitlog=log, queues=(), ext_queues=(), indexes=(), configs=(), others=(), strays=(), notes=()
     )
     from_offset = None if builder is None else builder.from_offset
-    reading = Reading(
+    reading = SegmentReading(
         slim, bench.scratch, options.queues, options.index, options.wanted, from_offset, compiled
     )
     reads = [SegmentTask(reading, number, file) for number, file in enumerate(store.commitlog.files)]
@@ -188,7 +188,7 @@ def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Ben
         tasks += plan_index(indexing, segments, builder.room_before, builder.file_room)
     with phase("building queues and index"):
         parts = [part for _, part in _each(engine, build_part, tasks)]
-    return Made(
+    return MadeParts(
         tuple(segments),
         tuple(part for part in parts if isinstance(part, QueuePart)) if options.queues else None,
         tuple(part for part in parts if isinstance(part, IndexPart)) if options.index else None,
@@ -228,7 +228,7 @@ def _queue_tasks(
     return plan_queues(queueing, segments, engine.job_count, going_on)
 
 
-def gather(store: Store, options: RebuildOptions, made: Made, root: Path, take: Take) -> Rebuilt:
+def gather(store: Store, options: RebuildOptions, made: MadeParts, root: Path, take: Take) -> Rebuilt:
     """Put the parts together below `root`, each by `take`, and write the checkpoint. Raises StoreError."""
     queues, index, walked = None, None, made.walked
     if made.queues is not None:
@@ -263,7 +263,7 @@ def gather(store: Store, options: RebuildOptions, made: Made, root: Path, take: 
     )
 
 
-def put_together(store: Store, target: Path, options: RebuildOptions, made: Made) -> Rebuilt:
+def put_together(store: Store, target: Path, options: RebuildOptions, made: MadeParts) -> Rebuilt:
     """The new directory `target` from parts, which stay: others may do the same, each with its own target.
 
     Raises UsageError for a target that exists, and StoreError.

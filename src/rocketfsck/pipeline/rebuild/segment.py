@@ -44,7 +44,7 @@ NO_COUNTS = np.zeros(BUCKET_COUNT, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SegmentReading:
     """What all tasks of the first stage share. `from_offset`: no keys of records before it."""
 
     store: Store
@@ -60,7 +60,7 @@ class Reading:
 class SegmentTask:
     """One commit log file, by its number."""
 
-    reading: Reading
+    reading: SegmentReading
     number: int
     file: MappedFile
 

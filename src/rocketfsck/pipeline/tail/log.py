@@ -25,13 +25,13 @@ from rocketfsck.pipeline.tail.place import (
     NOWHERE,
     DataLossError,
     Log,
-    Place,
+    LogPlace,
     end_of,
     list_files,
     start_of,
 )
 from rocketfsck.pipeline.tail.record import FileWalk, complete_timestamp, witness_of
-from rocketfsck.pipeline.tail.walk import Bounds, Reached, Walked, walk_file
+from rocketfsck.pipeline.tail.walk import Reached, WalkBounds, WalkedTail, walk_file
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
@@ -42,10 +42,12 @@ from rocketfsck.store.reading import FileReader
 MAX_ATTEMPTS = 5
 """Looks at a log whose files vanish while they are looked at."""
 
-UNBOUNDED = Bounds()
+UNBOUNDED = WalkBounds()
 
 
-def advance(log: Log, place: Place, bounds: Bounds = UNBOUNDED, *, fail_on_data_loss: bool = True) -> Place:
+def advance(
+    log: Log, place: LogPlace, bounds: WalkBounds = UNBOUNDED, *, fail_on_data_loss: bool = True
+) -> LogPlace:
     """Where the complete records from `place` on end now, as far as the bounds allow; `place` if none came.
 
     Raises DataLossError where something is lost, unless that is accepted: then from where the log continues.
@@ -67,7 +69,9 @@ def advance(log: Log, place: Place, bounds: Bounds = UNBOUNDED, *, fail_on_data_
     return at
 
 
-def advance_in(log: Log, files: Sequence[MappedFile], place: Place, bounds: Bounds = UNBOUNDED) -> Place:
+def advance_in(
+    log: Log, files: Sequence[MappedFile], place: LogPlace, bounds: WalkBounds = UNBOUNDED
+) -> LogPlace:
     """`advance` in files that were listed; raises DataLossError."""
     if not files:
         if place.witness_offset >= 0:
@@ -100,7 +104,7 @@ class _Passed:
     count: int = 0
 
 
-def _find_file(log: Log, files: Sequence[MappedFile], place: Place) -> tuple[int, Place]:
+def _find_file(log: Log, files: Sequence[MappedFile], place: LogPlace) -> tuple[int, LogPlace]:
     """The file that the place is in, and the place, moved up where only a file's end was before."""
     first = start_of(files[0])
     if place.offset < first:
@@ -123,8 +127,8 @@ def _find_file(log: Log, files: Sequence[MappedFile], place: Place) -> tuple[int
 
 
 def _pass_file(
-    log: Log, file: MappedFile, following: MappedFile, at: Place, bounds: Bounds
-) -> tuple[Place, _Passed]:
+    log: Log, file: MappedFile, following: MappedFile, at: LogPlace, bounds: WalkBounds
+) -> tuple[LogPlace, _Passed]:
     """On through a file that is settled, to the next one if the bounds allow."""
     target = start_of(following)
     blank = at.clear_offset >= target or end_of(file) >= target
@@ -155,14 +159,14 @@ def _pass_file(
         return replace(at, newest_timestamp=newest, clear_offset=NOWHERE), _Passed(False, count)
 
 
-def _walk_last(log: Log, file: MappedFile, at: Place, bounds: Bounds) -> Place:
+def _walk_last(log: Log, file: MappedFile, at: LogPlace, bounds: WalkBounds) -> LogPlace:
     with FileReader(file.location) as reader:
         walk = FileWalk(reader, start_of(file), log.options, False, log.clock_step)
         start = Reached(at.offset - start_of(file), newest_timestamp=at.newest_timestamp)
         return _place(walk, at, walk_file(walk, start, bounds))
 
 
-def _place(walk: FileWalk, before: Place, walked: Walked) -> Place:
+def _place(walk: FileWalk, before: LogPlace, walked: WalkedTail) -> LogPlace:
     reached, base = walked.reached, walk.base_offset
     place = replace(
         before,
@@ -176,7 +180,7 @@ def _place(walk: FileWalk, before: Place, walked: Walked) -> Place:
     return replace(place, witness_offset=base + reached.last_pos, witness_crc=crc)
 
 
-def check_witness(log: Log, files: Sequence[MappedFile], place: Place) -> None:
+def check_witness(log: Log, files: Sequence[MappedFile], place: LogPlace) -> None:
     """Raise DataLossError where the record that the place remembers is no more what it was.
 
     One whose file was deleted from the front says nothing.
@@ -212,16 +216,16 @@ def _last_begun(log: Log, files: Sequence[MappedFile], least: int) -> int:
     return least
 
 
-def latest_place(log: Log) -> Place:
+def latest_place(log: Log) -> LogPlace:
     """The place after the last complete record now."""
     files = list_files(log)
     if not files:
         return BEGINNING
     last = files[_last_begun(log, files, 0)]
-    return _walk_last(log, last, Place(start_of(last)), UNBOUNDED)
+    return _walk_last(log, last, LogPlace(start_of(last)), UNBOUNDED)
 
 
-def seek_newer(log: Log, files: Sequence[MappedFile], timestamp: int) -> Place:
+def seek_newer(log: Log, files: Sequence[MappedFile], timestamp: int) -> LogPlace:
     """The place of the first record stored later than `timestamp` (ms), else the log's end.
 
     By the first record of each file, so the log's times must rise, as a broker's do.
@@ -244,8 +248,8 @@ def seek_newer(log: Log, files: Sequence[MappedFile], timestamp: int) -> Place:
                     if len(newer):
                         pos = int(found["pos"][newer[0]])
                         offset = start_of(file) + pos
-                        return Place(offset, offset, witness_of(reader, pos))
-    return _walk_last(log, files[number], Place(start_of(files[number])), UNBOUNDED)
+                        return LogPlace(offset, offset, witness_of(reader, pos))
+    return _walk_last(log, files[number], LogPlace(start_of(files[number])), UNBOUNDED)
 
 
 def _first_record(log: Log, file: MappedFile) -> int | None:
@@ -254,11 +258,11 @@ def _first_record(log: Log, file: MappedFile) -> int | None:
         return complete_timestamp(FileWalk(reader, start_of(file), log.options, True, log.clock_step), 0)
 
 
-def _is_used_up(bounds: Bounds) -> bool:
+def _is_used_up(bounds: WalkBounds) -> bool:
     return any(left is not None and left <= 0 for left in (bounds.max_size, bounds.max_count))
 
 
-def _resumed(place: Place, offset: int, *, lost_size: int = 0, cut_count: int = 0) -> Place:
+def _resumed(place: LogPlace, offset: int, *, lost_size: int = 0, cut_count: int = 0) -> LogPlace:
     return replace(
         place,
         offset=offset,
@@ -269,7 +273,7 @@ def _resumed(place: Place, offset: int, *, lost_size: int = 0, cut_count: int = 
     )
 
 
-def _missing(log: Log, place: Place, target: int) -> DataLossError:
+def _missing(log: Log, place: LogPlace, target: int) -> DataLossError:
     return DataLossError(
         "missing",
         f"bytes {place.offset} to {target} of the log are missing, although the log continues after them",
@@ -278,7 +282,7 @@ def _missing(log: Log, place: Place, target: int) -> DataLossError:
     )
 
 
-def _cut(log: Log, files: Sequence[MappedFile], place: Place, why: str) -> DataLossError:
+def _cut(log: Log, files: Sequence[MappedFile], place: LogPlace, why: str) -> DataLossError:
     found = seek_newer(log, files, place.newest_timestamp)
     newest = max(place.newest_timestamp, found.newest_timestamp)
     resumed = replace(

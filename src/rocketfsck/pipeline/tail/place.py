@@ -19,7 +19,7 @@ from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.listing import Lister, list_directory, mapped_queue
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 
 CLOCK_STEP = 1000
 """Milliseconds that a broker's clock may step back without its records being in doubt."""
@@ -32,7 +32,7 @@ LossKind = Literal["expired", "missing", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPlace:
     """Where a reader stands: all records below `offset` were read. -1: at the log's beginning, wherever.
 
     `witness_offset` is a record that was there when the place was made (-1: none), `witness_crc` what it
@@ -54,13 +54,13 @@ class Place:
         return asdict(self)
 
 
-BEGINNING = Place(NOWHERE)
+BEGINNING = LogPlace(NOWHERE)
 
 
-def read_place(document: object) -> Place:
-    """The place that `Place.to_json` gave, or a physical offset; UsageError for anything else."""
+def read_place(document: object) -> LogPlace:
+    """The place that `LogPlace.to_json` gave, or a physical offset; UsageError for anything else."""
     if isinstance(document, int) and not isinstance(document, bool) and document >= 0:
-        return Place(document)
+        return LogPlace(document)
     known = set(BEGINNING.to_json())
     if (
         isinstance(document, Mapping)
@@ -68,7 +68,7 @@ def read_place(document: object) -> Place:
         and known.issuperset(document)
         and all(isinstance(value, int) for value in document.values())
     ):
-        return Place(**document)
+        return LogPlace(**document)
     raise UsageError(f"{document!r} is not a place in a commit log")
 
 
@@ -80,7 +80,7 @@ class DataLossError(StoreError):
     continues.
     """
 
-    def __init__(self, kind: LossKind, message: str, *, path: str, place: Place) -> None:
+    def __init__(self, kind: LossKind, message: str, *, path: str, place: LogPlace) -> None:
         super().__init__(message, path=path)
         self.kind = kind
         self.place = place
@@ -102,7 +102,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class FileRange:
     """Bytes `start_pos:end_pos` of one file, from a record's first byte on; all of them can be read."""
 
     file: MappedFile
@@ -151,7 +151,7 @@ def list_files(log: Log) -> tuple[MappedFile, ...]:
     return mapped_queue(map(str, log.directories), log.file_size, sorted(files, key=start_of)).files
 
 
-def _entries(directory: Path) -> list[Entry]:
+def _entries(directory: Path) -> list[DirectoryEntry]:
     try:
         return list_directory(directory)
     except StoreError as error:

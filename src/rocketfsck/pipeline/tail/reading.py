@@ -13,24 +13,24 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.tail.log import check_witness, leads_to, seek_newer
 from rocketfsck.pipeline.tail.place import (
     DataLossError,
+    FileRange,
     Log,
-    Place,
-    Range,
+    LogPlace,
     end_of,
     list_files,
     start_of,
 )
 from rocketfsck.pipeline.tail.record import FileWalk
-from rocketfsck.pipeline.tail.walk import Bounds, Reached, walk_file
+from rocketfsck.pipeline.tail.walk import Reached, WalkBounds, walk_file
 from rocketfsck.pipeline.views.damaged import DamageReader
 from rocketfsck.pipeline.views.messages import PartReader
-from rocketfsck.pipeline.views.model import Part, Wanted, ignores
+from rocketfsck.pipeline.views.model import Part, WantedRows, ignores
 from rocketfsck.pipeline.views.table import schema_of
-from rocketfsck.pipeline.views.walking import Damage, PartWalk
+from rocketfsck.pipeline.views.walking import DamagedRange, PartWalk
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.large import read_large_record
 from rocketfsck.scan.log.resync import Ground
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
 # Where a stream begins in a log, and which bytes of which files lie between two places of it.
 
 
-def place_at_offset(log: Log, offset: int) -> Place:
+def place_at_offset(log: Log, offset: int) -> LogPlace:
     """The place of the first record at or after a physical offset.
 
     An offset outside the files stays as it is: whoever continues from there hears what is lost.
     """
     for file in list_files(log):
         if start_of(file) <= offset < end_of(file):
-            return Place(start_of(file) + _next_record(log, file, offset - start_of(file)))
-    return Place(offset)
+            return LogPlace(start_of(file) + _next_record(log, file, offset - start_of(file)))
+    return LogPlace(offset)
 
 
-def place_at_timestamp(log: Log, timestamp: int) -> Place:
+def place_at_timestamp(log: Log, timestamp: int) -> LogPlace:
     """The place of the first record whose storeTimestamp is `timestamp` (ms) or later, else the log's end."""
     return seek_newer(log, list_files(log), timestamp - 1)
 
@@ -74,7 +74,9 @@ def _next_record(log: Log, file: MappedFile, pos: int) -> int:
         return pos if carved is None else carved
 
 
-def ranges_between(log: Log, start: Place, end: Place, *, fail_on_data_loss: bool = True) -> list[Range]:
+def ranges_between(
+    log: Log, start: LogPlace, end: LogPlace, *, fail_on_data_loss: bool = True
+) -> list[FileRange]:
     """The bytes that were read to get from `start` to `end`, as ranges of one file each.
 
     Raises DataLossError where they are not there any more, or are others, unless that is accepted: then what
@@ -89,29 +91,29 @@ def ranges_between(log: Log, start: Place, end: Place, *, fail_on_data_loss: boo
         if fail_on_data_loss:
             raise
     begin = start.offset if end.resumed_offset < 0 else end.resumed_offset
-    found: list[Range] = []
+    found: list[FileRange] = []
     for file, limit in _with_limits(files):
         low, high = max(begin, start_of(file)), min(end_of(file), limit, end.offset)
         if low < high:
-            found.append(Range(file, low - start_of(file), high - start_of(file)))
+            found.append(FileRange(file, low - start_of(file), high - start_of(file)))
     if fail_on_data_loss:
         _demand_all(log, found, replace(start, offset=begin), end)
     return found
 
 
-def split_range(log: Log, part: Range, size: int) -> list[Range]:
+def split_range(log: Log, part: FileRange, size: int) -> list[FileRange]:
     """The range in pieces of about `size` bytes that begin with records; whole for a size of 0."""
     if not size or part.size <= size:
         return [part]
     found = []
     with FileReader(part.file.location) as reader:
         walk = FileWalk(reader, part.base_offset, log.options, True, log.clock_step)
-        bounds = Bounds(until_offset=part.base_offset + part.end_pos, max_size=size)
+        bounds = WalkBounds(until_offset=part.base_offset + part.end_pos, max_size=size)
         pos = part.start_pos
         while pos < part.end_pos:
             walked = walk_file(walk, Reached(pos), bounds)
             end = walked.reached.end_pos if walked.bounded and walked.reached.end_pos > pos else part.end_pos
-            found.append(Range(part.file, pos, end))
+            found.append(FileRange(part.file, pos, end))
             pos = end
     return found
 
@@ -122,7 +124,7 @@ def _with_limits(files: Sequence[MappedFile]) -> list[tuple[MappedFile, int]]:
     return list(zip(files, [*nexts, (1 << 63) - 1], strict=False))
 
 
-def _demand_all(log: Log, found: Sequence[Range], start: Place, end: Place) -> None:
+def _demand_all(log: Log, found: Sequence[FileRange], start: LogPlace, end: LogPlace) -> None:
     """Raise DataLossError where bytes between the places are in no range, but for what a BLANK stands for."""
     at, before = start.offset, None
     for part in (*found, None):
@@ -154,10 +156,12 @@ class TailPart:
 
     part: Part
     log: Log
-    end: Place
+    end: LogPlace
 
 
-def parts_of(view: str, source: Source, log: Log, ranges: list[Range], end: Place) -> list[TailPart]:
+def parts_of(
+    view: str, source: StoreSource, log: Log, ranges: list[FileRange], end: LogPlace
+) -> list[TailPart]:
     """A part of the view for each range."""
     return [
         TailPart(
@@ -177,7 +181,9 @@ def parts_of(view: str, source: Source, log: Log, ranges: list[Range], end: Plac
     ]
 
 
-def read_tail(tail: TailPart, wanted: Wanted, *, fail_on_data_loss: bool = True) -> Iterator[pa.RecordBatch]:
+def read_tail(
+    tail: TailPart, wanted: WantedRows, *, fail_on_data_loss: bool = True
+) -> Iterator[pa.RecordBatch]:
     """The rows of a part, as batches of exactly the columns of the view.
 
     Raises DataLossError where the log was cut below the part's end while it was read. A file that is gone is
@@ -252,9 +258,9 @@ class _RangeWalk(PartWalk):
     def live_end(self) -> int:
         return min(super().live_end, (1 << 62)) + self.shift
 
-    def items(self, *, compiled: bool, live_only: bool) -> Iterator[RecordBatch | Damage]:
+    def items(self, *, compiled: bool, live_only: bool) -> Iterator[RecordBatch | DamagedRange]:
         for found in super().items(compiled=compiled, live_only=live_only):
-            if isinstance(found, Damage):
+            if isinstance(found, DamagedRange):
                 yield replace(found, start=found.start + self.shift, end=found.end + self.shift)
                 continue
             for name in _PLACES:

@@ -57,7 +57,7 @@ THREADED_FROM = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class WalkBounds:
     """Where a walk must end: an offset never to be passed, and how many bytes and rows may be taken.
 
     At least one record is taken, however long it is, so that a stream gets on; `until_offset` has no such
@@ -68,9 +68,9 @@ class Bounds:
     max_size: int | None = None
     max_count: int | None = None
 
-    def less(self, size: int, count: int) -> Bounds:
+    def less(self, size: int, count: int) -> WalkBounds:
         """What is left after these were taken."""
-        return Bounds(
+        return WalkBounds(
             self.until_offset,
             None if self.max_size is None else self.max_size - size,
             None if self.max_count is None else self.max_count - count,
@@ -91,7 +91,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class WalkedTail:
     """How far a file is complete, whether a bound ended the walk, and where the file's BLANK leads (-1)."""
 
     reached: Reached
@@ -100,7 +100,7 @@ class Walked:
 
 
 @dataclass(slots=True)
-class _Run:
+class _TailRun:
     """What was taken so far. All rows up to `sure` are complete, `before` is one row less, `last` is after
     the last row seen; `cut` is where a bound ends the walk, once it is sure."""
 
@@ -121,13 +121,13 @@ class _Run:
         return self.cut is not None and self.sure.end_pos >= self.cut.end_pos
 
 
-def walk_file(walk: FileWalk, start: Reached, bounds: Bounds) -> Walked:
+def walk_file(walk: FileWalk, start: Reached, bounds: WalkBounds) -> WalkedTail:
     """How far the file is complete from `start` on. Raises StoreError when bytes cannot be read.
 
     In a settled file damage is passed, up to its very end; in one that is being written, only where a
     complete and newer record comes after it within LOOK_AHEAD_SIZE.
     """
-    run = _Run(_batch_for(bounds), start, start, start)
+    run = _TailRun(_batch_for(bounds), start, start, start)
     doubted = -1
     length = walk.reader.size - start.end_pos
     threaded = walk.settled and length > THREADED_FROM
@@ -148,15 +148,15 @@ def walk_file(walk: FileWalk, start: Reached, bounds: Bounds) -> Walked:
             if run.cut is None and not _may_pass(walk, found, run, start, bounds):
                 run.cut = run.last
             if run.cut is not None:
-                return Walked(run.cut, True)
+                return WalkedTail(run.cut, True)
             run.begin(replace(run.last, end_pos=found))
     reached = run.sure if run.cut is None else run.cut
     if not walk.settled and reached.end_pos == run.sure.end_pos:
         reached = _finished(walk, run, start)
-    return Walked(reached, run.cut is not None, blank_end(walk, reached.end_pos))
+    return WalkedTail(reached, run.cut is not None, blank_end(walk, reached.end_pos))
 
 
-def _batch_for(bounds: Bounds) -> RecordBatch:
+def _batch_for(bounds: WalkBounds) -> RecordBatch:
     """No larger than what the bounds allow, and one row more."""
     counts = [MAX_ROW_COUNT]
     if bounds.max_count is not None:
@@ -166,7 +166,7 @@ def _batch_for(bounds: Bounds) -> RecordBatch:
     return new_batch(record_capacity=min(counts))
 
 
-def _scan_run(walk: FileWalk, window: ReadAhead, run: _Run, start: Reached, bounds: Bounds) -> Stop:
+def _scan_run(walk: FileWalk, window: ReadAhead, run: _TailRun, start: Reached, bounds: WalkBounds) -> Stop:
     """Take records until a run of them ends or enough of them are sure."""
     scan = record_scanner(compiled_wanted(walk.reader.size))
     options = replace(walk.options, read_bodies=False)
@@ -184,7 +184,7 @@ def _scan_run(walk: FileWalk, window: ReadAhead, run: _Run, start: Reached, boun
     return stop
 
 
-def _take(walk: FileWalk, run: _Run, start: Reached, bounds: Bounds) -> None:
+def _take(walk: FileWalk, run: _TailRun, start: Reached, bounds: WalkBounds) -> None:
     batch, last = run.batch, run.last
     ends = batch["pos"] + batch["total_size"]
     times = batch["store_timestamp"]
@@ -207,7 +207,9 @@ def _take(walk: FileWalk, run: _Run, start: Reached, bounds: Bounds) -> None:
     run.last = at(count - 1)
 
 
-def _allowed(walk: FileWalk, ends: NDArray[np.int64], last: Reached, start: Reached, bounds: Bounds) -> int:
+def _allowed(
+    walk: FileWalk, ends: NDArray[np.int64], last: Reached, start: Reached, bounds: WalkBounds
+) -> int:
     """How many of the rows that end at these positions the bounds allow."""
     allowed = len(ends)
     if bounds.max_size is not None:
@@ -221,7 +223,7 @@ def _allowed(walk: FileWalk, ends: NDArray[np.int64], last: Reached, start: Reac
     return allowed
 
 
-def _may_pass(walk: FileWalk, found: int, run: _Run, start: Reached, bounds: Bounds) -> bool:
+def _may_pass(walk: FileWalk, found: int, run: _TailRun, start: Reached, bounds: WalkBounds) -> bool:
     """Whether the bounds allow the damage up to `found` to be taken."""
     if bounds.until_offset is not None and walk.base_offset + found > bounds.until_offset:
         return False
@@ -252,7 +254,7 @@ def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -
     return None
 
 
-def _finished(walk: FileWalk, run: _Run, start: Reached) -> Reached:
+def _finished(walk: FileWalk, run: _TailRun, start: Reached) -> Reached:
     """The end, without the last record if that may not be all there yet."""
     pos = run.sure.last_pos
     if pos < start.end_pos:

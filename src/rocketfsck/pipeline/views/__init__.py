@@ -8,7 +8,7 @@ Each row says where it is from: broker, file and place in the file. What a part 
 many parts there are.
 """
 
-from rocketfsck.pipeline.views.model import CORRUPT, MODES, Mode, Part, View, Wanted
+from rocketfsck.pipeline.views.model import CORRUPT, MODES, Mode, Part, View, WantedRows
 from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts, read_part, schema_of
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "Mode",
     "Part",
     "View",
-    "Wanted",
+    "WantedRows",
     "plan_parts",
     "read_part",
     "schema_of",

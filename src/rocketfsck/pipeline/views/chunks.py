@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Longs, Words
 from rocketfsck.pipeline.views import arrays
-from rocketfsck.scan.columns import KEY_WORD, Pairs
+from rocketfsck.scan.columns import KEY_WORD, PropertyPairs
 from rocketfsck.scan.options import PropertyParser
 from rocketfsck.scan.views.arrow import LogBatch
 from rocketfsck.scan.views.gather import gather, splitter
@@ -80,7 +80,7 @@ class Chunk:
         return arrays.readable(*self.properties)
 
     @cached_property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> PropertyPairs:
         offsets, data = self.readable
         return self._split(data, offsets, self.parser)
 

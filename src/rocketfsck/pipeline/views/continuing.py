@@ -30,7 +30,7 @@ MAX_NAME_SIZE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class WalkedPart:
     """A walk that ended with a batch, at the file position `pos`, what it found live, and its queues.
 
     `base` is what its records counted their physicalOffset from.
@@ -62,9 +62,9 @@ class Continuations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._walks: OrderedDict[Hashable, list[Walked]] = OrderedDict()
+        self._walks: OrderedDict[Hashable, list[WalkedPart]] = OrderedDict()
 
-    def take(self, name: Hashable, pos: int) -> Walked | None:
+    def take(self, name: Hashable, pos: int) -> WalkedPart | None:
         """The walk of this file that came nearest to the position from the front, if there is one."""
         with self._lock:
             walks = self._walks.get(name, [])
@@ -75,7 +75,7 @@ class Continuations:
             walks.remove(found)
             return found
 
-    def keep(self, name: Hashable, walk: Walked) -> None:
+    def keep(self, name: Hashable, walk: WalkedPart) -> None:
         """Let the next walk of the file have it."""
         if int(walk.table.counts[1]) > MAX_NAME_SIZE:
             return

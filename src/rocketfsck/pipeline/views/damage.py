@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.views.arrays import printable
-from rocketfsck.pipeline.views.model import Wanted, ignores
+from rocketfsck.pipeline.views.model import WantedRows, ignores
 
 UNREADABLE = "unreadable"
 
@@ -57,7 +57,7 @@ def one_row(schema: pa.Schema, values: Mapping[str, Any]) -> pa.RecordBatch:
 
 
 def guarded(
-    wanted: Wanted,
+    wanted: WantedRows,
     schema: pa.Schema,
     batches: Iterator[pa.RecordBatch],
     place: Callable[[], Mapping[str, Any]],

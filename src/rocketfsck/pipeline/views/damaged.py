@@ -22,8 +22,8 @@ from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
 from rocketfsck.pipeline.views.damage import UNREADABLE, one_row, range_fields
 from rocketfsck.pipeline.views.messagecolumns import topic_of
 from rocketfsck.pipeline.views.messages import DAMAGE_FAULTS, PartReader, plan_log_parts
-from rocketfsck.pipeline.views.model import Part, View, Wanted, ignores
-from rocketfsck.pipeline.views.walking import Damage
+from rocketfsck.pipeline.views.model import Part, View, WantedRows, ignores
+from rocketfsck.pipeline.views.walking import DamagedRange
 from rocketfsck.scan.views.arrow import LogBatch
 
 RECORD = "record"
@@ -41,7 +41,7 @@ def _fields() -> list[pa.Field]:
     ]
 
 
-def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     reader = DamageReader(part, wanted, schema)
     try:
         yield from reader.batches()
@@ -54,11 +54,11 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
 class DamageReader(PartReader):
     """Reads the damage of one part."""
 
-    def __init__(self, part: Part, wanted: Wanted, schema: pa.Schema) -> None:
+    def __init__(self, part: Part, wanted: WantedRows, schema: pa.Schema) -> None:
         super().__init__(part, wanted, schema)
         self.checks = wanted.level in (None, "full")
 
-    def damage_row(self, found: Damage) -> pa.RecordBatch:
+    def damage_row(self, found: DamagedRange) -> pa.RecordBatch:
         return one_row(
             self.schema,
             {
@@ -73,7 +73,7 @@ class DamageReader(PartReader):
             },
         )
 
-    def _damage(self, found: Damage) -> Iterator[pa.RecordBatch]:
+    def _damage(self, found: DamagedRange) -> Iterator[pa.RecordBatch]:
         self.demand_permissive(found)
         yield self.damage_row(found)
 

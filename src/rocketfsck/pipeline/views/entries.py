@@ -16,10 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import guarded
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.model import IndexFile, Store
@@ -59,7 +59,7 @@ def _fields() -> list[pa.Field]:
     ]
 
 
-def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
     """Positions of a part are those of its entries, whole ones."""
     geometry = store.geometry
     for file in store.indexes:
@@ -74,13 +74,13 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
             yield Part(source, ENTRIES.name, file.relative, start, end, step, item).of_file(file)
 
 
-def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     place = {"broker": part.source.broker, "file": arrays.printable(part.file), "pos": part.start}
     batches = _batches(part, wanted, schema)
     yield from guarded(wanted, schema, batches, lambda: place, part.file)
 
 
-def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
     item: EntryFile = part.item
     geometry = Geometry(slot_count=item.slot_count, entry_count=item.entry_count)
@@ -108,7 +108,7 @@ def _column(
     reader: IndexReader,
     numbers: NDArray[np.int32],
     entries: NDArray[Any],
-    wanted: Wanted,
+    wanted: WantedRows,
 ) -> pa.Array:
 
     name = field.name

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, guarded
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
 from rocketfsck.store.dledger import without_entries
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
 
@@ -41,21 +41,21 @@ def _fields() -> list[pa.Field]:
     ]
 
 
-def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:  # noqa: ARG001
+def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:  # noqa: ARG001
     yield Part(source, FILES.name)
 
 
-def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     place = {"broker": part.source.broker, "path": printable(part.source.path)}
     yield from guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, "")
 
 
-def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     rows = file_rows(open_source(part.source), wanted)
     yield from row_batches(({"broker": part.source.broker, **row} for row in rows), schema)
 
 
-def file_rows(store: Store, wanted: Wanted) -> Iterator[dict[str, Any]]:
+def file_rows(store: Store, wanted: WantedRows) -> Iterator[dict[str, Any]]:
     """Every file of `Store.all_files`, in that order, then the strays.
 
     Raises StoreError for one that could not be looked at, unless what cannot be read is to be ignored.

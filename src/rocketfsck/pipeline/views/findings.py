@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.damage import account, guarded
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
 from rocketfsck.store.model import Store
 from rocketfsck.verify.rules.rule import Level
 
@@ -52,20 +52,20 @@ def _fields() -> list[pa.Field]:
     ]
 
 
-def _default(wanted: Wanted) -> list[str]:
+def _default(wanted: WantedRows) -> list[str]:
     return default_columns([field for field in _fields() if field.name != "finding"], wanted)
 
 
-def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:  # noqa: ARG001
+def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:  # noqa: ARG001
     yield Part(source, FINDINGS.name, size=sum(file.size for file in store.commitlog.files))
 
 
-def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     place = {"broker": part.source.broker}
     yield from guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, "")
 
 
-def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     # Imported late: what a check takes is half of what a process loads to read messages.
     from rocketfsck.engine import LocalEngine
     from rocketfsck.verify.options import CheckOptions
@@ -78,7 +78,7 @@ def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.Recor
     yield from row_batches(rows, schema)
 
 
-def report_rows(report: Report, wanted: Wanted) -> Iterator[dict[str, Any]]:
+def report_rows(report: Report, wanted: WantedRows) -> Iterator[dict[str, Any]]:
     """The rows of a report: its findings, then what could not be read, which raises StoreError unless
     what cannot be read is to be ignored."""
     for item in report.not_checked:
@@ -120,7 +120,7 @@ def _row(finding: Finding, diagnosis: str | None) -> dict[str, Any]:
     }
 
 
-def _left_out(item: NotChecked, wanted: Wanted) -> dict[str, Any]:
+def _left_out(item: NotChecked, wanted: WantedRows) -> dict[str, Any]:
     said = account("not-checked", printable(item.reason), item.what)
     return {"file": printable(item.what), wanted.corrupt_column: said}
 

@@ -19,14 +19,22 @@ import pyarrow.compute as pc
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays, continuing
 from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
 from rocketfsck.pipeline.views.continuing import identity
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_row
 from rocketfsck.pipeline.views.messagecolumns import COLUMNS, topic_of
-from rocketfsck.pipeline.views.model import CONDITIONS, CORRUPT, Part, View, Wanted, default_columns, ignores
-from rocketfsck.pipeline.views.walking import Damage, PartWalk
+from rocketfsck.pipeline.views.model import (
+    CONDITIONS,
+    CORRUPT,
+    Part,
+    View,
+    WantedRows,
+    default_columns,
+    ignores,
+)
+from rocketfsck.pipeline.views.walking import DamagedRange, PartWalk
 from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item
@@ -98,11 +106,11 @@ def _fields() -> list[pa.Field]:
     ]
 
 
-def _default(wanted: Wanted) -> Sequence[str]:
+def _default(wanted: WantedRows) -> Sequence[str]:
     return default_columns([field for field in _fields() if field.name not in _FURTHER], wanted)
 
 
-def plan_log_parts(view: str, source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+def plan_log_parts(view: str, source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
     """A part for every log file that the offsets touch, or for every `split_size` bytes of it."""
     for file in store.commitlog.files:
         base = file.start_offset or 0
@@ -135,7 +143,7 @@ def _step(size: int, split_size: int) -> int:
     return max(split_size, -(-size // MOST_PARTS)) if size > LONG_SIZE else split_size
 
 
-def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     reader = PartReader(part, wanted, schema)
     try:
         yield from reader.batches()
@@ -149,7 +157,7 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
 class PartReader:
     """Reads one part."""
 
-    def __init__(self, part: Part, wanted: Wanted, schema: pa.Schema) -> None:
+    def __init__(self, part: Part, wanted: WantedRows, schema: pa.Schema) -> None:
         self.part = part
         self.item: LogItem = part.item
         self.wanted = wanted
@@ -176,9 +184,9 @@ class PartReader:
             if same is not None and walk.walked is not None:
                 continuing.continuations.keep(same, walk.walked)
 
-    def rows_of(self, found: RecordBatch | Damage, reader: FileReader) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, found: RecordBatch | DamagedRange, reader: FileReader) -> Iterator[pa.RecordBatch]:
         """The rows of what a walk has found; from `reached` on there are none yet."""
-        if isinstance(found, Damage):
+        if isinstance(found, DamagedRange):
             yield from self._damage(found)
             self.reached = max(self.reached, found.end)
             return
@@ -192,9 +200,9 @@ class PartReader:
         """The row for what is left of the part when bytes cannot be read: from where its rows ended."""
         part = self.part
         end = part.start + part.size if part.end is None else part.end
-        return self.damage_row(Damage(self.reached, max(end, self.reached), UNREADABLE, str(error)))
+        return self.damage_row(DamagedRange(self.reached, max(end, self.reached), UNREADABLE, str(error)))
 
-    def damage_row(self, found: Damage) -> pa.RecordBatch:
+    def damage_row(self, found: DamagedRange) -> pa.RecordBatch:
         """The row of one damaged range."""
         offset = self.item.base_offset + found.start
         values = {
@@ -210,13 +218,13 @@ class PartReader:
         }
         return one_row(self.schema, values)
 
-    def demand_permissive(self, found: Damage) -> None:
+    def demand_permissive(self, found: DamagedRange) -> None:
         """Raise StoreError for a damaged range with `FAILFAST`."""
         if self.wanted.mode == "FAILFAST":
             said = f"{found.kind} bytes up to {found.end} ({found.reason})"
             raise StoreError(said, path=self.item.location, offset=found.start)
 
-    def _damage(self, found: Damage) -> Iterator[pa.RecordBatch]:
+    def _damage(self, found: DamagedRange) -> Iterator[pa.RecordBatch]:
         self.demand_permissive(found)
         if self.wanted.damage_rows and not self.wanted.selects_messages and self.wanted.mode == "PERMISSIVE":
             yield self.damage_row(found)
@@ -313,8 +321,8 @@ class PartReader:
             if bad.any():
                 start = chunk["pos"]
                 end, offset = start + chunk["total_size"], start + np.int64(self.item.base_offset)
-                told = accounts("record", reason, self.part.file, start=start, end=end, offset=offset)
-                said = pc.coalesce(said, pc.if_else(pa.array(bad), told, pa.scalar(None, pa.string())))
+                stated = accounts("record", reason, self.part.file, start=start, end=end, offset=offset)
+                said = pc.coalesce(said, pc.if_else(pa.array(bad), stated, pa.scalar(None, pa.string())))
         return said
 
 

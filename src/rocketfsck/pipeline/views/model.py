@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views.arrays import printable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, MessageFilter
 from rocketfsck.verify.rules.rule import LEVELS, Level
@@ -29,7 +29,7 @@ _PLACES = frozenset({"begin_offset", "end_offset"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(MessageFilter):
+class WantedRows(MessageFilter):
     """What rows and columns are wanted; None is everything (of `columns`: those that a view has by default).
 
     Timestamps are storeTimestamps in ms, offsets places in the commit log; ranges half-open. `tag` is the
@@ -87,7 +87,7 @@ class Wanted(MessageFilter):
         return any(getattr(self, name) is not None for name in CONDITIONS - _PLACES)
 
 
-def ignores(wanted: Wanted, error: StoreError) -> bool:
+def ignores(wanted: WantedRows, error: StoreError) -> bool:
     """Whether the rows go on without the bytes that this error keeps from us."""
     if wanted.on_unreadable == "row":
         return True
@@ -104,7 +104,7 @@ class Part:
     `modified_ns` are what a listing said of the one file of which a part is.
     """
 
-    source: Source
+    source: StoreSource
     view: str
     file: str = ""
     start: int = 0
@@ -127,20 +127,20 @@ class View:
     """One way to look at stores as rows: its columns, its parts, its rows.
 
     `fields` are all the columns that it has, `default` those that are given when none are named; `conditions`
-    the fields of `Wanted` that it can be selected by; `areas` the directories of a store that the plan goes
-    by (`store.unlisted`).
+    the fields of `WantedRows` that it can be selected by; `areas` the directories of a store that the plan
+    goes by (`store.unlisted`).
     """
 
     name: str
     fields: Callable[[], Sequence[pa.Field]]
-    default: Callable[[Wanted], Sequence[str]]
-    plan: Callable[[Source, Store, Wanted], Iterator[Part]]
-    read: Callable[[Part, Wanted, pa.Schema], Iterator[pa.RecordBatch]]
+    default: Callable[[WantedRows], Sequence[str]]
+    plan: Callable[[StoreSource, Store, WantedRows], Iterator[Part]]
+    read: Callable[[Part, WantedRows, pa.Schema], Iterator[pa.RecordBatch]]
     conditions: frozenset[str] = frozenset()
     areas: frozenset[str] = frozenset()
 
 
-def default_columns(fields: Sequence[pa.Field], wanted: Wanted) -> list[str]:
+def default_columns(fields: Sequence[pa.Field], wanted: WantedRows) -> list[str]:
     """All columns, that for damage only where damage is given."""
     names = [field.name for field in fields if field.name != CORRUPT]
     return [*names, wanted.corrupt_column] if wanted.mode == "PERMISSIVE" else names

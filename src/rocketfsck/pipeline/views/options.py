@@ -14,8 +14,8 @@ from typing import Any
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.quantities import parse_size
 from rocketfsck.pipeline.columns import choose_columns
-from rocketfsck.pipeline.sources import Source, find_sources
-from rocketfsck.pipeline.views.model import Wanted
+from rocketfsck.pipeline.sources import StoreSource, find_sources
+from rocketfsck.pipeline.views.model import WantedRows
 from rocketfsck.pipeline.views.table import VIEWS
 
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
@@ -26,8 +26,8 @@ class Request:
     """What the options ask for."""
 
     view: str
-    sources: tuple[Source, ...]
-    wanted: Wanted
+    sources: tuple[StoreSource, ...]
+    wanted: WantedRows
 
 
 def parse_options(options: Mapping[str, str], *, also: Collection[str] = ()) -> Request:
@@ -55,11 +55,11 @@ def parse_options(options: Mapping[str, str], *, also: Collection[str] = ()) -> 
     for field in sorted(set(values) & _CONDITIONS - VIEWS[view].conditions):
         raise UsageError(f"the view {view} has no selection by {field}")
     body, properties = (read_truth(name, given.get(name, "false")) for name in ("body", "properties"))
-    wanted = choose_columns(view, Wanted(**values), body=body, properties=properties)
+    wanted = choose_columns(view, WantedRows(**values), body=body, properties=properties)
     return Request(view, sources_of(given), wanted)
 
 
-def sources_of(given: Mapping[str, str]) -> tuple[Source, ...]:
+def sources_of(given: Mapping[str, str]) -> tuple[StoreSource, ...]:
     """The stores that options name: by `path`, as Spark's `load` says it, by `paths` or by `store`."""
     paths = [path for name in ("path", "paths", "store") for path in listed_paths(name, given.get(name, ""))]
     if not paths:
@@ -153,7 +153,7 @@ def _columns(name: str, text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """An option's name, the field of `Wanted` that it sets ("": none), and how its text is read."""
+    """An option's name, the field of `WantedRows` that it sets ("": none), and how its text is read."""
 
     name: str
     field: str = ""

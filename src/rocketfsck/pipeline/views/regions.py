@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import account, guarded, range_fields
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
 from rocketfsck.pipeline.views.walking import DAMAGE
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
@@ -36,7 +36,7 @@ def _fields() -> list[pa.Field]:
     ]
 
 
-def plan_log_files(view: str, source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+def plan_log_files(view: str, source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
     """A part for every log file that the offsets touch."""
     for file in store.commitlog.files:
         base = file.start_offset or 0
@@ -47,11 +47,11 @@ def plan_log_files(view: str, source: Source, store: Store, wanted: Wanted) -> I
         yield Part(source, view, file.relative, 0, None, file.size, log_item(store, file)).of_file(file)
 
 
-def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
     return plan_log_files(REGIONS.name, source, store, wanted)
 
 
-def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     item: LogItem = part.item
     place = {
         "broker": part.source.broker,
@@ -63,7 +63,7 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
     yield from guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, part.file)
 
 
-def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     rows = (_row(part, region, is_live, wanted) for region, is_live in live_regions(part.item))
     yield from arrays.row_batches((row for row in rows if row is not None), schema)
 
@@ -108,7 +108,7 @@ def _cut(region: Region, live_count: int, stale_pos: int | None) -> Iterator[tup
         yield Region(stale_pos, region.end, region.kind, region.reason, left, region.run), False
 
 
-def _row(part: Part, region: Region, is_live: bool, wanted: Wanted) -> dict[str, Any] | None:
+def _row(part: Part, region: Region, is_live: bool, wanted: WantedRows) -> dict[str, Any] | None:
     offset = part.item.base_offset + region.start
     if wanted.begin_offset is not None and offset < wanted.begin_offset:
         return None

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.arrays import printable
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, one_row
 from rocketfsck.pipeline.views.damaged import DAMAGED
@@ -17,7 +17,7 @@ from rocketfsck.pipeline.views.entries import ENTRIES
 from rocketfsck.pipeline.views.files import FILES
 from rocketfsck.pipeline.views.findings import FINDINGS
 from rocketfsck.pipeline.views.messages import MESSAGES
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows
 from rocketfsck.pipeline.views.regions import REGIONS
 from rocketfsck.pipeline.views.units import UNITS
 from rocketfsck.store.areas import demand_listed, unlisted
@@ -29,13 +29,13 @@ VIEWS: dict[str, View] = {
 VIEW_NAMES = tuple(VIEWS)
 
 
-def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
+def schema_of(view: str, wanted: WantedRows | None = None) -> pa.Schema:
     """The columns that every batch of the view has.
 
     All types are signed, and none is a dictionary: Spark takes them as they are. Raises UsageError for a view
     or column that is not there.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or WantedRows()
     chosen = view_named(view)
     fields = {field.name: field for field in chosen.fields()}
     corrupt = fields.pop(CORRUPT, None)
@@ -52,14 +52,14 @@ def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
     return pa.schema([fields[name] for name in names])
 
 
-def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = None) -> list[Part]:
+def plan_parts(view: str, sources: Sequence[StoreSource], wanted: WantedRows | None = None) -> list[Part]:
     """The parts that the rows are in, by store and in the store's order.
 
     Stores are listed again, but for sources whose `listed` was set: they share one look. What could not be
     listed in a directory that the view goes by is a part of its own with `on_unreadable` of `row`. Raises
     UsageError as `schema_of` does, and StoreError for a store that cannot be listed, else in full.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or WantedRows()
     schema_of(view, wanted)
     listed = time.time_ns()
     found: list[Part] = []
@@ -69,7 +69,7 @@ def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = Non
     return found
 
 
-def plan_store(view: str, source: Source, store: Store, wanted: Wanted) -> list[Part]:
+def plan_store(view: str, source: StoreSource, store: Store, wanted: WantedRows) -> list[Part]:
     """The parts of one store, which is open already. Raises as `plan_parts` does."""
     chosen = view_named(view)
     if not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
@@ -78,13 +78,13 @@ def plan_store(view: str, source: Source, store: Store, wanted: Wanted) -> list[
     return found + [Part(source, view, stray.relative, item=stray) for stray in unlisted(store, chosen.areas)]
 
 
-def read_part(part: Part, wanted: Wanted | None = None) -> Iterator[pa.RecordBatch]:
+def read_part(part: Part, wanted: WantedRows | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a part as batches of exactly the columns of `schema_of`, none of them empty.
 
     Damage is rows, nothing, or a StoreError with file and position, as the mode says; bytes that cannot be
     read are a StoreError or rows, as `on_unreadable` says. Batches are bounded in bytes.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or WantedRows()
     if isinstance(part.item, Stray):
         yield from _unlisted_row(part, part.item, wanted)
         return
@@ -93,7 +93,7 @@ def read_part(part: Part, wanted: Wanted | None = None) -> Iterator[pa.RecordBat
             yield batch
 
 
-def _unlisted_row(part: Part, stray: Stray, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _unlisted_row(part: Part, stray: Stray, wanted: WantedRows) -> Iterator[pa.RecordBatch]:
     """The row in place of files that a plan could not find, in a view that has rows for them."""
     reason = f"{stray.path}: cannot be read: {stray.detail or stray.reason}"
     place = {"broker": part.source.broker, "file": printable(part.file)}

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.names import shown_unit_name
-from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import accounts, guarded
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
 from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
@@ -69,7 +69,7 @@ def _fields() -> list[pa.Field]:
     ]
 
 
-def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
     most = wanted.split_size or PART_SIZE
     ranges: list[UnitRange] = []
     size = 0
@@ -113,7 +113,7 @@ def _part_of(queue: ConsumeQueue, low: int, high: int) -> ConsumeQueue:
     return replace(queue, mapped_files=replace(queue.mapped_files, files=files), ext=None)
 
 
-def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     one: UnitRange
     for one in part.item:
         reader = _RangeReader(part, one, wanted, schema)
@@ -123,7 +123,7 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
 class _RangeReader:
     """Reads one range; `next` is the index that comes next."""
 
-    def __init__(self, part: Part, one: UnitRange, wanted: Wanted, schema: pa.Schema) -> None:
+    def __init__(self, part: Part, one: UnitRange, wanted: WantedRows, schema: pa.Schema) -> None:
         self.broker = part.source.broker
         self.range = one
         self.wanted = wanted

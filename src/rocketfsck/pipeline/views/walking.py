@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rocketfsck.pipeline.views.continuing import Walked
+from rocketfsck.pipeline.views.continuing import WalkedPart
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
@@ -29,7 +29,7 @@ NEAR_SIZE = PIECE_SIZE
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class DamagedRange:
     """File positions that hold no record where one should be, and why; `is_live`: in front of live records.
 
     Zeros between records are damage, those after the last are not.
@@ -69,7 +69,7 @@ class PartWalk:
         options: ScanOptions,
         start: int,
         end: int,
-        known: Walked | None = None,
+        known: WalkedPart | None = None,
     ) -> None:
         self.reader = reader
         self.base_offset = base_offset
@@ -88,7 +88,7 @@ class PartWalk:
         stale_pos = self._live.stale_pos
         return (1 << 63) - 1 if stale_pos is None else stale_pos
 
-    def items(self, *, compiled: bool, live_only: bool) -> Iterator[RecordBatch | Damage]:
+    def items(self, *, compiled: bool, live_only: bool) -> Iterator[RecordBatch | DamagedRange]:
         """Yield batches that hold records of the part, maybe others with them, and the part's damage.
 
         Batches are reused. Raises StoreError when bytes cannot be read.
@@ -132,16 +132,16 @@ class PartWalk:
         end = pos + int(batch["total_size"][last])
         if self._live.stale_pos is None and end <= self.end < end + NEAR_SIZE:
             base = int(batch["physical_offset"][last]) - pos
-            self.walked = Walked(end, base, self._live.copy(), self.table)
+            self.walked = WalkedPart(end, base, self._live.copy(), self.table)
 
-    def _settle(self, *, in_front: bool) -> Iterator[Damage]:
+    def _settle(self, *, in_front: bool) -> Iterator[DamagedRange]:
         """What was met since the last record is damage, zeros too if live records come after them."""
         for region in self._pending:
             if region.kind in DAMAGE or in_front:
                 yield from self._own(region)
         self._pending = []
 
-    def _own(self, region: Region) -> Iterator[Damage]:
+    def _own(self, region: Region) -> Iterator[DamagedRange]:
         if self.start <= region.start < self.end:
             is_live = region.start < self.live_end
-            yield Damage(region.start, region.end, region.kind.value, region.reason.value, is_live)
+            yield DamagedRange(region.start, region.end, region.kind.value, region.reason.value, is_live)

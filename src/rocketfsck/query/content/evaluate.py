@@ -23,7 +23,17 @@ from rocketfsck.formats.magic import (
     transaction_type,
 )
 from rocketfsck.formats.properties import tags_code
-from rocketfsck.query.content.expression import And, Compare, Field, Match, Node, Not, Or, Present, parse
+from rocketfsck.query.content.expression import (
+    And,
+    Compare,
+    Match,
+    MessageField,
+    Node,
+    Not,
+    Or,
+    Present,
+    parse,
+)
 from rocketfsck.query.content.unpacking import unpack
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.queues import QueueTable
@@ -123,7 +133,7 @@ def _matches(node: Node, message: Message, offset: int, failed: Failed) -> bool:
     return _compares(node, value)
 
 
-def value_of(field: Field, message: Message, offset: int, failed: Failed | None = None) -> Any:
+def value_of(field: MessageField, message: Message, offset: int, failed: Failed | None = None) -> Any:
     """The value of a field: int, str, bytes, a list of words, or None. `failed`: `content_of`."""
     if field.property_name is not None:
         return (message.properties or {}).get(field.property_name)

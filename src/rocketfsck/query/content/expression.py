@@ -84,7 +84,7 @@ class ExpressionError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """A field of a message; `property_name` is set for one of its properties."""
 
     name: str
@@ -96,14 +96,14 @@ class Field:
 class Present:
     """Whether the message has the field: not None and not empty; for a number, not 0."""
 
-    field: Field
+    field: MessageField
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
     """A comparison with one value, `in` with several. "=" has become "=="."""
 
-    field: Field
+    field: MessageField
     operator: str
     values: tuple[Value, ...]
 
@@ -112,7 +112,7 @@ class Compare:
 class Match:
     """`~`, or with `negated` `!~`: the pattern is found somewhere in the field."""
 
-    field: Field
+    field: MessageField
     pattern: re.Pattern[str] | re.Pattern[bytes]
     negated: bool
 
@@ -242,7 +242,7 @@ class _Parser:
             return found
         return self.test(self.field())
 
-    def field(self) -> Field:
+    def field(self) -> MessageField:
         token = self.take()
         if token.kind != "name" or token.text in _WORDS:
             what = "the end" if token.kind == "end" else repr(token.text)
@@ -251,23 +251,23 @@ class _Parser:
             name = self.take()
             if name.kind != "name":
                 raise self.error("a property's name is missing", name.pos)
-            return Field(f"properties.{name.text}", "text", name.text)
+            return MessageField(f"properties.{name.text}", "text", name.text)
         if token.text == "properties":
             self.expect("[")
             name = self.take()
             if name.kind != "string":
                 raise self.error("a property's name in quotes is missing", name.pos)
             self.expect("]")
-            return Field(token.text, "text", self.string(name))
+            return MessageField(token.text, "text", self.string(name))
         if token.text not in FIELDS:
             from difflib import get_close_matches
 
             near = get_close_matches(token.text, FIELDS, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; the fields are {', '.join(FIELDS)}"
             raise self.error(f"no field has the name {token.text!r}{hint}", token.pos)
-        return Field(token.text, FIELDS[token.text])
+        return MessageField(token.text, FIELDS[token.text])
 
-    def test(self, field: Field) -> Node:
+    def test(self, field: MessageField) -> Node:
         start = self.token
         operator = self.accept("==", "=", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "contains")
         if operator is None:
@@ -288,7 +288,7 @@ class _Parser:
         self.expect(")")
         return Compare(field, name, tuple(values))
 
-    def value(self, field: Field) -> Value:
+    def value(self, field: MessageField) -> Value:
         token = self.take()
         if token.kind == "number" and field.kind in ("int", "time"):
             number = int(token.text, 0) if "x" in token.text.lower() else int(token.text[:25])
@@ -318,7 +318,7 @@ class _Parser:
     def string(self, token: _Token) -> str:
         return _ESCAPE.sub(lambda match: _unescaped(match[1]), token.text[1:-1])
 
-    def pattern(self, field: Field) -> re.Pattern[str] | re.Pattern[bytes]:
+    def pattern(self, field: MessageField) -> re.Pattern[str] | re.Pattern[bytes]:
         token = self.take()
         flags = re.RegexFlag(0)
         if token.kind == "regex":

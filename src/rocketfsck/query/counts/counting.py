@@ -51,7 +51,7 @@ class FileRun:
 
 
 @dataclass(slots=True)
-class Account:
+class StoreCounts:
     """What was counted so far: by queue with its range of offsets, by day, by topic and day, by file.
 
     Accounts merge in any order; names are bytes as in the log. `newest` has the newest time of each file.
@@ -83,7 +83,7 @@ class Account:
         else:
             self.uncounted_days += tally.message_count
 
-    def add(self, other: Account) -> None:
+    def add(self, other: StoreCounts) -> None:
         """Take over what another account counted."""
         for queue, (tally, low, high) in other.queues.items():
             self.add_queue(queue, tally, low, high)
@@ -96,9 +96,9 @@ class Account:
         self.newest |= other.newest
 
 
-def count_files(run: FileRun) -> Account:
+def count_files(run: FileRun) -> StoreCounts:
     """Kernel: count the files of a run."""
-    account = Account()
+    account = StoreCounts()
     for number, item in enumerate(run.items, run.first):
         account.add(count_file(item, number))
     return account
@@ -108,7 +108,7 @@ def count_file(
     item: LogItem,
     number: int,
     further: Callable[[RecordBatch, QueueTable, FileReader], None] | None = None,
-) -> Account:
+) -> StoreCounts:
     """Count the records of the log's file `number`; `further` gets to see each batch, too.
 
     Raises StoreError when the file cannot be read.
@@ -135,9 +135,9 @@ def live_batches(item: LogItem) -> Iterator[tuple[RecordBatch, QueueTable, FileR
 def count_batches(
     batches: Iterable[tuple[RecordBatch, QueueTable, FileReader]],
     further: Callable[[RecordBatch, QueueTable, FileReader], None] | None = None,
-) -> Account:
+) -> StoreCounts:
     """Count the records of one log file's batches; `further` gets to see each batch, too."""
-    account = Account()
+    account = StoreCounts()
     columns = _columns(0)
     topics = _Topics()
     names: list[tuple[bytes, int]] = []
@@ -210,7 +210,7 @@ def _add_queues(batch: RecordBatch, columns: list[NDArray[np.int64]]) -> None:
 
 
 def _add_days(
-    batch: RecordBatch, topic_numbers: NDArray[np.int64], topics: Sequence[bytes], account: Account
+    batch: RecordBatch, topic_numbers: NDArray[np.int64], topics: Sequence[bytes], account: StoreCounts
 ) -> None:
     """Count by topic and day, and by day: the rows in groups, so that Python sees a group and no row."""
     time, size = batch["store_timestamp"], batch["total_size"].astype(np.int64)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.query.counts.counting import Account, FileRun, Tally, count_files, date_of, merged
+from rocketfsck.query.counts.counting import FileRun, StoreCounts, Tally, count_files, date_of, merged
 from rocketfsck.scan.options import log_item
 from rocketfsck.store.model import Store
 
@@ -93,7 +93,7 @@ def count_log(store: Store, *, jobs: int = 0, engine: Engine | None = None) -> L
     Raises StoreError when a file cannot be read.
     """
     engine = LocalEngine(jobs) if engine is None else engine
-    account = Account()
+    account = StoreCounts()
     for outcome in engine.run(count_files, plan_runs(store, engine.job_count)):
         if outcome.result is not None:
             account.add(outcome.result)
@@ -107,7 +107,7 @@ def plan_runs(store: Store, job_count: int) -> list[FileRun]:
     return [FileRun(at, tuple(items[at : at + length])) for at in range(0, len(items), length)]
 
 
-def statistics_of(store: Store, account: Account) -> LogStatistics:
+def statistics_of(store: Store, account: StoreCounts) -> LogStatistics:
     """An account of all files of a store, in order and with names as text."""
     hours = _setting(store.settings.values.get("fileReservedTime"))
     return LogStatistics(

@@ -131,7 +131,7 @@ class ServedLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendedUnits:
     """Units that a start appends: their numbers in the stream, rising, and what they hold.
 
     `base`, `count` and `store_timestamp` are those of batch units.
@@ -146,7 +146,7 @@ class Appended:
     store_timestamp: Longs
 
 
-NO_UNITS = Appended(*(np.zeros(0, np.int64) for _ in range(7)))
+NO_UNITS = AppendedUnits(*(np.zeros(0, np.int64) for _ in range(7)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class ServedQueue:
     min_offset: int
     max_offset: int
     readers: Readers
-    appended: Appended = field(default=NO_UNITS)
+    appended: AppendedUnits = field(default=NO_UNITS)
     in_database: bool = False
 
     def unit_at(self, queue_offset: int) -> Unit | None:

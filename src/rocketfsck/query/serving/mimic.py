@@ -67,7 +67,7 @@ def broker_by_key(
     """
     trace = Trace(f"{topic}#{TAG_KEY_PREFIX if tag else ''}{key}")
     most = DEFAULT_QUERY_NUM if unique else max_count
-    told = {
+    stated = {
         name: value
         for name, value in (
             ("max_num", most),
@@ -76,7 +76,7 @@ def broker_by_key(
         )
         if value is not None
     }
-    offsets = broker.query_message(topic, key, trace=trace, by_tags=tag, unique=unique, **told)
+    offsets = broker.query_message(topic, key, trace=trace, by_tags=tag, unique=unique, **stated)
     return answer_of(broker, offsets, trace, f"a {broker.version} broker finds nothing")
 
 

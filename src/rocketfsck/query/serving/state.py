@@ -29,7 +29,7 @@ from rocketfsck.query.queues import QueueView
 from rocketfsck.query.serving.batches import first_unit, last_pos
 from rocketfsck.query.serving.files import (
     NO_UNITS,
-    Appended,
+    AppendedUnits,
     ServedFile,
     ServedLog,
     ServedQueue,
@@ -37,8 +37,8 @@ from rocketfsck.query.serving.files import (
 from rocketfsck.query.serving.versions import QueryTraits
 from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
-from rocketfsck.query.start.load import LoadedQueue, OpenFile
-from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.load import LoadedFile, LoadedQueue
+from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.settings import NotCoveredError, refuse_unanswered, refuse_unknown
 from rocketfsck.query.start.simulate import start_files
 from rocketfsck.scan.views.messages import Message
@@ -99,7 +99,7 @@ def serve(store: Store, view: LogView, traits: QueryTraits, state: State, reader
 class _Started(Serving):
     def __init__(self, store: Store, view: LogView, traits: QueryTraits, readers: Readers) -> None:
         version = str(traits.version)
-        self.runs: dict[QueueName, list[tuple[int, Units]]] = {}
+        self.runs: dict[QueueName, list[tuple[int, AppendedColumns]]] = {}
         self.count = 0
         refusals, log_files, self.models = start_files(store, version, watch=self._watch)
         if refusals:
@@ -115,7 +115,7 @@ class _Started(Serving):
     def names(self) -> Iterable[QueueName]:
         return self.models
 
-    def _watch(self, model: QueueModel, place: int, units: Units) -> None:
+    def _watch(self, model: QueueModel, place: int, units: AppendedColumns) -> None:
         self.count += len(units.offset)
         if self.count > APPENDED_LIMIT:
             raise StoreError(
@@ -131,7 +131,7 @@ class _Started(Serving):
         appended = self._appended(model, self.runs.get(name, []))
         size = model.unit_size
 
-        def served(file: OpenFile) -> ServedFile:
+        def served(file: LoadedFile) -> ServedFile:
             places = appended.place * size
             written = bool(np.any((places >= file.start_offset) & (places < file.end_offset)))
             mtime = self.now if written or file.is_new else self.mtimes.get(file.path, 0)
@@ -139,7 +139,7 @@ class _Started(Serving):
 
         return _queue(model, tuple(map(served, model.files)), self.log, self.readers, appended)
 
-    def _appended(self, model: QueueModel, runs: list[tuple[int, Units]]) -> Appended:
+    def _appended(self, model: QueueModel, runs: list[tuple[int, AppendedColumns]]) -> AppendedUnits:
         """The units that a start appends and that stay; a later one in place of an earlier one."""
         if not runs:
             return NO_UNITS
@@ -156,7 +156,7 @@ class _Started(Serving):
         if model.loaded.kind == "batch":
             for row, offset in enumerate(columns[0].tolist()):
                 batches[row] = self._batch(offset)
-        return Appended(latest, *columns, *batches.T)
+        return AppendedUnits(latest, *columns, *batches.T)
 
     def _batch(self, offset: int) -> tuple[int, int, int]:
         """The base, the number of messages and the time of a record, for its batch unit."""
@@ -177,7 +177,7 @@ class _Running(Serving):
         refuse_unanswered(store, traits.dialect, queues=True)
         sizes = store.geometry
         files = [
-            OpenFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
+            LoadedFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
             for file in view.files
         ]
         super().__init__(_log(store, list(_cut(files, view.end_offset)), traits, readers), view, traits)
@@ -217,11 +217,11 @@ class _Running(Serving):
         return _queue(model, tuple(served), self.log, self.readers, NO_UNITS)
 
 
-def _opened(file: MappedFile) -> OpenFile:
-    return OpenFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
+def _opened(file: MappedFile) -> LoadedFile:
+    return LoadedFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
 
 
-def _cut(files: Iterable[OpenFile], end: int) -> Iterator[OpenFile]:
+def _cut(files: Iterable[LoadedFile], end: int) -> Iterator[LoadedFile]:
     """Those files that begin at `end` or before, with contents up to there."""
     for file in files:
         if file.start_offset <= end:
@@ -229,7 +229,7 @@ def _cut(files: Iterable[OpenFile], end: int) -> Iterator[OpenFile]:
             yield file
 
 
-def _log(store: Store, files: list[OpenFile], traits: QueryTraits, readers: Readers) -> ServedLog:
+def _log(store: Store, files: list[LoadedFile], traits: QueryTraits, readers: Readers) -> ServedLog:
     return ServedLog(
         tuple(ServedFile(file.path, file.start_offset, file.size, file.wrote_pos) for file in files),
         max(store.geometry.commitlog_file_size, 1),
@@ -240,7 +240,11 @@ def _log(store: Store, files: list[OpenFile], traits: QueryTraits, readers: Read
 
 
 def _queue(
-    model: QueueModel, files: tuple[ServedFile, ...], log: ServedLog, readers: Readers, appended: Appended
+    model: QueueModel,
+    files: tuple[ServedFile, ...],
+    log: ServedLog,
+    readers: Readers,
+    appended: AppendedUnits,
 ) -> ServedQueue:
     loaded = model.loaded
     queue = ServedQueue(

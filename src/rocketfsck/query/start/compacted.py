@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.query.start.load import Loading, OpenFile, load_directory
+from rocketfsck.query.start.load import LoadedFile, Loading, load_directory
 from rocketfsck.query.start.model import FileChange, Ignored, Refusal
 from rocketfsck.query.start.settings import compacted_topics
 from rocketfsck.reader.compaction import CompactedQueue, compacted_queues, read_units, used_count
@@ -99,7 +99,7 @@ def _refusal(queue: CompactedQueue, file: str, why: str) -> Refusal:
 
 def _kept(
     queue: CompactedQueue, log: Loading, units: Loading, outcome: CompactedOutcome
-) -> Iterator[OpenFile]:
+) -> Iterator[LoadedFile]:
     """The log's files in front of where the last unit's record ends."""
     end = _end(queue, units)
     for file in log.log_files:
@@ -120,7 +120,7 @@ def _last_start(units: Loading) -> int:
     return units.log_files[-1].start_offset if units.log_files else -1
 
 
-def _used_end(file: OpenFile) -> int:
+def _used_end(file: LoadedFile) -> int:
     with FileReader(file.path) as reader:
         return reader.used_end()
 

@@ -22,7 +22,7 @@ from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.rocksmessages import decode_i64
 from rocketfsck.query.start.disk import entries_of
-from rocketfsck.query.start.load import LoadedQueue, OpenFile
+from rocketfsck.query.start.load import LoadedFile, LoadedQueue
 from rocketfsck.query.start.model import Refusal
 from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.store.circumstances import Settings
@@ -79,8 +79,8 @@ class Marks:
             offset = self.queues
         elif self.beside is not None:
             offset = min(offset, self.beside)
-        told = [mark for mark in self.messages if mark is not None and mark > 0] if self.in_dispatch else []
-        return min([offset, *told])
+        stated = [mark for mark in self.messages if mark is not None and mark > 0] if self.in_dispatch else []
+        return min([offset, *stated])
 
     def matcher(self) -> Matcher:
         """Whether a file may be the first, asked from the last file on."""
@@ -154,7 +154,7 @@ def _databases(store: Store) -> Iterator[Other]:
 
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class StartingQueues:
     """The consume queues of a start. `database` is the path of their database below the root, `found` what it
     says of them. `marks` are those of all databases, `refusals` what keeps the broker from starting."""
 
@@ -256,7 +256,7 @@ def open_failure(other: Other) -> str | None:
     return None
 
 
-def queues_of(store: Store, settings: Settings, dialect: Dialect) -> Queues:
+def queues_of(store: Store, settings: Settings, dialect: Dialect) -> StartingQueues:
     """Where the queues of a start are and what the databases say; for a store that `not_described` lets pass.
 
     Raises StoreError where rocksdbstore/ cannot be copied for reading.
@@ -265,7 +265,7 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> Queues:
     messages = tuple(_message_marks(store, settings, dialect))
     in_dispatch = _has_two_paths(dialect)
     if kind == "files":
-        return Queues(marks=Marks(messages=messages, in_dispatch=in_dispatch))
+        return StartingQueues(marks=Marks(messages=messages, in_dispatch=in_dispatch))
     path = database_path(store, settings, dialect)
     refusals = []
     other = _database(store, path)
@@ -285,7 +285,7 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> Queues:
         messages=messages,
         in_dispatch=in_dispatch,
     )
-    return Queues(kind, path, found, marks, tuple(refusals))
+    return StartingQueues(kind, path, found, marks, tuple(refusals))
 
 
 def _names(other: Other) -> frozenset[str]:
@@ -316,7 +316,7 @@ def _message_marks(store: Store, settings: Settings, dialect: Dialect) -> Iterat
         yield marks[family]
 
 
-def row_queues(store: Store, queues: Queues, dialect: Dialect) -> Iterator[RowsModel]:
+def row_queues(store: Store, queues: StartingQueues, dialect: Dialect) -> Iterator[RowsModel]:
     """The queues of the database that the broker has: those with a greatest queue offset."""
     size = queue_file_size(store)
     for (topic, queue_id), bounds in sorted(queues.found.bounds.items()):
@@ -327,7 +327,7 @@ def row_queues(store: Store, queues: Queues, dialect: Dialect) -> Iterator[RowsM
         if store.lifted.files is not None:
             directory = store.lifted.files / topic / str(queue_id)
             files = [
-                OpenFile(entry.path, f"{place}/{entry.name}", int(entry.name), size, size)
+                LoadedFile(entry.path, f"{place}/{entry.name}", int(entry.name), size, size)
                 for entry in sorted(entries_of(directory), key=lambda entry: entry.name)
             ]
         yield RowsModel(LoadedQueue(topic, queue_id, "file", place, size, files), dialect, bounds)

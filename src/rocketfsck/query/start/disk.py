@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.listing import list_directory
-from rocketfsck.store.places.entries import Entry
+from rocketfsck.store.places.entries import DirectoryEntry
 from rocketfsck.store.reading import FileReader
 
 HEAD_SIZE = 64 << 10
@@ -52,7 +52,7 @@ class _Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredQueue:
     """What recovery makes of a queue's files: what it counts, and which files it keeps.
 
     `kept` has the number of each of these, and where its units end. `last` are the physical offset and size
@@ -74,17 +74,17 @@ class Disk:
     def __init__(self, *, is_sound: bool = False) -> None:
         """`is_sound`: a check has found nothing wrong, so that units are valid up to the first zeros."""
         self.is_sound = is_sound
-        self._entries: dict[str, list[Entry]] = {}
+        self._entries: dict[str, list[DirectoryEntry]] = {}
         self._heads: dict[str, _Head] = {}
         self._left = KEPT_SIZE
-        self.recovered: dict[tuple[str, ...], Recovered] = {}
+        self.recovered: dict[tuple[str, ...], RecoveredQueue] = {}
         """By the paths of a queue's files."""
         self.index_notes: dict[bool, str | None] = {}
         """What `index_note` says, by whether files of DLedger's log count."""
         self.kept: dict[tuple[str, int], Any] = {}
         """What is found once in an area, by its directory and the size of its files."""
 
-    def entries_of(self, directory: Path | str) -> list[Entry]:
+    def entries_of(self, directory: Path | str) -> list[DirectoryEntry]:
         """The entries of a directory; none where there is no directory, as the broker sees it."""
         found = self._entries.get(str(directory))
         if found is None:
@@ -112,7 +112,7 @@ class Disk:
         return nullcontext(head)
 
 
-def entries_of(directory: Path | str) -> list[Entry]:
+def entries_of(directory: Path | str) -> list[DirectoryEntry]:
     """The entries of a directory; none where there is no directory, as the broker sees it."""
     try:
         return list_directory(directory)

@@ -21,7 +21,7 @@ from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.losses import Census
-from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import dispatches_of
@@ -29,7 +29,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
 
 QueueName = tuple[str, int]
-Watcher = Callable[[QueueModel, int, Units], None]
+Watcher = Callable[[QueueModel, int, AppendedColumns], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Dispatcher:
             part = order[first:last]
             picked = chosen[part]
             if self.rules.rows_in is not None:
-                units = Units(index[part], offset[part], found.size[picked], found.tags[picked])
+                units = AppendedColumns(index[part], offset[part], found.size[picked], found.tags[picked])
                 self._to_rows(self._queue_of_row(int(queue[part[0]]), False), units)
                 continue
             topic = java_decode(self.table.names[int(queue[part[0]])][0])
@@ -129,7 +129,7 @@ class Dispatcher:
                 continue
             inner = bool((is_main[picked] & is_inner[row[part]]).any())
             model = self._queue_of_row(int(queue[part[0]]), inner)
-            units = Units(index[part], offset[part], found.size[picked], found.tags[picked])
+            units = AppendedColumns(index[part], offset[part], found.size[picked], found.tags[picked])
             if model.loaded.kind == "batch":
                 self._to_batch_queue(model, units, found.index[picked] + found.count[picked])
                 continue
@@ -152,22 +152,24 @@ class Dispatcher:
             directory = f"{self.rules.rows_in}/{topic}/{queue_id}"
             size = self.rules.queue_sizes["file"]
             return RowsModel(LoadedQueue(topic, queue_id, "file", directory, size, []), self.rules.dialect)
-        told = topic in self.rules.batch_topics or (inner and not self.rules.kinds_known)
-        is_batch = self.rules.dialect.batch_queues and told
+        stated = topic in self.rules.batch_topics or (inner and not self.rules.kinds_known)
+        is_batch = self.rules.dialect.batch_queues and stated
         kind: QueueKind = "batch" if is_batch else "file"
         area = "batchconsumequeue" if is_batch else "consumequeue"
         directory = f"{area}/{topic}/{queue_id}"
         size = self.rules.queue_sizes[kind]
         return QueueModel(LoadedQueue(topic, queue_id, kind, directory, size, []), self.rules.dialect)
 
-    def _append(self, model: QueueModel, units: Units, chosen: Longs) -> None:
+    def _append(self, model: QueueModel, units: AppendedColumns, chosen: Longs) -> None:
         if len(chosen):
-            taken = Units(units.index[chosen], units.offset[chosen], units.size[chosen], units.tags[chosen])
+            taken = AppendedColumns(
+                units.index[chosen], units.offset[chosen], units.size[chosen], units.tags[chosen]
+            )
             place = model.append(taken)
             if self.watch is not None:
                 self.watch(model, place, taken)
 
-    def _to_rows(self, model: QueueModel, units: Units) -> None:
+    def _to_rows(self, model: QueueModel, units: AppendedColumns) -> None:
         """Every unit goes to the row of its own queue offset; none is passed over."""
         assert isinstance(model, RowsModel)
         model.put(units)
@@ -175,12 +177,12 @@ class Dispatcher:
             return
         steps = np.flatnonzero(np.diff(units.index) != 1) + 1
         for first, last in pairwise([0, *steps.tolist(), len(units.index)]):
-            run = Units(
+            run = AppendedColumns(
                 *(column[first:last] for column in (units.index, units.offset, units.size, units.tags))
             )
             self.watch(model, int(run.index[0]), run)
 
-    def _to_batch_queue(self, model: QueueModel, units: Units, next_base: Longs) -> None:
+    def _to_batch_queue(self, model: QueueModel, units: AppendedColumns, next_base: Longs) -> None:
         highest = np.maximum.accumulate(np.append(model.max_physic_offset, units.offset))[:-1]
         chosen = np.flatnonzero(units.offset > highest)
         if not len(chosen):
@@ -191,7 +193,7 @@ class Dispatcher:
         if was_empty:
             model.min_base_offset = int(units.index[chosen[0]])
 
-    def _to_queue(self, model: QueueModel, units: Units) -> Longs:
+    def _to_queue(self, model: QueueModel, units: AppendedColumns) -> Longs:
         """Append what is not there yet; which elements were passed over though they are not there."""
         reach = units.offset + units.size if model.counts_ends else units.offset
         if _rises(reach) and _rises(units.index):
@@ -209,7 +211,7 @@ class Dispatcher:
             return np.zeros(0, np.int64)
         return self._one_by_one(model, units, reach)
 
-    def _one_by_one(self, model: QueueModel, units: Units, reach: Longs) -> Longs:
+    def _one_by_one(self, model: QueueModel, units: AppendedColumns, reach: Longs) -> Longs:
         skipped: list[int] = []
         for element, (index, end) in enumerate(zip(units.index.tolist(), reach.tolist(), strict=True)):
             if end <= model.max_physic_offset:

@@ -19,7 +19,7 @@ from rocketfsck.formats.dledger import (
     MAGIC_BLANK,
     MAGIC_NORMAL,
 )
-from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LogScan
 from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.store.reading import FileReader
@@ -37,7 +37,7 @@ _MAX_INDEX = (1 << 63) // INDEX_UNIT_SIZE - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SoundEntry:
     """A sound entry: `pos` in the log, and what its header says."""
 
     pos: int
@@ -54,7 +54,7 @@ class Entry:
 class Window:
     """Bytes of files by position, read ahead a little."""
 
-    def __init__(self, file: OpenFile) -> None:
+    def __init__(self, file: LoadedFile) -> None:
         self.size = file.size
         self._reader = FileReader(file.path)
         self._start = 0
@@ -77,7 +77,7 @@ class Window:
 class UnitsOnDisk:
     """The units of the index on disk by the number of their entry."""
 
-    def __init__(self, files: Sequence[OpenFile]) -> None:
+    def __init__(self, files: Sequence[LoadedFile]) -> None:
         self.files = files
         self._number = -1
         self._window: Window | None = None
@@ -102,7 +102,7 @@ class UnitsOnDisk:
         self._number, self._window = -1, None
 
 
-def read_entry(window: Window, pos: int, start_offset: int) -> Entry | int | None:
+def read_entry(window: Window, pos: int, start_offset: int) -> SoundEntry | int | None:
     """The entry at a file position; MAGIC_BLANK for the end of the file's entries; None for neither."""
     word = window.at(pos, _INT.size)
     if word is None:
@@ -119,10 +119,10 @@ def read_entry(window: Window, pos: int, start_offset: int) -> Entry | int | Non
         and body_size + ENTRY_HEADER_SIZE == size
         and LEAST_SIZE < size <= window.size - pos
     )
-    return Entry(stated, size, index, term) if sound else None
+    return SoundEntry(stated, size, index, term) if sound else None
 
 
-def first_file(files: Sequence[OpenFile], units: UnitsOnDisk) -> int:
+def first_file(files: Sequence[LoadedFile], units: UnitsOnDisk) -> int:
     """The number of the file that the recovery begins with: its first entry and the unit of it agree."""
     for number in range(max(len(files) - 3, 0), -1, -1):
         with FileReader(files[number].path) as reader:
@@ -140,11 +140,11 @@ def first_file(files: Sequence[OpenFile], units: UnitsOnDisk) -> int:
 class EntryWalk:
     """The entries from a file on, as far as they follow each other."""
 
-    def __init__(self, files: Sequence[OpenFile], units: UnitsOnDisk, first: int) -> None:
+    def __init__(self, files: Sequence[LoadedFile], units: UnitsOnDisk, first: int) -> None:
         self.files = files
         self.units = units
         self.first = first
-        self.last: Entry | None = None
+        self.last: SoundEntry | None = None
         self.rewritten_from: int | None = None
 
     def run(self) -> LogScan:
@@ -165,13 +165,13 @@ class EntryWalk:
         count = number - self.first + 1
         return LogScan(start.relative, start.start_offset, stop_offset, stop, count, read_size)
 
-    def _file(self, file: OpenFile) -> tuple[int, bool]:
+    def _file(self, file: LoadedFile) -> tuple[int, bool]:
         """Where the entries of a file end, and whether a blank is there."""
         window, pos = Window(file), 0
         try:
             while True:
                 entry = read_entry(window, pos, file.start_offset)
-                if not isinstance(entry, Entry):
+                if not isinstance(entry, SoundEntry):
                     return pos, entry is not None
                 if not self._follows(entry):
                     return pos, False
@@ -182,7 +182,7 @@ class EntryWalk:
         finally:
             window.close()
 
-    def _follows(self, entry: Entry) -> bool:
+    def _follows(self, entry: SoundEntry) -> bool:
         if self.last is not None:
             return entry.index == self.last.index + 1 and entry.term >= self.last.term
         if entry.term >= -1 and not 0 <= entry.index <= _MAX_INDEX:

@@ -19,10 +19,12 @@ from rocketfsck.query.start.disk import Disk
 from rocketfsck.query.start.model import FileChange, Ignored, Refusal
 from rocketfsck.query.start.plainqueues import PlainQueues, plain_queues, queue_directories
 from rocketfsck.store.model import QueueKind, Store
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 
 LENGTH_REASON = "{size} length not matched message store config value, please check it manually"
-KIND_REASON = "java.lang.RuntimeException: The queue type of topic: {topic} should be {found}, but is {told}"
+KIND_REASON = (
+    "java.lang.RuntimeException: The queue type of topic: {topic} should be {found}, but is {stated}"
+)
 KIND_NAMES: dict[QueueKind, str] = {"file": "SimpleCQ", "batch": "BatchCQ"}
 Areas = Mapping[str, Path]
 """Directories by the name of the one below the store's root in whose place they stand."""
@@ -36,7 +38,7 @@ NUMBER_REASON = 'java.lang.NumberFormatException: For input string: "{name}"'
 
 
 @dataclass(slots=True)
-class OpenFile:
+class LoadedFile:
     """A file of a mapped file queue in the broker's memory; `wrote_pos` is where its contents end for it.
 
     `is_new` for one that the start itself creates, `in_entries` for one of DLedger's log.
@@ -62,7 +64,7 @@ class LoadedQueue:
     kind: QueueKind
     directory: str  # below the root
     file_size: int
-    files: list[OpenFile]
+    files: list[LoadedFile]
 
 
 @dataclass(slots=True)
@@ -73,7 +75,7 @@ class Loading:
     ones have `plain_size` bytes.
     """
 
-    log_files: list[OpenFile] = field(default_factory=list)
+    log_files: list[LoadedFile] = field(default_factory=list)
     queues: list[tuple[int, LoadedQueue]] = field(default_factory=list)
     plain: PlainQueues | None = None
     plain_size: int = 0
@@ -119,9 +121,9 @@ def load_files(
                 loading.plain, loading.plain_size, directories = plain, size, plain.others
         for order, topic, queue_id in directories:
             directory = f"{area}/{topic}/{queue_id}"
-            told = kind_of(topic)
-            if dialect.batch_queues and told is not None and told != kind:
-                names = {"found": KIND_NAMES[kind], "told": KIND_NAMES[told]}
+            stated = kind_of(topic)
+            if dialect.batch_queues and stated is not None and stated != kind:
+                names = {"found": KIND_NAMES[kind], "stated": KIND_NAMES[stated]}
                 loading.refusals.append(Refusal(directory, KIND_REASON.format(topic=topic, **names)))
             files = loader.mapped_files([above / topic / str(queue_id)], size, directory)
             queue = LoadedQueue(topic, queue_id, kind, directory, size, files)
@@ -149,7 +151,7 @@ class _Loader:
 
     def mapped_files(
         self, directories: Iterable[Path | str], file_size: int, named: str | None = None
-    ) -> list[OpenFile]:
+    ) -> list[LoadedFile]:
         """The files of one mapped file queue, in the broker's order.
 
         `named` is the directory's place below the root where it is not where the files are.
@@ -159,10 +161,10 @@ class _Loader:
             start_offset = java_parse_long(entries[0].name)  # as of most queues: no version minds
             if start_offset is not None:
                 relative = self._relative(entries[0], named)
-                return [OpenFile(entries[0].path, relative, start_offset, file_size, file_size)]
+                return [LoadedFile(entries[0].path, relative, start_offset, file_size, file_size)]
         by_name = self.dialect.load_order == "name"
         entries.sort(key=lambda entry: entry.name if by_name else entry.path)
-        files: list[OpenFile] = []
+        files: list[LoadedFile] = []
         for number, entry in enumerate(entries):
             is_directory = entry.kind is EntryKind.DIRECTORY
             if is_directory and self.dialect.directories_skipped:
@@ -181,10 +183,10 @@ class _Loader:
                 self.loading.refusals.append(Refusal(self._relative(entry, named), reason))
                 break
             relative = self._relative(entry, named)
-            files.append(OpenFile(entry.path, relative, start_offset, file_size, file_size))
+            files.append(LoadedFile(entry.path, relative, start_offset, file_size, file_size))
         return files
 
-    def _wrong_size(self, entry: Entry, hidden: list[Entry], named: str | None) -> None:
+    def _wrong_size(self, entry: DirectoryEntry, hidden: list[DirectoryEntry], named: str | None) -> None:
         relative = self._relative(entry, named)
         if self.dialect.wrong_size_fatal:
             self.loading.refusals.append(Refusal(relative, LENGTH_REASON.format(size=entry.size)))
@@ -197,7 +199,7 @@ class _Loader:
             )
             self.loading.ignored.append(Ignored(self._relative(other, named), why))
 
-    def _relative(self, entry: Entry, named: str | None) -> str:
+    def _relative(self, entry: DirectoryEntry, named: str | None) -> str:
         if named is not None:
             return f"{named}/{entry.name}"
         path, prefix = entry.path, self.root.rstrip("/") + "/"

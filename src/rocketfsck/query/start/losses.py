@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NOT
-from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.regions import Region
@@ -233,7 +233,7 @@ class Astray:
 
 
 def count_astray(
-    files: Iterable[Astray], kept: Sequence[OpenFile], options: ScanOptions, *, compiled: bool
+    files: Iterable[Astray], kept: Sequence[LoadedFile], options: ScanOptions, *, compiled: bool
 ) -> int:
     """The sound records of these files that none of the `kept` files of the log has.
 
@@ -261,7 +261,7 @@ def is_dispatched(batch: RecordBatch) -> NDArray[np.bool_]:
 
 
 def count_cut(
-    files: Sequence[OpenFile],
+    files: Sequence[LoadedFile],
     cut_offset: int,
     kept_timestamp: int | None,
     options: ScanOptions,

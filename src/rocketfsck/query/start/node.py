@@ -18,14 +18,14 @@ from rocketfsck.query.start.disk import entries_of
 from rocketfsck.query.start.entries import (
     HEADER,
     UNIT,
-    Entry,
     EntryWalk,
+    SoundEntry,
     UnitsOnDisk,
     Window,
     first_file,
     read_entry,
 )
-from rocketfsck.query.start.load import LENGTH_REASON, NUMBER_REASON, OpenFile
+from rocketfsck.query.start.load import LENGTH_REASON, NUMBER_REASON, LoadedFile
 from rocketfsck.query.start.model import FileChange, LogScan
 from rocketfsck.query.start.queues import StartFailedError
 from rocketfsck.query.start.read import Verdict
@@ -51,8 +51,8 @@ class Node:
     """The files of one node, as its broker maps them; `directory` is its path below the store's root."""
 
     directory: str
-    data: list[OpenFile]
-    index: list[OpenFile]
+    data: list[LoadedFile]
+    index: list[LoadedFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ class NodeStart:
     """
 
     scan: LogScan
-    last: Entry | None
+    last: SoundEntry | None
     rewritten_from: int | None
     committed_index: int | None
     committed_offset: int | None
-    data: list[OpenFile]
-    index: list[OpenFile]
+    data: list[LoadedFile]
+    index: list[LoadedFile]
     node: Node
 
     @property
@@ -133,7 +133,7 @@ def load_node(store: Store) -> Node:
     )
 
 
-def _mapped_files(directory: str, relative: str, size: int) -> list[OpenFile]:
+def _mapped_files(directory: str, relative: str, size: int) -> list[LoadedFile]:
     files = []
     for entry in sorted(entries_of(directory), key=lambda entry: entry.name):
         name = f"{relative}/{entry.name}"
@@ -142,7 +142,7 @@ def _mapped_files(directory: str, relative: str, size: int) -> list[OpenFile]:
         start_offset = java_parse_long(entry.name)
         if start_offset is None:
             raise StartFailedError(name, NUMBER_REASON.format(name=entry.name))
-        files.append(OpenFile(entry.path, name, start_offset, size, size))
+        files.append(LoadedFile(entry.path, name, start_offset, size, size))
     return files
 
 
@@ -171,7 +171,7 @@ def recover_node(store: Store, node: Node) -> NodeStart:
     )
 
 
-def _kept_index(node: Node, walk: EntryWalk) -> list[OpenFile]:
+def _kept_index(node: Node, walk: EntryWalk) -> list[LoadedFile]:
     """The index files that stay, with their ends; one that the recovery makes is among them."""
     end = 0 if walk.last is None else (walk.last.index + 1) * INDEX_UNIT_SIZE
     files = node.index
@@ -189,20 +189,20 @@ def _kept_index(node: Node, walk: EntryWalk) -> list[OpenFile]:
     return truncate_files(files, end)
 
 
-def _new_index(node: Node, offset: int) -> OpenFile:
+def _new_index(node: Node, offset: int) -> LoadedFile:
     start = offset - offset % DEFAULT_INDEX_FILE_SIZE
     name = f"{node.directory}/index/{start:020d}"
-    return OpenFile("", name, start, DEFAULT_INDEX_FILE_SIZE, DEFAULT_INDEX_FILE_SIZE, is_new=True)
+    return LoadedFile("", name, start, DEFAULT_INDEX_FILE_SIZE, DEFAULT_INDEX_FILE_SIZE, is_new=True)
 
 
 def _committed(
-    store: Store, node: Node, walk: EntryWalk, kept: Sequence[OpenFile]
+    store: Store, node: Node, walk: EntryWalk, kept: Sequence[LoadedFile]
 ) -> tuple[int | None, int | None]:
     """The last entry that the group agreed on, and where it ends. Raises StartFailedError."""
-    told = _told_committed(store, node)
-    if told is None or walk.last is None or told < _first_index(node):
+    stated = _told_committed(store, node)
+    if stated is None or walk.last is None or stated < _first_index(node):
         return None, None
-    index = min(told, walk.last.index)
+    index = min(stated, walk.last.index)
     if index == walk.last.index:
         return index, walk.last.pos + walk.last.size
     units = UnitsOnDisk(node.index)
@@ -218,12 +218,12 @@ def _committed(
     return index, pos + size
 
 
-def _unit_of(files: Sequence[OpenFile], first: int, index: int) -> bytes | None:
+def _unit_of(files: Sequence[LoadedFile], first: int, index: int) -> bytes | None:
     """The unit that the recovery writes for an entry that it goes through."""
     for file in files[first:]:
         window, pos = Window(file), 0
         try:
-            while isinstance(entry := read_entry(window, pos, file.start_offset), Entry):
+            while isinstance(entry := read_entry(window, pos, file.start_offset), SoundEntry):
                 if entry.index == index:
                     return entry.unit
                 pos += entry.size
@@ -251,20 +251,20 @@ def _told_committed(store: Store, node: Node) -> int | None:
     text = values.get("committedIndex", "").strip()
     if not text:
         return None
-    told = java_parse_long(text)
-    if told is None:
+    stated = java_parse_long(text)
+    if stated is None:
         raise StartFailedError(name, NUMBER_REASON.format(name=text))
-    return None if told < 0 else told
+    return None if stated < 0 else stated
 
 
-def dispatch_entries(files: Sequence[OpenFile], first: int, walker: LogWalker, handle: BatchHandler) -> int:
+def dispatch_entries(files: Sequence[LoadedFile], first: int, walker: LogWalker, handle: BatchHandler) -> int:
     """Hand on what is in data files from number `first` on, even after the cut (5.2.0+, abnormal recovery).
 
     Returns where the broker takes the log to end: it counts the records, and not the headers of entries.
     """
     size = 0
 
-    def count(batch: RecordBatch, file: OpenFile) -> None:
+    def count(batch: RecordBatch, file: LoadedFile) -> None:
         nonlocal size
         size += int(batch["total_size"].sum())
         handle(batch, file)

@@ -21,7 +21,7 @@ from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.disk import Disk
 from rocketfsck.query.start.model import QueueStart
 from rocketfsck.reader.shortqueues import ShortQueues, read_short_queues
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 
 QueueName = tuple[str, int]
 QueueDirectory = tuple[int, str, int]
@@ -40,7 +40,7 @@ class PlainQueues:
     names: tuple[QueueName, ...]
     order: Longs
     start: Longs
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
     units: ShortQueues
     others: tuple[QueueDirectory, ...]
     rows: dict[QueueName, int]
@@ -100,7 +100,7 @@ def _found(disk: Disk, above: str, file_size: int) -> PlainQueues:
     names: list[QueueName] = []
     orders: list[int] = []
     starts: list[int] = []
-    entries: list[Entry] = []
+    entries: list[DirectoryEntry] = []
     others: list[QueueDirectory] = []
     seen: set[QueueName] = set()
     topics = set()

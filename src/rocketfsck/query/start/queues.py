@@ -1,6 +1,6 @@
 """One consume queue while a broker starts: recovery, truncation, minimum, appends. Reference 3.3 to 3.5, 6.6.
 
-A model of positions, not of bytes: `OpenFile.wrote_pos` says where a file's units end for the broker. What
+A model of positions, not of bytes: `LoadedFile.wrote_pos` says where a file's units end for the broker. What
 is on disk after that is only looked at where the broker itself looks.
 """
 
@@ -17,8 +17,8 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import unit_dtype
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.query.start.disk import Disk, Recovered
-from rocketfsck.query.start.load import LoadedQueue, OpenFile
+from rocketfsck.query.start.disk import Disk, RecoveredQueue
+from rocketfsck.query.start.load import LoadedFile, LoadedQueue
 
 CHUNK_UNITS = 1 << 16
 FAR = (1 << 63) - 1
@@ -36,7 +36,7 @@ class StartFailedError(Exception):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Units:
+class AppendedColumns:
     """Appended units, in order: queueOffset of the record, the log's offset, size and tagsCode of each."""
 
     index: Longs
@@ -100,7 +100,7 @@ class QueueModel:
         self.first_file = loaded.files[0] if loaded.files else None
 
     @property
-    def files(self) -> list[OpenFile]:
+    def files(self) -> list[LoadedFile]:
         return self.loaded.files
 
     @property
@@ -135,7 +135,7 @@ class QueueModel:
         self.disk_end = self.end_pos
         self.revise()
 
-    def _recovered(self) -> Recovered:
+    def _recovered(self) -> RecoveredQueue:
         number = max(len(self.files) - 3, 0)
         self.found_count = sum(file.size // self.unit_size for file in self.files[:number])
         while True:
@@ -154,9 +154,11 @@ class QueueModel:
             for number, other in enumerate(self.files)
             if other.end_offset <= end or other.start_offset <= end
         ]
-        return Recovered(tuple(kept), self.found_count, self.hidden_count, self.covered_offset, self.last)
+        return RecoveredQueue(
+            tuple(kept), self.found_count, self.hidden_count, self.covered_offset, self.last
+        )
 
-    def _valid_count(self, file: OpenFile, cut_offset: int | None) -> int:
+    def _valid_count(self, file: LoadedFile, cut_offset: int | None) -> int:
         """How many units from the file's first on are valid (and below the cut); remembers the last.
 
         Units that the start appended count as such, though they are not on disk.
@@ -190,7 +192,7 @@ class QueueModel:
                 break
         return count
 
-    def _sound_count(self, file: OpenFile) -> int:
+    def _sound_count(self, file: LoadedFile) -> int:
         """How many units a file has, by halves: those of a sound queue are valid up to the first zeros."""
         size = self.unit_size
         low, high = 0, file.size // size
@@ -211,7 +213,7 @@ class QueueModel:
                 self.covered_offset = max(self.covered_offset, int(last["offset"]))
         return low
 
-    def _hidden_count(self, file: OpenFile, pos: int) -> int:
+    def _hidden_count(self, file: LoadedFile, pos: int) -> int:
         """Valid units from `pos` on, where no recovery looks. Holes are without units and are not read."""
         count, size = 0, self.unit_size
         with self.disk.opened(file.path) as reader:
@@ -234,7 +236,7 @@ class QueueModel:
         return np.asarray(good, np.bool_)
 
     def read(
-        self, file: OpenFile, pos: int = 0, end: int | None = None, *, whole_to: int = 0
+        self, file: LoadedFile, pos: int = 0, end: int | None = None, *, whole_to: int = 0
     ) -> Iterator[NDArray[Any]]:
         """The whole units of a file on disk in pieces; a hole that reaches to its end is not read.
 
@@ -299,16 +301,16 @@ class QueueModel:
         recovered = not file.is_new and file.size > self.unit_size and self.end_pos == self.disk_end
         return recovered and file.wrote_pos > 0 and self.covered_offset < cut_offset
 
-    def _first_is_appended(self, file: OpenFile) -> bool:
+    def _first_is_appended(self, file: LoadedFile) -> bool:
         return file.is_new or self.disk_end <= file.start_offset < self.end_pos
 
     def _first_pos(self) -> int:
         return self.files[0].start_offset if self.files else 0
 
-    def _unit_at(self, file: OpenFile, pos: int) -> Any:
+    def _unit_at(self, file: LoadedFile, pos: int) -> Any:
         return self._units_at(file, pos)[0]
 
-    def _units_at(self, file: OpenFile, pos: int) -> NDArray[Any]:
+    def _units_at(self, file: LoadedFile, pos: int) -> NDArray[Any]:
         if file.is_new:  # only a file that nothing was put into is read: `open_next`
             return np.zeros(1, self.dtype)
         with self.disk.opened(file.path) as reader:
@@ -409,7 +411,7 @@ class QueueModel:
         if len(found):
             self.min_pos = first.start_offset + start + (low + int(found[0])) * self.unit_size
 
-    def append(self, units: Units) -> int:
+    def append(self, units: AppendedColumns) -> int:
         """Put units, at least one, at the end of the queue; the number in the queue of the first one."""
         if not self.files:
             self._create_first(int(units.index[0]))
@@ -451,7 +453,7 @@ class QueueModel:
     def _create(self, start_offset: int) -> None:
         size = self.loaded.file_size
         relative = f"{self.loaded.directory}/{offset_to_filename(start_offset)}"
-        self.files.append(OpenFile("", relative, start_offset, size, 0, is_new=True))
+        self.files.append(LoadedFile("", relative, start_offset, size, 0, is_new=True))
 
 
 def _searched(offset: Longs, wanted: int) -> tuple[int, int]:

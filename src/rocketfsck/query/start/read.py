@@ -61,7 +61,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class BrokerReading:
     """How a broker reads: its dialect, which checks are on, and whether its log is DLedger's."""
 
     dialect: Dialect
@@ -98,7 +98,7 @@ class _Cursor:
         return pos
 
 
-def judge_record(reader: FileReader, pos: int, limit: int, reading: Reading) -> Judged:
+def judge_record(reader: FileReader, pos: int, limit: int, reading: BrokerReading) -> Judged:
     """What the broker says of the bytes at `pos`. `limit` is where its buffer ends (a file position)."""
     huge = False
     try:
@@ -122,7 +122,7 @@ def judge_record(reader: FileReader, pos: int, limit: int, reading: Reading) -> 
         return Judged(Verdict.INVALID, huge=huge)
 
 
-def judge_place(reader: FileReader, pos: int, limit: int, reading: Reading) -> Judged:
+def judge_place(reader: FileReader, pos: int, limit: int, reading: BrokerReading) -> Judged:
     """As `judge_record`, of whatever a broker expects at `pos`: a record, or an entry of DLedger's.
 
     DLedgerCommitLog.checkMessageAndReturnSize: the second word tells a bare record, the first one the end of
@@ -151,7 +151,7 @@ def judge_place(reader: FileReader, pos: int, limit: int, reading: Reading) -> J
 
 
 def _judge_fields(
-    cursor: _Cursor, pos: int, total_size: int, v2: bool, reading: Reading, huge: bool
+    cursor: _Cursor, pos: int, total_size: int, v2: bool, reading: BrokerReading, huge: bool
 ) -> Judged:
     reader = cursor.reader
     body_crc = cursor.number(_INT)

@@ -10,19 +10,19 @@ from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.query.start.databases import NO_MARKS, Marks
-from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LogScan, Skipped
-from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
+from rocketfsck.query.start.read import BrokerReading, Judged, Verdict, judge_record
 from rocketfsck.query.start.walk import Ending, LogWalker
 from rocketfsck.reader.heads import HEAD_SIZE, RecordHead, decode_head
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.reading import FileReader
 
-BatchHandler = Callable[[RecordBatch, OpenFile], None]
+BatchHandler = Callable[[RecordBatch, LoadedFile], None]
 HUGE_NOTE = "the record at {offset} claims more than 1 GiB: a broker without that much memory crashes here"
 
 
-def read_first_record(file: OpenFile, dialect: Dialect) -> RecordHead:
+def read_first_record(file: LoadedFile, dialect: Dialect) -> RecordHead:
     """What a broker reads of a file's first record to find where to begin; zeros after the file's end."""
     with FileReader(file.path) as reader:
         data = reader.read_upto(0, HEAD_SIZE).ljust(HEAD_SIZE, b"\0")
@@ -30,7 +30,7 @@ def read_first_record(file: OpenFile, dialect: Dialect) -> RecordHead:
 
 
 def choose_start(
-    files: Sequence[OpenFile],
+    files: Sequence[LoadedFile],
     dialect: Dialect,
     *,
     clean: bool,
@@ -73,7 +73,7 @@ def choose_start(
 
 
 def choose_data_file(
-    files: Sequence[OpenFile], dialect: Dialect, checkpoint: Checkpoint, *, index_safe: bool
+    files: Sequence[LoadedFile], dialect: Dialect, checkpoint: Checkpoint, *, index_safe: bool
 ) -> int:
     """As `choose_start` after an unclean stop, of DLedger's data files: isMmapFileMatchedRecover."""
     for number in range(len(files) - 1, 0, -1):
@@ -89,11 +89,11 @@ def choose_data_file(
     return 0
 
 
-def _first_to_match(file: OpenFile, dialect: Dialect) -> RecordHead | None:
+def _first_to_match(file: LoadedFile, dialect: Dialect) -> RecordHead | None:
     """The first record of a file if a broker compares it with the checkpoint; None if it passes on."""
     if dialect.clean_scan_start == "first record":
         with FileReader(file.path) as reader:
-            judged = judge_record(reader, 0, file.size, Reading(dialect, check_crc=True))
+            judged = judge_record(reader, 0, file.size, BrokerReading(dialect, check_crc=True))
         if judged.verdict is not Verdict.OK:
             return None
     first = read_first_record(file, dialect)
@@ -102,7 +102,7 @@ def _first_to_match(file: OpenFile, dialect: Dialect) -> RecordHead | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredLog:
     """The scan, and what it leaves: the end of the log, and its notes."""
 
     scan: LogScan
@@ -111,14 +111,14 @@ class Recovered:
 
 
 def recover_log(
-    files: Sequence[OpenFile],
+    files: Sequence[LoadedFile],
     first: int,
     walker: LogWalker,
     handle: BatchHandler,
     *,
     takes_half: bool,
     start_pos: int = 0,
-) -> Recovered:
+) -> RecoveredLog:
     """Scan from position `start_pos` of file number `first` on; the log ends where the scan does.
 
     `takes_half` is for the versions that go on behind a record of a wrong length: by its totalSize in their
@@ -156,10 +156,12 @@ def recover_log(
             number - first + 1,
             read_size,
         )
-        return Recovered(scan, cut_offset, tuple(notes))
+        return RecoveredLog(scan, cut_offset, tuple(notes))
 
 
-def recover_sound_log(files: Sequence[OpenFile], first: int, start_pos: int, end_offset: int) -> Recovered:
+def recover_sound_log(
+    files: Sequence[LoadedFile], first: int, start_pos: int, end_offset: int
+) -> RecoveredLog:
     """What `recover_log` comes to where every record up to `end_offset` is known to be sound, and none
     follows."""
     start_offset = files[first].start_offset + start_pos
@@ -173,11 +175,11 @@ def recover_sound_log(files: Sequence[OpenFile], first: int, start_pos: int, end
         max(last - first, 0) + 1,
         max(end_offset - start_offset, 0),
     )
-    return Recovered(scan, end_offset, ())
+    return RecoveredLog(scan, end_offset, ())
 
 
 def drain(
-    walker: LogWalker, reader: FileReader, pos: int, limit: int, file: OpenFile, handle: BatchHandler
+    walker: LogWalker, reader: FileReader, pos: int, limit: int, file: LoadedFile, handle: BatchHandler
 ) -> Ending:
     """Walk a file and hand every batch over; why it ended."""
     walk = walker.walk(reader, pos, limit, file.start_offset)
@@ -195,7 +197,7 @@ def stop_name(judged: Judged | None) -> str:
     return "end" if judged is None else judged.verdict.name.lower()
 
 
-def truncate_files(files: list[OpenFile], cut_offset: int) -> list[OpenFile]:
+def truncate_files(files: list[LoadedFile], cut_offset: int) -> list[LoadedFile]:
     """The files that stay: those that begin beyond the cut go, the one that holds it ends there."""
     kept = []
     for file in files:
@@ -207,7 +209,7 @@ def truncate_files(files: list[OpenFile], cut_offset: int) -> list[OpenFile]:
     return kept
 
 
-def find_file(files: Sequence[OpenFile], offset: int) -> OpenFile | None:
+def find_file(files: Sequence[LoadedFile], offset: int) -> LoadedFile | None:
     """The file that an offset lies in, of those that have something there."""
     for file in files:
         if file.start_offset <= offset < file.end_offset:
@@ -224,7 +226,7 @@ class Reput:
 
 
 def dispatch_log(
-    files: Sequence[OpenFile],
+    files: Sequence[LoadedFile],
     start_offset: int,
     walker: LogWalker,
     handle: BatchHandler,

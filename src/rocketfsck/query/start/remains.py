@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.query.start.index import IndexModel
-from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.losses import Census, is_dispatched
 from rocketfsck.query.start.model import Skipped
 from rocketfsck.query.start.queues import FAR
@@ -83,23 +83,23 @@ class Remains:
 class Look:
     """A start whose log is to be looked over: its files after the start, what it handed on, where it ends."""
 
-    files: Sequence[OpenFile]
+    files: Sequence[LoadedFile]
     handed: Handed
     max_offset: int
     remains: Remains
 
-    def passed(self, file: OpenFile) -> list[tuple[int, int]]:
+    def passed(self, file: LoadedFile) -> list[tuple[int, int]]:
         return [
             (item.start_offset, item.end_offset)
             for item in self.handed.skipped
             if item.start_offset < file.end_offset and item.end_offset > file.start_offset
         ]
 
-    def wants(self, file: OpenFile) -> bool:
+    def wants(self, file: LoadedFile) -> bool:
         """Whether the file may have records that were not handed on."""
         return file.start_offset < self.handed.from_offset or bool(self.passed(file))
 
-    def take(self, batch: RecordBatch, number: int, file: OpenFile) -> None:
+    def take(self, batch: RecordBatch, number: int, file: LoadedFile) -> None:
         """Judge the records of a batch of file `number` that were not handed on."""
         handed = self.handed
         offset = batch["pos"] + file.start_offset
@@ -117,7 +117,7 @@ def look_over(looks: Sequence[Look], table: QueueTable, options: ScanOptions, *,
 
     Raises StoreError for what cannot be read.
     """
-    wanted: dict[str, tuple[OpenFile, list[tuple[Look, int]]]] = {}
+    wanted: dict[str, tuple[LoadedFile, list[tuple[Look, int]]]] = {}
     for look in looks:
         for number, file in enumerate(look.files):
             if look.wants(file):

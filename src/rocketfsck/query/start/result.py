@@ -11,7 +11,7 @@ from dataclasses import replace
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.query.start.dispatch import QueueName
-from rocketfsck.query.start.load import Loading, OpenFile
+from rocketfsck.query.start.load import LoadedFile, Loading
 from rocketfsck.query.start.losses import MAX_OFFSET, Astray, Census, Ranges, count_astray, count_cut
 from rocketfsck.query.start.model import (
     DispatchStart,
@@ -36,8 +36,8 @@ Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
 
 def file_changes(
     loading: Loading,
-    log_files: Sequence[OpenFile],
-    kept_files: Sequence[OpenFile],
+    log_files: Sequence[LoadedFile],
+    kept_files: Sequence[LoadedFile],
     cut_offset: int | None,
     queues: Iterable[QueueModel],
     *,
@@ -90,10 +90,10 @@ def queue_starts(
         if next_offset and last.get(name, -1) < queues.began_at(name):
             seen[name] = (0, missed)
     starts = [_with_records(start, seen) for start in queues.plain_starts()]
-    told = {(start.topic, start.queue_id) for start in starts}
+    stated = {(start.topic, start.queue_id) for start in starts}
     models = {(queue.loaded.topic, queue.loaded.queue_id): queue for queue in queues.models()}
     made_again = {java_decode(topic): offset for topic, offset in census.made_again().items()}
-    for name in {*models, *(name for name, counts in seen.items() if any(counts))} - told:
+    for name in {*models, *(name for name, counts in seen.items() if any(counts))} - stated:
         next_offset, missed = seen.get(name, (0, 0))
         queue = models.get(name)
         if queue is None:

@@ -14,7 +14,7 @@ import numpy as np
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.start.load import LoadedQueue
-from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.store.lifted import QueueBounds
 
 Bound = tuple[int, int]
@@ -69,7 +69,7 @@ class RowsModel(QueueModel):
     def _is_before_least(self, queue_offset: int) -> bool:
         return self.least is not None and queue_offset < self.least[0]
 
-    def put(self, units: Units) -> None:
+    def put(self, units: AppendedColumns) -> None:
         """Put rows in the order of the log; `added_count` counts those that are new or other than before."""
         for place, offset in zip(units.index.tolist(), units.offset.tolist(), strict=True):
             self.added_count += self.offset_at(place) != offset

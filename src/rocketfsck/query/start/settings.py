@@ -145,7 +145,7 @@ def _node_reasons(store: Store, settings: Settings, dialect: Dialect) -> list[st
 
 def _log_elsewhere(store: Store) -> list[str]:
     """The reason where nobody said so, but the commit log is in directories of other names."""
-    if store.commitlog.files or store.settings.path is not None or store.told.commitlog_paths:
+    if store.commitlog.files or store.settings.path is not None or store.stated.commitlog_paths:
         return []
     found = [
         stray.relative
@@ -189,8 +189,8 @@ def _file_limit(settings: Settings, dialect: Dialect) -> int | None:
     """How many commit log files a recovery looks at for its start; None: all."""
     if dialect.recovery_file_limit is None:
         return None
-    told = parse_int32((settings.get("commitLogRecoverMaxNum") or "").strip()) or 0
-    return told if told > 0 else dialect.recovery_file_limit
+    stated = parse_int32((settings.get("commitLogRecoverMaxNum") or "").strip()) or 0
+    return stated if stated > 0 else dialect.recovery_file_limit
 
 
 def read_start_checkpoint(store: Store) -> Checkpoint:

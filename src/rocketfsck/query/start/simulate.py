@@ -16,7 +16,7 @@ from rocketfsck.progress import phase
 from rocketfsck.query.start.databases import with_queues
 from rocketfsck.query.start.disk import Disk
 from rocketfsck.query.start.dispatch import QueueName, Watcher
-from rocketfsck.query.start.load import NO_AREAS, Areas, OpenFile
+from rocketfsck.query.start.load import NO_AREAS, Areas, LoadedFile
 from rocketfsck.query.start.model import (
     Refusal,
     Start,
@@ -110,7 +110,7 @@ def _simulated(
 
 def start_files(
     store: Store, version: str, *, watch: Watcher | None = None
-) -> tuple[tuple[Refusal, ...], list[OpenFile], Mapping[QueueName, QueueModel]]:
+) -> tuple[tuple[Refusal, ...], list[LoadedFile], Mapping[QueueName, QueueModel]]:
     """The mapped files as a start of a broker of `version` leaves them: of the log, and of every queue.
 
     With refusals, the first of the three, the broker does not start. `watch` and errors as `simulate_start`.

@@ -13,7 +13,7 @@ import numpy as np
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.start.disk import Disk
-from rocketfsck.query.start.load import LoadedQueue, Loading, OpenFile
+from rocketfsck.query.start.load import LoadedFile, LoadedQueue, Loading
 from rocketfsck.query.start.model import QueueStart
 from rocketfsck.query.start.plainqueues import PlainQueues, QueueName
 from rocketfsck.query.start.queues import QueueModel, StartFailedError
@@ -103,7 +103,7 @@ class StartQueues(MutableMapping[QueueName, QueueModel]):
         assert plain is not None
         (topic, queue_id), entry, size = plain.names[row], plain.entries[row], self._size
         directory = f"consumequeue/{topic}/{queue_id}"
-        file = OpenFile(entry.path, f"{directory}/{entry.name}", int(plain.start[row]), size, size)
+        file = LoadedFile(entry.path, f"{directory}/{entry.name}", int(plain.start[row]), size, size)
         loaded = LoadedQueue(topic, queue_id, "file", directory, size, [file])
         model = QueueModel(loaded, self._dialect, self._disk)
         if self._recovered:

@@ -17,14 +17,14 @@ from rocketfsck.query.start.databases import kind_of_queues, open_failure, queue
 from rocketfsck.query.start.disk import Disk
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, Watcher
 from rocketfsck.query.start.index import IndexModel
-from rocketfsck.query.start.load import NO_AREAS, Areas, Loading, OpenFile
+from rocketfsck.query.start.load import NO_AREAS, Areas, LoadedFile, Loading
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.model import (
     LogScan,
     Refusal,
 )
 from rocketfsck.query.start.node import NodeStart
-from rocketfsck.query.start.read import Reading
+from rocketfsck.query.start.read import BrokerReading
 from rocketfsck.query.start.recover import (
     Reput,
 )
@@ -176,8 +176,8 @@ class StartState:
         self.twice = kinds[0] & kinds[1]
         self.refusals = list(config_refusals(store, settings, dialect))
         self.loading = Loading()
-        self.log_files: list[OpenFile] = []
-        self.all_files: tuple[OpenFile, ...] = ()
+        self.log_files: list[LoadedFile] = []
+        self.all_files: tuple[LoadedFile, ...] = ()
         self.scan: LogScan | None = None
         self.cut_offset: int | None = None
         self.destroyed = False
@@ -198,10 +198,10 @@ class StartState:
     def walker(self, *, check_crc: bool) -> LogWalker:
         """What judges records as this broker does; `check_crc` says whether it looks at bodies."""
         property_crc = self.role.force_property_crc and self.dialect.property_crc
-        reading = Reading(self.dialect, check_crc, property_crc, self.has_entries)
+        reading = BrokerReading(self.dialect, check_crc, property_crc, self.has_entries)
         return LogWalker(reading, self.table, compiled=self.compiled)
 
-    def hand_on(self, batch: RecordBatch, file: OpenFile) -> None:
+    def hand_on(self, batch: RecordBatch, file: LoadedFile) -> None:
         """Dispatch every record of the batch."""
         everything = np.ones(batch.record_count, np.bool_)
         self.dispatcher.dispatch(batch, file.start_offset, everything)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rocketfsck.query.start.compacted import start_compaction
 from rocketfsck.query.start.databases import row_queues
-from rocketfsck.query.start.load import OpenFile, load_files
+from rocketfsck.query.start.load import LoadedFile, load_files
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.model import (
     Refusal,
@@ -135,7 +135,7 @@ def _recover_log(state: StartState, marked_offset: int | None) -> None:
     if dispatches:
         state.handed_from = (first, above)
 
-    def handle(batch: RecordBatch, file: OpenFile) -> None:
+    def handle(batch: RecordBatch, file: LoadedFile) -> None:
         state.kept_timestamp = int(batch["store_timestamp"][-1])
         if dispatches:
             state.dispatcher.dispatch(batch, file.start_offset, batch["physical_offset"] > above)
@@ -192,7 +192,7 @@ def _recover_node(state: StartState) -> None:
         state.queues.truncate(limit)
 
 
-def _dispatch_entries(state: StartState, files: Sequence[OpenFile], number: int, cut_from: int) -> int:
+def _dispatch_entries(state: StartState, files: Sequence[LoadedFile], number: int, cut_from: int) -> int:
     """Dispatch DLedger's files, the first of which is number `number` of the log; where they end.
 
     An end that is not above `cut_from` cuts the queues: then what they have is counted again.

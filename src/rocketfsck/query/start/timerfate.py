@@ -14,9 +14,9 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.properties import TIMER_OUT_MS
 from rocketfsck.formats.timer import MAGIC_DELETE, TIMER_LOG_UNIT_SIZE
-from rocketfsck.query.start.timerlog import Chains, LogRows
+from rocketfsck.query.start.timerlog import LogRows, SlotChains
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.timerfiles import Progress
+from rocketfsck.reader.timerfiles import TimerProgress
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
 
@@ -36,7 +36,7 @@ class TimerQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class TimerUnits:
     """The units of a log by the messages that they are for: when each is due at the latest, and how often
     slots lead to one. The last row is for messages without a unit."""
 
@@ -46,7 +46,7 @@ class Units:
     recalls: Flags
 
     @classmethod
-    def of(cls, rows: LogRows, chains: Chains) -> Units:
+    def of(cls, rows: LogRows, chains: SlotChains) -> TimerUnits:
         """The units of all rows."""
         real = np.flatnonzero(rows.units["size"] == TIMER_LOG_UNIT_SIZE)
         offset, which = np.unique(rows.units["offsetPy"][real].astype(np.int64), return_inverse=True)
@@ -73,8 +73,8 @@ class Fate:
 
     store: Store
     rows: LogRows
-    chains: Chains
-    progress: Progress
+    chains: SlotChains
+    progress: TimerProgress
     stop_timestamp: int
     queue_offset: int
     unknown: bool  # no timercheck: all that was due is taken to be delivered
@@ -94,7 +94,7 @@ class Fate:
                     "timer unit"
                 )
             return
-        known = Units.of(self.rows, self.chains)
+        known = TimerUnits.of(self.rows, self.chains)
         with UnitReader(queue) as reader, LogReader(self.store.commitlog) as records:
             for low, high in reader.with_data(bounds.min_offset, bounds.max_offset):
                 for start in range(low, high, BLOCK_COUNT):
@@ -105,7 +105,7 @@ class Fate:
         if self.looked > LOOKED_AT:
             self.notes.append(f"the prediction covers the first {LOOKED_AT:,} messages without a timer unit")
 
-    def _judge(self, offset: Longs, number: Longs, known: Units, records: LogReader) -> None:
+    def _judge(self, offset: Longs, number: Longs, known: TimerUnits, records: LogReader) -> None:
         row, has_unit = known.find(offset)
         due = np.where(has_unit, known.due[row], self._dues(offset, has_unit, records))
         reached = np.where(has_unit, known.count[row], 0)

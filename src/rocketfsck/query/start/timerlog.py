@@ -20,7 +20,7 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.dtypes import TIMER_UNIT_DTYPE
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
-from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.reader.timers import TimerBlock, TimerUnits, is_unit
 from rocketfsck.reader.timerwheel import Slots
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
@@ -34,7 +34,7 @@ class LogRows:
     """All that may be units in the files of a timer log, in its order: every 52 bytes up to the last byte
     that is not zero. `bounds` are the rows at which each file begins, and the end."""
 
-    files: Sequence[OpenFile]
+    files: Sequence[LoadedFile]
     pos: Longs
     units: TimerUnits
     bounds: Sequence[int]
@@ -50,7 +50,7 @@ class LogRows:
         return row if place % TIMER_LOG_UNIT_SIZE == 0 and row < self.bounds[number + 1] else None
 
 
-def read_rows(files: Sequence[OpenFile]) -> LogRows:
+def read_rows(files: Sequence[LoadedFile]) -> LogRows:
     """The rows of all files. Memory is that of what the files hold. Raises StoreError where one fails."""
     parts: list[TimerUnits] = [np.zeros(0, TIMER_UNIT_DTYPE)]
     places: list[Longs] = [np.zeros(0, np.int64)]
@@ -146,7 +146,7 @@ def first_behind(replay: WheelReplay, slots: Longs, end: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Chains:
+class SlotChains:
     """What slots lead to: `counts` says of every row how often, `endless_slot_count` how many slots have a
     chain without an end. Not `complete`: so many links lead to the same rows that not all were followed."""
 
@@ -155,7 +155,7 @@ class Chains:
     complete: bool
 
 
-def follow(rows: LogRows, last: Sequence[int], end: int) -> Chains:
+def follow(rows: LogRows, last: Sequence[int], end: int) -> SlotChains:
     """Go back from the newest unit of every slot (`last`), as a broker does: what a link leads to is not
     tested, and one that leads to a later file is treated as a place in the file that is open. Units at `end`
     and after it are gone."""
@@ -184,8 +184,8 @@ def follow(rows: LogRows, last: Sequence[int], end: int) -> Chains:
         counts[list(seen)] += 1
         budget -= len(seen)
         if budget < 0:
-            return Chains(counts, endless, complete=False)
-    return Chains(counts, endless, complete=True)
+            return SlotChains(counts, endless, complete=False)
+    return SlotChains(counts, endless, complete=True)
 
 
 def changed_slots(replay: WheelReplay, before: WheelReplay) -> Flags:

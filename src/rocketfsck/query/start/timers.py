@@ -25,7 +25,7 @@ from rocketfsck.formats.timer import (
     TIMER_WHEEL_SIZE,
 )
 from rocketfsck.query.start.dispatch import QueueName
-from rocketfsck.query.start.load import OpenFile, load_directory
+from rocketfsck.query.start.load import LoadedFile, load_directory
 from rocketfsck.query.start.model import FileChange, Refusal, TimerStart
 from rocketfsck.query.start.queues import QueueModel
 from rocketfsck.query.start.timerfate import BLOCK_COUNT, Fate, TimerQueue
@@ -114,7 +114,7 @@ def start_timers(
 
 
 def _may_be_in_database(
-    store: Store, settings: Settings, files: Sequence[OpenFile], queue: QueueModel | None
+    store: Store, settings: Settings, files: Sequence[LoadedFile], queue: QueueModel | None
 ) -> bool:
     """Whether timers are in RocksDB: as the settings say, else where the topic has messages, and neither log
     nor timercheck has ever had one."""
@@ -148,7 +148,7 @@ def _wheel_of(store: Store, dialect: Dialect, settings: Settings) -> StoreFile |
     return next((file for file in wheels if file.relative == WHEEL), None)
 
 
-def _used_size(file: OpenFile) -> int:
+def _used_size(file: LoadedFile) -> int:
     with FileReader(file.path) as reader:
         return reader.used_end()
 
@@ -161,7 +161,7 @@ class _Run:
         store: Store,
         dialect: Dialect,
         wheel: StoreFile | None,
-        files: list[OpenFile],
+        files: list[LoadedFile],
         queue: TimerQueue | None,
         stop_timestamp: int,
         outcome: TimerOutcome,
@@ -285,8 +285,8 @@ class _Run:
         if head is None or size < head.total_size:
             return None
         queue = _queue_of(self.store)
-        told = int(head.queue_offset)
-        return told if queue is None or head.queue_id != 0 else _offset_of(queue, told, offset, size)
+        stated = int(head.queue_offset)
+        return stated if queue is None or head.queue_id != 0 else _offset_of(queue, stated, offset, size)
 
     def _read_timestamp(self) -> int:
         """From which time on slots are delivered: not from before the wheel's last turn."""
@@ -301,14 +301,14 @@ class _Run:
         return (int(replay.time[ahead].min()) + SLOTS_TOTAL - BLANK_SLOTS) * self.precision
 
 
-def _offset_of(queue: ConsumeQueue, told: int, offset: int, size: int) -> int:
-    """The queue offset of the unit that leads to a record: `told`, or one of those in front of it."""
+def _offset_of(queue: ConsumeQueue, stated: int, offset: int, size: int) -> int:
+    """The queue offset of the unit that leads to a record: `stated`, or one of those in front of it."""
     with UnitReader(queue) as reader:
-        first = max(told - _REVISED_BACK + 1, reader.first_index, 0)
-        for low in range(max(told + 1 - BLOCK_COUNT, first), first - BLOCK_COUNT, -BLOCK_COUNT):
+        first = max(stated - _REVISED_BACK + 1, reader.first_index, 0)
+        for low in range(max(stated + 1 - BLOCK_COUNT, first), first - BLOCK_COUNT, -BLOCK_COUNT):
             start = max(low, first)
-            units = reader.units(start, min(BLOCK_COUNT, told + 1 - start))
+            units = reader.units(start, min(BLOCK_COUNT, stated + 1 - start))
             same = np.flatnonzero((units["offset"] == offset) & (units["size"] == size))
             if len(same):
                 return start + int(same[-1])
-    return told
+    return stated

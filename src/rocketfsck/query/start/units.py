@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
 from rocketfsck.formats.dtypes import UNIT_DTYPE
-from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.query.start.queues import FAR, QueueModel
 
@@ -63,7 +63,7 @@ def leading_between(queue: QueueModel, ranges: Sequence[tuple[int, int]]) -> lis
     return counts
 
 
-def find_unreadable(files: Sequence[OpenFile], max_offset: int, queues: Queues) -> list[LostRange]:
+def find_unreadable(files: Sequence[LoadedFile], max_offset: int, queues: Queues) -> list[LostRange]:
     """The ranges that no file of the log holds and that units lead to, and how many units each.
 
     Without a hole in the log only the queues that reach beyond its end are read.

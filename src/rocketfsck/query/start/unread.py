@@ -26,7 +26,7 @@ from rocketfsck.wording import fill_numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class UnreadPart:
     """A part that brokers read for which `reads` holds.
 
     `count` gives how much of it there is, None where that is not known, 0 for nothing; `text` is the clause
@@ -50,7 +50,7 @@ def unread_notes(state: StartState) -> Iterator[str]:
         yield f"a {state.dialect.version} broker {item.what}; no message is lost by that"
 
 
-def _unread(state: StartState, parts: Iterable[Part]) -> Iterator[Unread]:
+def _unread(state: StartState, parts: Iterable[UnreadPart]) -> Iterator[Unread]:
     for part in parts:
         if part.reads(state.dialect):
             continue
@@ -134,74 +134,74 @@ def _entries(state: StartState) -> int | None:
     return None if _of_kind(OtherKind.DLEDGER_DATA)(state) else 0
 
 
-PARTS: tuple[Part, ...] = (
-    Part(
+PARTS: tuple[UnreadPart, ...] = (
+    UnreadPart(
         lambda dialect: dialect.timer_wheel,
         _timers,
         "never delivers {count:timer message} that {count?waits|wait}",
         "never delivers the timer messages that wait",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.message_database,
         _timer_rows,
         "never delivers {count:timer message} that {count?waits|wait} in RocksDB",
         "never delivers the timer messages that wait in RocksDB",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.message_database,
         _index_rows,
         "does not read {count:index entry} in RocksDB",
         "does not read the index in RocksDB",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.message_database,
         lambda state: _rows(state, MESSAGES, "trans"),
         "never asks for the outcome of {count:transaction} in RocksDB",
         "never asks for the outcome of transactions in RocksDB",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.dledger,
         _entries,
         "",
         "does not read the commit log of DLedger",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.rocksdb_consumequeue,
         _queue_rows,
         "",
         "does not read the consume queues in RocksDB",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.rocksdb_consumequeue,
         _config_rows,
         "",
         "does not read the topics, groups, and offsets in RocksDB",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.batch_queues,
         _batch_queues,
         "does not read {count:batch queue}",
         "",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.multi_dispatch,
         _light_queues,
         "adds no messages to {count:light queue}",
         "",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.compaction,
         _of_kind(OtherKind.COMPACTION_CQ),
         "does not read {count:compacted queue}",
         "",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.version.since("5.1.0"),
         _of_kind(*SEGMENT_KINDS),
         "does not read {count:queue} in tiered storage",
         "",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.version.since("5.3.2"),
         lambda state: _rows(state, "kvStore", "popState"),
         "does not deliver {count:message} in flight (POP) again",
@@ -211,14 +211,14 @@ PARTS: tuple[Part, ...] = (
 """What versions do not read of what later ones write. What is read by other rules is predicted by the steps
 of the start: records of more than 127 bytes of topic (before 5.1.0), sizes and names of files."""
 
-FEATURES: tuple[Part, ...] = (
-    Part(
+FEATURES: tuple[UnreadPart, ...] = (
+    UnreadPart(
         lambda dialect: dialect.tag_entries,
         _tag_entries,
         "",
         "does not answer queries by tags from the index",
     ),
-    Part(
+    UnreadPart(
         lambda dialect: dialect.checkpoint_fields == _newest().checkpoint_fields,
         _checkpoint_fields,
         "does not read {count:field} of the checkpoint",

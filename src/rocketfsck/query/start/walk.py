@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.places import SYS_FLAG_AT
-from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_place
+from rocketfsck.query.start.read import BrokerReading, Judged, Verdict, judge_place
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, new_batch
 from rocketfsck.scan.log.tiling import fill_batch, record_scanner
 from rocketfsck.scan.options import ScanOptions
@@ -44,7 +44,7 @@ class LogWalker:
     `compiled` says whether to use the kernels (`jit.compiled_wanted`).
     """
 
-    def __init__(self, reading: Reading, table: QueueTable, *, compiled: bool) -> None:
+    def __init__(self, reading: BrokerReading, table: QueueTable, *, compiled: bool) -> None:
         self.reading = reading
         self.table = table
         self.compiled = compiled

@@ -32,7 +32,7 @@ _VERSIONED = ("topics.json", "subscriptionGroup.json", "consumerOffset.json", "d
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TimelineEvent:
     """One thing that happened at `timestamp` (ms), or will. `timestamp_desc` says which time this is,
     `message` what happened. Names in both are as they are in the store: whoever prints makes them safe.
 
@@ -49,7 +49,7 @@ class Event:
     physical_offset: int | None = None
 
 
-def file_events(store: Store) -> Iterator[Event]:
+def file_events(store: Store) -> Iterator[TimelineEvent]:
     """The events of all files but the records of the log. A file that cannot be read tells its times only."""
     yield from _modified(store)
     yield from _indexes(store)
@@ -57,7 +57,7 @@ def file_events(store: Store) -> Iterator[Event]:
     yield from _configs(store)
 
 
-def _modified(store: Store) -> Iterator[Event]:
+def _modified(store: Store) -> Iterator[TimelineEvent]:
     """When log and index files, the checkpoint and the config files were last written."""
     files = [*store.commitlog.files, *store.indexes, *store.configs]
     files += [] if store.checkpoint is None else [store.checkpoint]
@@ -76,16 +76,16 @@ def _modified(store: Store) -> Iterator[Event]:
 
 def _written(
     file: StoreFile, text: str, desc: str = "Content Modification Time", kind: EventKind = "file"
-) -> Event:
-    return Event(file.mtime_ns // 1_000_000, desc, text, kind, file.relative)
+) -> TimelineEvent:
+    return TimelineEvent(file.mtime_ns // 1_000_000, desc, text, kind, file.relative)
 
 
-def _indexes(store: Store) -> Iterator[Event]:
+def _indexes(store: Store) -> Iterator[TimelineEvent]:
     for index in store.indexes:
         if index.created is not None:
             at = int(index.created.replace(tzinfo=UTC).timestamp() * 1000)
             text = f"{index.relative} was made, by its name: in the broker's time zone, shown as if UTC"
-            yield Event(at, "Creation Time", text, "file", index.relative)
+            yield TimelineEvent(at, "Creation Time", text, "file", index.relative)
         try:
             with FileReader(index.path) as reader:
                 header = decode_header(reader.read_upto(0, HEADER.size))
@@ -94,10 +94,10 @@ def _indexes(store: Store) -> Iterator[Event]:
         for name, at in (("first", header.begin_timestamp), ("last", header.end_timestamp)):
             if at > 0:
                 text = f"{name} message in {index.relative}"
-                yield Event(at, f"{name.capitalize()} Message Indexed", text, "file", index.relative)
+                yield TimelineEvent(at, f"{name.capitalize()} Message Indexed", text, "file", index.relative)
 
 
-def _checkpoint(store: Store) -> Iterator[Event]:
+def _checkpoint(store: Store) -> Iterator[TimelineEvent]:
     file = store.checkpoint
     if file is None:
         return
@@ -108,10 +108,10 @@ def _checkpoint(store: Store) -> Iterator[Event]:
         return
     for name, text in _CHECKPOINT_FIELDS.items():
         if values[name] > 0:
-            yield Event(values[name], f"Checkpoint {name}", text, "broker", file.relative)
+            yield TimelineEvent(values[name], f"Checkpoint {name}", text, "broker", file.relative)
 
 
-def _configs(store: Store) -> Iterator[Event]:
+def _configs(store: Store) -> Iterator[TimelineEvent]:
     """When a table of the broker last changed, by the version that it keeps."""
     with StoreView(store) as view:
         for name in _VERSIONED:
@@ -122,7 +122,7 @@ def _configs(store: Store) -> Iterator[Event]:
                 continue
             if version is not None and version.timestamp > 0:
                 text = f"the broker's table {name} last changed (its counter of changes is {version.counter})"
-                yield Event(version.timestamp, "Table Changed", text, "config", f"config/{name}")
+                yield TimelineEvent(version.timestamp, "Table Changed", text, "config", f"config/{name}")
 
 
 # Events that are still to come: messages that wait for a timer, and those of delay levels.
@@ -131,12 +131,12 @@ DUE_LIMIT = 10_000
 """Messages that are listed of the timers, and of each delay level."""
 
 
-def due_events(store: Store) -> Iterator[Event]:
+def due_events(store: Store) -> Iterator[TimelineEvent]:
     """What waits, in the order of each source. Raises StoreError for files that cannot be read."""
     for message in wheel_messages(store, max_count=DUE_LIMIT):
         at = message.deliver_timestamp or message.due_timestamp
         to = "" if message.topic is None else f" of {message.topic}"
-        yield Event(
+        yield TimelineEvent(
             at,
             "Scheduled Delivery",
             f"a message{to} waits on the timer wheel ({message.action.value})",
@@ -147,7 +147,7 @@ def due_events(store: Store) -> Iterator[Event]:
         )
     for level, units in delayed_units(store):
         for unit in islice(units, DUE_LIMIT):
-            yield Event(
+            yield TimelineEvent(
                 unit.tags_code,
                 "Scheduled Delivery",
                 f"a message of delay level {level} waits",

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.progress import phase
-from rocketfsck.query.counts.counting import Account, count_file
+from rocketfsck.query.counts.counting import StoreCounts, count_file
 from rocketfsck.query.counts.statistics import LogStatistics, statistics_of
-from rocketfsck.query.timeline.events import Event
+from rocketfsck.query.timeline.events import TimelineEvent
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.options import log_item
 from rocketfsck.scan.queues import QueueTable
@@ -66,14 +66,14 @@ class LogMarks:
 
 def log_events(
     store: Store, *, gap_ms: int = HOUR_MS, offsets: Sequence[int] = ()
-) -> tuple[list[Event], dict[int, int]]:
+) -> tuple[list[TimelineEvent], dict[int, int]]:
     """The events of the log, and the time (ms) at each of some physical offsets where one is known.
 
     Memory depends on the number of files, queues and offsets. Raises StoreError for a file that cannot be
     read.
     """
     marks = LogMarks(offsets, gap_ms)
-    account = Account()
+    account = StoreCounts()
     with phase("reading the commit log", sum(file.size for file in store.commitlog.files)):
         for number, file in enumerate(store.commitlog.files):
             marks.base = file.start_offset or 0
@@ -83,25 +83,27 @@ def log_events(
     return found, marks.times
 
 
-def _topics(statistics: LogStatistics) -> Iterator[Event]:
+def _topics(statistics: LogStatistics) -> Iterator[TimelineEvent]:
     for topic, tally in statistics.topics.items():
         count = f"{tally.message_count:,} in the log"
-        yield Event(
+        yield TimelineEvent(
             tally.first_timestamp, "First Message Stored", f"first message of {topic}", "topic", topic=topic
         )
         text = f"last message of {topic}, {count}"
-        yield Event(tally.last_timestamp, "Last Message Stored", text, "topic", topic=topic)
+        yield TimelineEvent(tally.last_timestamp, "Last Message Stored", text, "topic", topic=topic)
     for file in statistics.files:
         if file.last_timestamp is not None:
             text = f"last message in {file.file}"
-            yield Event(file.last_timestamp, "Last Message Stored", text, "file", file.file)
+            yield TimelineEvent(file.last_timestamp, "Last Message Stored", text, "file", file.file)
 
 
-def _gaps(marks: LogMarks) -> Iterator[Event]:
+def _gaps(marks: LogMarks) -> Iterator[TimelineEvent]:
     for length, offset, at in marks.gaps:
         text = f"no message was stored for {gap_text(length)}, up to this one"
-        yield Event(at, "End Of Gap", text, "gap", physical_offset=offset)
-        yield Event(at - length, "Begin Of Gap", f"no message for {gap_text(length)} from here on", "gap")
+        yield TimelineEvent(at, "End Of Gap", text, "gap", physical_offset=offset)
+        yield TimelineEvent(
+            at - length, "Begin Of Gap", f"no message for {gap_text(length)} from here on", "gap"
+        )
 
 
 def gap_text(length: int) -> str:
@@ -114,27 +116,29 @@ def gap_text(length: int) -> str:
     return " ".join(shown) or f"{length / 1000:g} s"
 
 
-def _deletions(store: Store, statistics: LogStatistics) -> Iterator[Event]:
+def _deletions(store: Store, statistics: LogStatistics) -> Iterator[TimelineEvent]:
     """Messages that were deleted, and when the files at hand are old enough for it."""
     first = store.commitlog.files[0] if store.commitlog.files else None
     begin = None if statistics.total is None else statistics.total.first_timestamp
     if first is not None and first.start_offset and begin is not None:
         text = f"earlier messages were deleted: the log begins at physical offset {first.start_offset}"
-        yield Event(begin, "Begin Of Log", text, "deletion", first.relative)
+        yield TimelineEvent(begin, "Begin Of Log", text, "deletion", first.relative)
     hours = statistics.reserved_hours
     known = "" if statistics.reserved_known else ", the default"
     for file in statistics.files[:-1]:
         if file.last_timestamp is not None:
             text = f"{file.file} is old enough to be deleted (fileReservedTime of {hours} h{known})"
-            yield Event(file.last_timestamp + hours * HOUR_MS, "Expiration Time", text, "deletion", file.file)
+            yield TimelineEvent(
+                file.last_timestamp + hours * HOUR_MS, "Expiration Time", text, "deletion", file.file
+            )
 
 
-def first_events(files: Sequence[MappedFile], times: dict[int, int]) -> Iterator[Event]:
+def first_events(files: Sequence[MappedFile], times: dict[int, int]) -> Iterator[TimelineEvent]:
     """The first message of each log file, of which the pass has taken down the time."""
     for file in files:
         at = times.get(file.start_offset or 0)
         if at is not None:
             text = f"first message in {file.relative}"
-            yield Event(
+            yield TimelineEvent(
                 at, "First Message Stored", text, "file", file.relative, physical_offset=file.start_offset
             )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.apply.publish import own
-from rocketfsck.repair.area.journal import Area, Change, Directory
+from rocketfsck.repair.area.journal import Area, Directory, StagedChange
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
@@ -25,7 +25,7 @@ class Differences:
     def __init__(self, area: Area, bases: Sequence[Root]) -> None:
         self._area = area
         self._bases = bases
-        self.changes: list[Change] = []
+        self.changes: list[StagedChange] = []
         self.made: list[Directory] = []
         self.removed: list[Directory] = []
         self._touched: dict[tuple[int, str], Directory] = {}
@@ -78,7 +78,7 @@ class Differences:
     def _gone(self, path: str) -> None:
         self._touch(path)
         if not _is_directory(path):
-            self.changes.append(Change(*self._where(path), None, self._saved()))
+            self.changes.append(StagedChange(*self._where(path), None, self._saved()))
             return
         for name in sorted(_entries(path)):
             self._gone(f"{path}/{name}")
@@ -87,7 +87,7 @@ class Differences:
     def _new(self, path: str, image: str) -> None:
         self._touch(path)
         if not _is_directory(image):
-            self.changes.append(Change(*self._where(path), self._staged(image), None))
+            self.changes.append(StagedChange(*self._where(path), self._staged(image), None))
             return
         mode = stat.S_IMODE(os.lstat(image).st_mode)
         self.made.append(Directory(*self._where(path), mode, 0, 0))
@@ -96,7 +96,7 @@ class Differences:
 
     def _replace(self, path: str, image: str) -> None:
         self._touch(path)
-        self.changes.append(Change(*self._where(path), self._staged(image), self._saved()))
+        self.changes.append(StagedChange(*self._where(path), self._staged(image), self._saved()))
 
     def _saved(self) -> str:
         return f"before/{len(self.changes)}"

@@ -46,7 +46,7 @@ SameFile = Callable[[StoreFile, StoreFile], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class LedgerAccount:
     """What became of the units of one queue, or of the records of the log (topic "", kind "log").
 
     `lost_ranges` are the offsets lost (at most `RANGE_LIMIT` runs, `count` is always exact). `unplanned`
@@ -83,8 +83,8 @@ class Ledger:
     account. `notices` are what the broker and its consumers will notice.
     """
 
-    queues: tuple[Account, ...] = ()
-    records: Account | None = None
+    queues: tuple[LedgerAccount, ...] = ()
+    records: LedgerAccount | None = None
     unchanged_queue_count: int = 0
     unchanged_log_file_count: int = 0
     notices: tuple[Notice, ...] = ()
@@ -96,7 +96,7 @@ class Ledger:
         return all(account.balanced for account in self.accounts)
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
+    def accounts(self) -> tuple[LedgerAccount, ...]:
         """All accounts, the log's first."""
         return (() if self.records is None else (self.records,)) + self.queues
 
@@ -134,7 +134,7 @@ def _queue_account(
     new: ConsumeQueue | None,
     losses: Sequence[Loss],
     log: MappedFileQueue,
-) -> Account:
+) -> LedgerAccount:
     kind, topic, queue_id = name
     totals = np.zeros(3, np.int64)  # before, after, kept
     left, right = Rows(), Rows()
@@ -153,7 +153,7 @@ def _queue_account(
     index, offset, size = (column[matched.lost] for column in left.columns())
     valuable = _framed(log, index, offset, size, kind, topic, queue_id)
     unplanned = int((valuable & ~_planned_units(index, offset, topic, queue_id, losses)).sum())
-    return Account(
+    return LedgerAccount(
         kind,
         topic,
         queue_id,
@@ -255,7 +255,7 @@ def _planned_units(
 
 def _record_account(
     before: Store, after: Store, losses: Sequence[Loss], same: SameFile
-) -> tuple[Account | None, int, int]:
+) -> tuple[LedgerAccount | None, int, int]:
     old = {file.name: file for file in before.commitlog.files}
     new = {file.name: file for file in after.commitlog.files}
     both = [name for name in sorted({*old} & {*new}) if not same(old[name], new[name])]
@@ -278,7 +278,7 @@ def _record_account(
         only_new.add(*(column[others] for column in right.columns()))
     rows, others, kept = _pair_records(only_old, only_new)  # those of files that changed names
     places = np.sort(only_old.columns()[0][rows])
-    account = Account(
+    account = LedgerAccount(
         "log",
         "",
         0,

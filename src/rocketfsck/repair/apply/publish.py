@@ -15,15 +15,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.area.journal import Area, Change, Directory
+from rocketfsck.repair.area.journal import Area, Directory, StagedChange
 from rocketfsck.repair.area.tells import side_of
 from rocketfsck.store.unfinished import PART
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, Root, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, open_root
 from rocketfsck.writer.disk.traits import traits_of
 
 
-def settle(tree: Place, shared: Collection[str]) -> None:
+def settle(tree: ConfinedPlace, shared: Collection[str]) -> None:
     """Make all files of a tree our own but those that may stay hard links, by their names in it.
 
     Which these are is for `repair.apply.sharing` to say. Raises OSError or StoreError.
@@ -33,7 +33,7 @@ def settle(tree: Place, shared: Collection[str]) -> None:
             own(place)
 
 
-def _linked(tree: Place, shared: Collection[str]) -> Iterator[tuple[Place, os.stat_result]]:
+def _linked(tree: ConfinedPlace, shared: Collection[str]) -> Iterator[tuple[ConfinedPlace, os.stat_result]]:
     """The regular files of a tree that are not in `shared`."""
     above = f"{tree}/"
     for folder, _, names in fileops.walk(tree):
@@ -44,7 +44,7 @@ def _linked(tree: Place, shared: Collection[str]) -> Iterator[tuple[Place, os.st
                 yield place, status
 
 
-def own(place: Place) -> None:
+def own(place: ConfinedPlace) -> None:
     """Let a file be a copy of its own. Raises OSError or StoreError."""
     part = place.beside(PART)
     if fileops.exists(part):
@@ -53,12 +53,12 @@ def own(place: Place) -> None:
     fileops.rename(part, place)
 
 
-def settling_size(tree: Place, shared: Collection[str]) -> int:
+def settling_size(tree: ConfinedPlace, shared: Collection[str]) -> int:
     """Bytes on disk of the files that `settle` will copy. Raises OSError."""
     return sum(status.st_blocks * 512 for _, status in _linked(tree, shared) if status.st_nlink > 1)
 
 
-def sync_tree(tree: Place) -> None:
+def sync_tree(tree: ConfinedPlace) -> None:
     """Make every file that is our own, and every directory, durable. Raises OSError."""
     for folder, _, names in fileops.walk(tree):
         for name in names:
@@ -97,7 +97,7 @@ def repaired(area: Area) -> str:
     return area.at("store")
 
 
-def _side(area: Area, place: Place) -> str:
+def _side(area: Area, place: ConfinedPlace) -> str:
     """ "old" or "new": which store a directory of the area is. Raises StoreError if it is neither."""
     if not fileops.is_directory(place):
         raise StoreError("is not a directory: something changed the repair kept here", path=str(place))
@@ -190,7 +190,7 @@ def take_back(area: Area) -> None:
     _sync_touched(area, bases)
 
 
-def _at(bases: Sequence[Root], item: Change | Directory) -> Place:
+def _at(bases: Sequence[Root], item: StagedChange | Directory) -> ConfinedPlace:
     return bases[item.base] / item.path if item.path else bases[item.base].itself
 
 
@@ -200,7 +200,7 @@ def _sync_touched(area: Area, bases: Sequence[Root]) -> None:
             fileops.sync(_at(bases, directory))
 
 
-def _put(area: Area, place: Place, name: str | None) -> None:
+def _put(area: Area, place: ConfinedPlace, name: str | None) -> None:
     """Let a place be what the area has under `name`, or nothing."""
     part = place.beside(PART)
     if fileops.exists(part):
@@ -217,7 +217,7 @@ def _put(area: Area, place: Place, name: str | None) -> None:
     fileops.rename(part, place)
 
 
-def second_name(source: Place, target: Place) -> None:
+def second_name(source: ConfinedPlace, target: ConfinedPlace) -> None:
     """A hard link, or where there can be none a durable copy. StoreError or OSError."""
     try:
         fileops.link(source, target)
@@ -234,7 +234,7 @@ def second_name(source: Place, target: Place) -> None:
             raise
 
 
-def save_before(area: Area, bases: Sequence[Root], changes: Iterable[Change]) -> None:
+def save_before(area: Area, bases: Sequence[Root], changes: Iterable[StagedChange]) -> None:
     """Keep every file that will be replaced, durably. Raises StoreError or OSError."""
     fileops.make_directory(area.place("before"), 0o755)
     for change in changes:

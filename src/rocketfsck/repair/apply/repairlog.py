@@ -28,7 +28,7 @@ from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.scene import hash_bytes
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 
 NAME = "actions.jsonl"
 KIND = "rocketfsck.repair.action"
@@ -127,7 +127,7 @@ def lines_of(actions: Iterable[LoggedAction]) -> bytes:
     return "".join(f"{json_text(document)}\n" for document in documents).encode("ascii")
 
 
-def write_actions(place: Place, actions: Iterable[LoggedAction]) -> None:
+def write_actions(place: ConfinedPlace, actions: Iterable[LoggedAction]) -> None:
     """Write the lines of one repair into a new file. Raises OSError."""
     fileops.write_new(place, lines_of(actions), 0o644)
 

@@ -29,7 +29,7 @@ from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import RegionTotal
 from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 
 IMMUTABLE = (".sst", ".blob")
 """How the names of files end that RocksDB writes once and then only deletes."""
@@ -44,7 +44,7 @@ SAID_SIZE = 64 << 20
 
 
 def part_from_kept(
-    area: Area, tree: Place, after: Store, report: Report | None = None, conf: Settings | None = None
+    area: Area, tree: ConfinedPlace, after: Store, report: Report | None = None, conf: Settings | None = None
 ) -> None:
     """Copy all files of a repaired store, the `tree` of an area, that a broker may write to.
 

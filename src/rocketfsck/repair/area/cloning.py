@@ -12,7 +12,7 @@ import os
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.area.following import holds_store_files, is_followed
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 from rocketfsck.writer.disk.traits import traits_of
 
 _MAX_DEPTH = 64
@@ -32,7 +32,7 @@ class Cloner:
     def directory(
         self,
         source: str,
-        target: Place,
+        target: ConfinedPlace,
         name: str,
         near: tuple[str, ...],
         without: frozenset[str],
@@ -60,7 +60,7 @@ class Cloner:
     def _entry(
         self,
         entry: os.DirEntry[str],
-        target: Place,
+        target: ConfinedPlace,
         name: str,
         near: tuple[str, ...],
         depth: int,
@@ -84,7 +84,7 @@ class Cloner:
         else:
             self._share(os.path.realpath(entry.path), target)
 
-    def _share(self, source: str, target: Place) -> None:
+    def _share(self, source: str, target: ConfinedPlace) -> None:
         try:
             fileops.link(source, target)
         except OSError as error:

@@ -42,7 +42,7 @@ from rocketfsck.store.reading import os_error_text
 from rocketfsck.store.unfinished import AREA_ID, JOURNAL, MARK, area_prefix
 from rocketfsck.verify.documents import read_document
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root
 
 SCHEMA_VERSION = 2
 MANIFESTS = "manifests.json"
@@ -52,7 +52,7 @@ _PART = ".part"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StagedChange:
     """In place: the file `path` gets the content of `staged`, or goes (None); it was `saved`, or not there.
 
     `path` is relative to the directory `base`: 0 is the store, others are `Journal.outside`. The other two
@@ -69,7 +69,7 @@ class Change:
 class Directory:
     """A directory that a change in place makes, removes or touches, as it was or shall be.
 
-    `base` and `path` as in `Change`; the path of a base itself is "".
+    `base` and `path` as in `StagedChange`; the path of a base itself is "".
     """
 
     base: int
@@ -98,7 +98,7 @@ class Journal:
     outside: tuple[str, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
     tells: tuple[Tell, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[StagedChange, ...] = ()
     made: tuple[Directory, ...] = ()
     removed: tuple[Directory, ...] = ()
     touched: tuple[Directory, ...] = ()
@@ -131,7 +131,7 @@ class Area:
         """The path of something in the area, for reading."""
         return f"{self.path}/{name}"
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> ConfinedPlace:
         """Something in the area, to be changed."""
         return self.root / name
 
@@ -299,7 +299,7 @@ def _directories(journal: Journal) -> tuple[tuple[Directory, ...], ...]:
     return journal.made, journal.removed, journal.touched
 
 
-def write_file(place: Place, document: Mapping[str, Any]) -> None:
+def write_file(place: ConfinedPlace, document: Mapping[str, Any]) -> None:
     """Let a JSON file appear or change in one step, durably; raises OSError."""
     part = place.beside(_PART)
     if fileops.exists(part):

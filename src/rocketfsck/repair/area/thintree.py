@@ -14,7 +14,7 @@ import os
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.store.layers import drop_layers, lay, layers, move_layers
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 
 COPIED_SIZE = 1 << 20
 """Files up to this size are copied before they are changed."""
@@ -57,7 +57,7 @@ class ThinTree(WorkTree):
         if layer is not None:
             layer.own(start, end)
 
-    def _own(self, place: Place) -> None:
+    def _own(self, place: ConfinedPlace) -> None:
         path = str(place)
         lower = os.path.realpath(path)
         status = os.stat(lower)  # noqa: PTH116 - names may be any bytes

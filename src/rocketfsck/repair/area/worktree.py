@@ -30,7 +30,7 @@ from rocketfsck.repair.area.links import pin_on, pins_of
 from rocketfsck.store.reading import FileReader, file_kind, named_errors
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, open_root
 from rocketfsck.writer.disk.models import model_of
 
 
@@ -80,22 +80,22 @@ class WorkTree:
                 cloner.directory(path, tree.on_disk(place), path, near, frozenset())
         return tree
 
-    def at(self, name: str) -> Place:
+    def at(self, name: str) -> ConfinedPlace:
         """Something in the area, by its name there."""
         return self._confines / name
 
-    def on_disk(self, path: str | Path) -> Place:
+    def on_disk(self, path: str | Path) -> ConfinedPlace:
         """Something in the area, by its path on disk; raises UsageError for a path elsewhere."""
         return self._confines.place_of(os.fspath(path))
 
-    def _place(self, file: str) -> Place:
+    def _place(self, file: str) -> ConfinedPlace:
         """Where a name is, to be changed; raises StoreError where a link forbids that."""
         path = self.place(file)
         if why := pin_on(file, self.pins):
             raise StoreError(why, path=file)
         return self.on_disk(path)
 
-    def _movable(self, file: str) -> Place:
+    def _movable(self, file: str) -> ConfinedPlace:
         """Where a name is, to be moved away; a link that was followed must stay."""
         for name in self.links:
             if name == file or name.startswith(f"{file}/"):
@@ -224,7 +224,7 @@ class WorkTree:
             self._give_traits(source, aside, target)
             fileops.rename(source, target)
 
-    def _give_traits(self, source: Place, aside: Place | None, target: Place) -> None:
+    def _give_traits(self, source: ConfinedPlace, aside: ConfinedPlace | None, target: ConfinedPlace) -> None:
         """Let what will be at `target` have the traits of what was there, or of what is next to it."""
         fileops.set_traits(source, model_of(aside, target, fileops.is_directory(source)))
         if fileops.is_directory(source):
@@ -232,7 +232,7 @@ class WorkTree:
                 inner = None if aside is None or not fileops.is_directory(aside) else aside / name
                 self._give_traits(source / name, inner, target / name)
 
-    def _aside(self, file: str) -> Place | None:
+    def _aside(self, file: str) -> ConfinedPlace | None:
         """What was set aside under a file's own name, if anything was."""
         place = self.at(f"set-aside/{file.strip('/')}")
         return place if fileops.exists(place) else None
@@ -256,7 +256,7 @@ class WorkTree:
         return _is_shared(self.place(file))
 
     @contextmanager
-    def _changing(self, file: str) -> Iterator[Place]:
+    def _changing(self, file: str) -> Iterator[ConfinedPlace]:
         """The place of a file that is our own; its times are put back afterwards."""
         place = self._place(file)
         self.size(file)  # a regular file, or a clear error
@@ -268,7 +268,7 @@ class WorkTree:
             finally:
                 fileops.set_times(place, status.st_atime_ns, status.st_mtime_ns)
 
-    def _own(self, place: Place) -> None:
+    def _own(self, place: ConfinedPlace) -> None:
         if not _is_shared(str(place)):
             return
         part = self.at("own.part")
@@ -277,13 +277,13 @@ class WorkTree:
         fileops.copy(place, part)
         fileops.rename(part, place)
 
-    def _make_directories(self, place: Place) -> None:
+    def _make_directories(self, place: ConfinedPlace) -> None:
         """Make a directory of the area and those above it."""
         if place.name and not fileops.exists(place):
             self._make_directories(place.parent)
             fileops.make_directory(place, 0o755)
 
-    def _make_parents(self, place: Place) -> None:
+    def _make_parents(self, place: ConfinedPlace) -> None:
         """Make the directories above a place in the tree, each like those next to it."""
         above = place.parent
         if fileops.exists(above):

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, Root, place_at
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, place_at
 
 LAST_TIME = 253_402_300_799_999
 """The end of the year 9999 in ms: later times in a file are not times."""
 
 
 def write_part(
-    path: Path | Place, data: memoryview | bytes, pos: int, file_size: int, timestamp: int | None
+    path: Path | ConfinedPlace, data: memoryview | bytes, pos: int, file_size: int, timestamp: int | None
 ) -> None:
     """Write `data` at `pos` of a file, made with `file_size` zero bytes if it is not there yet.
 
@@ -26,7 +26,7 @@ def write_part(
     """
     with named_errors(path, "cannot be written"):
         mtime_ns = None if timestamp is None else _nanoseconds(timestamp)
-        place = path if isinstance(path, Place) else place_at(path)
+        place = path if isinstance(path, ConfinedPlace) else place_at(path)
         fileops.write_part(place, data, pos, file_size, mtime_ns)
 
 
@@ -85,7 +85,7 @@ def _nanoseconds(timestamp: int) -> int:
     return min(max(timestamp, 0), LAST_TIME) * 1_000_000
 
 
-def make_new_directory(place: Place) -> None:
+def make_new_directory(place: ConfinedPlace) -> None:
     """`make_directory` for one that is most likely missing, in one that is there: one call to the system."""
     with named_errors(place, "cannot be made"):
         try:

@@ -24,7 +24,7 @@ from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.repair.build.files import make_directory, opened, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames, queue_end
-from rocketfsck.repair.build.unitwriter import MAX_UNITS, Area, UnitWriter
+from rocketfsck.repair.build.unitwriter import MAX_UNITS, QueueArea, UnitWriter
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build import units
 from rocketfsck.scan.build.rows import QUEUE
@@ -62,9 +62,9 @@ class QueueBuilder:
         ext_units = max(geometry.ext_file_size - EXT_END_SIZE, 0) // EXT_UNIT_SIZE
         self.has_ext = writes_ext(store) and ext_units > 0
         areas = (
-            Area(units.PLAIN, "consumequeue", plain_size // 20, plain_size),
-            Area(units.BATCH, "batchconsumequeue", batch_size // 46, batch_size),
-            Area(units.EXT, "consumequeue_ext", ext_units, geometry.ext_file_size),
+            QueueArea(units.PLAIN, "consumequeue", plain_size // 20, plain_size),
+            QueueArea(units.BATCH, "batchconsumequeue", batch_size // 46, batch_size),
+            QueueArea(units.EXT, "consumequeue_ext", ext_units, geometry.ext_file_size),
         )
         self.plain, self.batch, self.ext = (UnitWriter(root, area, names) for area in areas)
         self._pending = (self.plain.pending, self.batch.pending, self.ext.pending)
@@ -115,9 +115,9 @@ class QueueBuilder:
             self.plain.fill(number, start, end, PRE_BLANK_UNIT, time)
             if kind == units.HOLE:
                 self.gap_counts[number] = self.gap_counts.get(number, 0) + 1
-                told = self.gaps.setdefault(number, [])
-                if len(told) < MAX_GAPS:
-                    told.append(QueueGap(start, end))
+                stated = self.gaps.setdefault(number, [])
+                if len(stated) < MAX_GAPS:
+                    stated.append(QueueGap(start, end))
 
     def _flush_count(self) -> int:
         """Units to collect before they are written: so few that they are still near the processor, and that
@@ -157,7 +157,7 @@ class QueueBuilder:
             "names": list(self.states.names),
             "values": self.states.values[:count].tolist(),
             "refused": self.refused_count,
-            "gaps": [(number, gap.start, gap.end) for number, told in self.gaps.items() for gap in told],
+            "gaps": [(number, gap.start, gap.end) for number, stated in self.gaps.items() for gap in stated],
             "gap_counts": list(self.gap_counts.items()),
             "begins": list(self._begins.items()),
             "newest": [self.plain.newest_offset, self.batch.newest_offset],

@@ -25,7 +25,7 @@ FILES_LOOKED_AT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class QueueEnd:
+class StreamEnd:
     """`following` is the number of the next unit in the stream, `queue_offset` that of the next message.
 
     `record_offset` and `record_end` are those of the last unit's record, in the log; `last_file` is the path
@@ -39,7 +39,7 @@ class QueueEnd:
     last_file: str
 
 
-def queue_end(queue: ConsumeQueue, log_end_offset: int) -> QueueEnd | None:
+def queue_end(queue: ConsumeQueue, log_end_offset: int) -> StreamEnd | None:
     """The end of a queue, None where it has no unit that points into the log. Raises StoreError."""
     is_batch = queue.kind == "batch"
     layout = unit_dtype(queue.kind)
@@ -58,7 +58,7 @@ def queue_end(queue: ConsumeQueue, log_end_offset: int) -> QueueEnd | None:
             following = (file.start_offset or 0) // layout.itemsize + last + 1
             offset, size = int(unit["offset"]), int(unit["size"])
             after = int(unit["msgBaseOffset"]) + int(unit["batchSize"]) if is_batch else following
-            found = QueueEnd(following, after, offset, offset + size, file.location)
+            found = StreamEnd(following, after, offset, offset + size, file.location)
         if len(ends):
             break
     return found

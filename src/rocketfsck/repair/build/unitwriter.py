@@ -21,14 +21,14 @@ from rocketfsck.repair.build.files import make_new_directory, write_part
 from rocketfsck.repair.build.queuestates import Name
 from rocketfsck.scan.build.units import P_OFFSET, PENDING_SIZE, UNIT_SIZES, pack_units
 from rocketfsck.store.reading import FileReader, named_errors
-from rocketfsck.writer.disk.confined import Place, Root, enter_root, place_at
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, place_at
 
 MAX_UNITS = 1 << 19
 MAX_OPEN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Area:
+class QueueArea:
     """One kind of queue files: its directory, units in a file, the file's length in bytes."""
 
     kind: int
@@ -48,7 +48,7 @@ class UnitWriter:
     """
 
     root: Path
-    area: Area
+    area: QueueArea
     names: list[Name]
     pending: Longs = field(default_factory=lambda: np.empty((MAX_UNITS, PENDING_SIZE), np.int64))
     newest_offset: int = -1
@@ -92,7 +92,7 @@ class UnitWriter:
                 write_part(file, reader.read(0, before[1]), 0, self.area.file_size, timestamp)
         write_part(file, data, place * self.area.unit_size, self.area.file_size, timestamp)
 
-    def place_of(self, queue: int, number: int) -> Place:
+    def place_of(self, queue: int, number: int) -> ConfinedPlace:
         """The file of a queue by its number in the stream; its directory is made."""
         topic, queue_id = self.names[queue]
         root = self._topics.get(topic) or self._enter(topic)

@@ -64,7 +64,7 @@ class LogWalked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _BatchRows:
     """What is kept of a batch: its dispatches and its keys, where they are wanted."""
 
     units: Longs | None
@@ -179,8 +179,8 @@ class _Walk:
         self.at.at(self.before + pos)
         moved_to(self.before + pos)  # where the walk is a piece of other work
 
-    def _take(self, batch: RecordBatch, base_offset: int) -> _Rows:
-        return _Rows(
+    def _take(self, batch: RecordBatch, base_offset: int) -> _BatchRows:
+        return _BatchRows(
             None if self.units is None else unit_rows(batch, base_offset, self.levels),
             key_rows(batch, base_offset) if self.keys.wanted else None,
             () if self.units is None else self._skipped(batch, base_offset),
@@ -203,7 +203,7 @@ class _Walk:
             ]
         return tuple(found)
 
-    def give(self, rows: _Rows, table: int, names: RawNames, name_count: int) -> None:
+    def give(self, rows: _BatchRows, table: int, names: RawNames, name_count: int) -> None:
         """Hand rows to the takers."""
         if self.units is not None and rows.skipped:
             self.units.take_units(
@@ -258,7 +258,7 @@ class _Join:
         self.finished = False
         self.newest: int | None = None
 
-    def add(self, piece: Piece[_Rows]) -> None:
+    def add(self, piece: Piece[_BatchRows]) -> None:
         """Take the next piece, or walk the file alone from where the pieces do not fit."""
         if self.finished or self.pos >= piece.task.end:
             return  # a record covers the whole piece, or it is not log any more
@@ -286,7 +286,7 @@ class _Join:
         self.finished = piece.stop != Stop.LIMIT
         self.walk.tell(self.pos)
 
-    def _goes_on(self, piece: Piece[_Rows]) -> bool:
+    def _goes_on(self, piece: Piece[_BatchRows]) -> bool:
         """Whether what follows the piece is as it should be: a piece, a BLANK that fits, or zeros."""
         if piece.stop == Stop.LIMIT:
             return True
@@ -310,9 +310,9 @@ class _Join:
         self.finished = True
 
 
-def _rows_from(rows: _Rows, offset: int) -> _Rows:
+def _rows_from(rows: _BatchRows, offset: int) -> _BatchRows:
     units = rows.units
-    return _Rows(
+    return _BatchRows(
         None if units is None else units[units[:, OFFSET] >= offset],
         None if rows.keys is None else rows_from(rows.keys, offset),
         tuple(item for item in rows.skipped if item[1] >= offset),

@@ -61,7 +61,7 @@ bytes can nest frames without end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CarvedRecords:
     """The records of many files as columns (`COLUMNS`), in the order in which they were met."""
 
     columns: dict[str, NDArray[Any]]
@@ -79,9 +79,9 @@ class Found:
         ends: Longs = self["pos"] + self["total_size"]
         return ends
 
-    def take(self, rows: NDArray[Any]) -> Found:
+    def take(self, rows: NDArray[Any]) -> CarvedRecords:
         """Some of the rows."""
-        return Found({name: column[rows] for name, column in self.columns.items()}, self.table)
+        return CarvedRecords({name: column[rows] for name, column in self.columns.items()}, self.table)
 
     def topic(self, row: int) -> bytes:
         """The topic of a row; empty where the table had no room for it."""
@@ -99,10 +99,10 @@ class Carver:
         self._pending: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
 
     @property
-    def found(self) -> Found:
+    def found(self) -> CarvedRecords:
         """What was found so far."""
         self._settle()
-        return Found(
+        return CarvedRecords(
             {
                 name: np.concatenate([*chunks, np.empty(0, COLUMNS[name])]).astype(COLUMNS[name], copy=False)
                 for name, chunks in self._chunks.items()

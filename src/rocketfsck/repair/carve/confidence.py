@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.javatext import INT64_MAX
-from rocketfsck.repair.carve.carve import Found
+from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.scan.columns import Fault, Trait
 
 
@@ -130,7 +130,7 @@ def names_of(reasons: int) -> list[str]:
     return [row.name for row in REASONS if reasons & row.reason]
 
 
-def judge(found: Found, base_offsets: Longs) -> Confidence:
+def judge(found: CarvedRecords, base_offsets: Longs) -> Confidence:
     """Judge all records; `base_offsets` has every source's, -1 where its name says none."""
     count = len(found)
     reasons = np.full(count, int(Reason.FRAME), np.int32)
@@ -168,7 +168,7 @@ def _points(reasons: NDArray[np.int32]) -> Longs:
     return points
 
 
-def _judge_neighbours(found: Found, reasons: NDArray[np.int32]) -> None:
+def _judge_neighbours(found: CarvedRecords, reasons: NDArray[np.int32]) -> None:
     base = found["physical_offset"] - found["pos"]
     touches = (found["source"][1:] == found["source"][:-1]) & (found.end[:-1] == found["pos"][1:])
     agrees = touches & (base[1:] == base[:-1])
@@ -182,7 +182,7 @@ def _judge_neighbours(found: Found, reasons: NDArray[np.int32]) -> None:
     _set(reasons, against, Reason.AGAINST_NEIGHBOURS)
 
 
-def _copies(found: Found, points: Longs) -> tuple[Longs, Flags]:
+def _copies(found: CarvedRecords, points: Longs) -> tuple[Longs, Flags]:
     """The first and surest row with the same bytes as each row, and which rows have copies."""
     order = np.lexsort((-points, found["crc"], found["total_size"], found["physical_offset"]))
     keys: list[NDArray[Any]] = [found[name][order] for name in ("physical_offset", "total_size", "crc")]

@@ -29,23 +29,23 @@ from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.verify.store.config import TOPICS
 from rocketfsck.verify.store.delays import DELAYS
 from rocketfsck.verify.store.groups import SUBSCRIPTIONS, is_system_group, is_system_topic
-from rocketfsck.verify.store.offsets import NO_QUEUE, Bounds, Positions
+from rocketfsck.verify.store.offsets import NO_QUEUE, LiveBounds, Positions
 
 T = TypeVar("T")
 DIFFERENCE_LIMIT = 1000
 """Rows and names that are said one by one."""
-UNKNOWN = Bounds(0, INT64_MAX)
+UNKNOWN = LiveBounds(0, INT64_MAX)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConsumerEffect:
     """What consumers notice at most that go on with a store: messages again, messages that they never get."""
 
     again_count: int = 0
     skipped_count: int = 0
 
-    def __add__(self, other: Change) -> Change:
-        return Change(self.again_count + other.again_count, self.skipped_count + other.skipped_count)
+    def __add__(self, other: ConsumerEffect) -> ConsumerEffect:
+        return ConsumerEffect(self.again_count + other.again_count, self.skipped_count + other.skipped_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class GroupDifference:
     topic: str
     queue_count: int
     apart_count: int
-    to_a: Change
-    to_b: Change
+    to_a: ConsumerEffect
+    to_b: ConsumerEffect
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class OffsetsCompared:
     difference_count: int = 0
     group_count: int = 0
     queue_count: int = 0
-    to_a: Change = Change()
-    to_b: Change = Change()
+    to_a: ConsumerEffect = ConsumerEffect()
+    to_b: ConsumerEffect = ConsumerEffect()
     behind: str | None = None
     differences: tuple[GroupDifference, ...] = ()
 
@@ -124,20 +124,20 @@ class _Side:
         """Whether the store has a file, or its .bak, with something in it."""
         return any(file.size for file in self.view.store.configs if file.name in (name, f"{name}.bak"))
 
-    def bounds(self, topic: str, queue_id: int) -> Bounds:
+    def bounds(self, topic: str, queue_id: int) -> LiveBounds:
         """Where a queue begins and ends; `NO_QUEUE` without one, `UNKNOWN` where that is open."""
         queue = self.view.queue(topic, queue_id)
         if queue is None:
             return UNKNOWN if has_queues_elsewhere(self.store) else NO_QUEUE
         try:
-            return Bounds(queue.min_offset, queue.max_offset)
+            return LiveBounds(queue.min_offset, queue.max_offset)
         except StoreError as error:
             self.reasons.append(f"{self.name}: {topic}/{queue_id}: {error}")
             return UNKNOWN
         finally:
             queue.close()
 
-    def begins(self, bounds: Bounds, offset: int | None) -> int:
+    def begins(self, bounds: LiveBounds, offset: int | None) -> int:
         """The queue offset that a broker of this store sends a group to (reference 7.3)."""
         if offset is not None and bounds.low <= offset <= bounds.high:
             return offset
@@ -219,15 +219,15 @@ def _compare(sides: list[_Side], tables: list[Positions | None]) -> OffsetsCompa
         difference_count=len(worst),
         group_count=len({row.group for row in worst}),
         queue_count=sum(row.queue_count for row in worst),
-        to_a=sum((row.to_a for row in worst), Change()),
-        to_b=sum((row.to_b for row in worst), Change()),
+        to_a=sum((row.to_a for row in worst), ConsumerEffect()),
+        to_b=sum((row.to_b for row in worst), ConsumerEffect()),
         behind={"A": "B", "B": "A"}[min(leading)] if len(leading) == 1 else None,
         differences=tuple(worst[:DIFFERENCE_LIMIT]),
     )
 
 
 def _difference(
-    sides: list[_Side], place: tuple[str, str, int], offsets: list[int | None], bounds: list[Bounds]
+    sides: list[_Side], place: tuple[str, str, int], offsets: list[int | None], bounds: list[LiveBounds]
 ) -> GroupDifference | None:
     """One queue of a group; None where neither store has the queue, or an offset that one lacks is where
     the group begins without it."""
@@ -240,7 +240,7 @@ def _difference(
     for number, side in enumerate(sides):
         start, source = side.begins(bounds[number], offsets[number]), reached[1 - number]
         between = bounds[number].count_between
-        changes.append(Change(between(start, source), between(source, start)))
+        changes.append(ConsumerEffect(between(start, source), between(source, start)))
     return GroupDifference(place[0], place[1], 1, abs(reached[0] - reached[1]), changes[0], changes[1])
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.epoch import EpochEntry
 from rocketfsck.query.nodes import NodeSide, data_files, node_side, opened
-from rocketfsck.query.start.entries import Entry, Window, read_entry
-from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.entries import SoundEntry, Window, read_entry
+from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.reader.epochs import read_epochs
 from rocketfsck.store.model import MappedFile, Store
 
@@ -89,12 +89,12 @@ def _parting(a: Sequence[MappedFile], b: Sequence[MappedFile], first_unlike: int
     return None
 
 
-def _parting_in(a: OpenFile, b: OpenFile, first_unlike: int) -> EntryParting | None:
+def _parting_in(a: LoadedFile, b: LoadedFile, first_unlike: int) -> EntryParting | None:
     windows, pos = (Window(a), Window(b)), 0
     try:
         while True:
             entries = [read_entry(window, pos, a.start_offset) for window in windows]
-            sound = [entry if isinstance(entry, Entry) else None for entry in entries]
+            sound = [entry if isinstance(entry, SoundEntry) else None for entry in entries]
             mine = sound[0]
             if mine is None and sound[1] is None:
                 return None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.repair.carve.carve import COLUMNS, Found, carved_rows
+from rocketfsck.repair.carve.carve import COLUMNS, CarvedRecords, carved_rows
 from rocketfsck.repair.compare.bytes import (
     BLOCK_SIZE,
     Files,
@@ -126,7 +126,7 @@ class GroupResult:
     lacks: tuple[Lack, ...]
 
 
-def carve_files(files: Iterable[tuple[str, int]], keep: Keep) -> Found:
+def carve_files(files: Iterable[tuple[str, int]], keep: Keep) -> CarvedRecords:
     """The wanted records of files, each given by its path and the physical offset where it begins, in the
     order of their own physical offsets. `source` is the number of the file. Raises StoreError."""
     table, batch = QueueTable(), new_batch()
@@ -145,7 +145,7 @@ def carve_files(files: Iterable[tuple[str, int]], keep: Keep) -> Found:
                     )
                     if len(parts) > 1024:
                         parts[:] = [np.concatenate(parts)]
-    found = Found({name: np.concatenate(parts) for name, parts in columns.items()}, table)
+    found = CarvedRecords({name: np.concatenate(parts) for name, parts in columns.items()}, table)
     return found.take(np.argsort(found["physical_offset"], kind="stable"))
 
 
@@ -173,7 +173,7 @@ def compare_group(group: Group) -> GroupResult:
     )
 
 
-def _unproven(group: Group, side: int) -> Found:
+def _unproven(group: Group, side: int) -> CarvedRecords:
     """The live records of a side that are not in bytes proven to be the same."""
     files = [
         (file.location, file.start_offset or 0)
@@ -190,7 +190,7 @@ def _unproven(group: Group, side: int) -> Found:
     return carve_files(files, keep)
 
 
-def is_in(found: Found, other: Found) -> Flags:
+def is_in(found: CarvedRecords, other: CarvedRecords) -> Flags:
     """Which records of `found` the other side has, byte for byte. Both are in the order of their offsets."""
     at = np.searchsorted(other["physical_offset"], found["physical_offset"])
     flags = np.zeros(len(found), np.bool_)
@@ -203,7 +203,7 @@ def is_in(found: Found, other: Found) -> Flags:
     return flags
 
 
-def _different(place: int, found: Sequence[Found], logs: tuple[LogBytes, LogBytes]) -> Different:
+def _different(place: int, found: Sequence[CarvedRecords], logs: tuple[LogBytes, LogBytes]) -> Different:
     copies = [_copy_at(side, place) for side in found]
     size = min(copy.size for copy in copies if copy is not None)
     first: int | None = None
@@ -223,7 +223,7 @@ def _different(place: int, found: Sequence[Found], logs: tuple[LogBytes, LogByte
     return Different(place, copies[0], copies[1], first, last)
 
 
-def _copy_at(found: Found, place: int) -> Copy | None:
+def _copy_at(found: CarvedRecords, place: int) -> Copy | None:
     """The record that begins at an offset, None if none does."""
     row = int(np.searchsorted(found["physical_offset"], place))
     if row == len(found) or int(found["physical_offset"][row]) != place:
@@ -240,7 +240,7 @@ def _copy_at(found: Found, place: int) -> Copy | None:
     )
 
 
-def by_queue(found: Found, rows: Longs) -> list[tuple[bytes, int, Longs]]:
+def by_queue(found: CarvedRecords, rows: Longs) -> list[tuple[bytes, int, Longs]]:
     """Rows by topic and queue, in the order of the table; ("", -1) for those that take no queue offset."""
     queue = np.where(takes_queue_offset(found)[rows], found["queue_index"][rows], -1)
     parts = []
@@ -250,7 +250,7 @@ def by_queue(found: Found, rows: Longs) -> list[tuple[bytes, int, Longs]]:
     return parts
 
 
-def _lacks(side: str, found: Found, rows: Longs) -> list[Lack]:
+def _lacks(side: str, found: CarvedRecords, rows: Longs) -> list[Lack]:
     lacks = []
     for topic, queue_id, part in by_queue(found, rows):
         offsets = found["queue_offset"][part]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.repair.carve.carve import Found
+from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.carve.confidence import judge
 from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.compare.compare import SIDES, describe_side, refuse_entries, require_logs
@@ -74,7 +74,7 @@ def _sources(stores: Sequence[Store]) -> tuple[list[SourceFile], list[int]]:
     return sources, sides
 
 
-def _settle(found: Found, fates: Fates, side_of: Longs, prefer: str | None) -> None:
+def _settle(found: CarvedRecords, fates: Fates, side_of: Longs, prefer: str | None) -> None:
     """Decide between the sides where both are valid and differ. Raises UsageError if `prefer` is needed."""
     rows = np.flatnonzero(fates == Fate.TAKEN)
     rows = rows[np.argsort(found["physical_offset"][rows], kind="stable")]
@@ -96,7 +96,7 @@ def _settle(found: Found, fates: Fates, side_of: Longs, prefer: str | None) -> N
     fates[[row for row in own.tolist() if int(found["physical_offset"][row]) not in taken]] = Fate.TAKEN
 
 
-def _conflicts(found: Found, rows: Longs, side_of: Longs) -> Longs:
+def _conflicts(found: CarvedRecords, rows: Longs, side_of: Longs) -> Longs:
     """Of rows in the order of their offsets, those that overlap a different record of the other side."""
     start = found["physical_offset"][rows]
     end = start + found["total_size"][rows]

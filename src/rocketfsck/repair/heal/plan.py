@@ -32,7 +32,7 @@ from rocketfsck.repair.heal.records import (
     SlotPart,
     heal_group,
 )
-from rocketfsck.repair.plan.arguments import CopiedRanges, LogCut, Range
+from rocketfsck.repair.plan.arguments import CopiedRanges, LogCut, RangeArgument
 from rocketfsck.repair.plan.law import judge
 from rocketfsck.repair.plan.model import Action, Conflict, Extent, Loss, Notice, Plan
 from rocketfsck.repair.plan.opening import describe_store
@@ -199,7 +199,7 @@ def _heal_action(
         f"copy {what} at {spans[0][0]} to {spans[-1][1]} from {origin}"
         + (", into a new file" if file is None else ""),
         CopiedRanges(
-            tuple(Range(low, high) for low, high, _ in spans),
+            tuple(RangeArgument(low, high) for low, high, _ in spans),
             start,
             size,
             max(part.store_timestamp for part in parts),

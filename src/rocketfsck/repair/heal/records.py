@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE
-from rocketfsck.repair.carve.carve import Found
+from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.compare.bytes import LogBytes, Part, left_in_file, range_of
 from rocketfsck.repair.compare.records import BAD, Group, by_queue, carve_files, is_in
 from rocketfsck.repair.log.edit import blank_bytes
@@ -133,7 +133,7 @@ def heal_group(task: HealTask) -> HealResult:
     )
 
 
-def _is_worse(found: Found, other: Found) -> Flags:
+def _is_worse(found: CarvedRecords, other: CarvedRecords) -> Flags:
     """Which records have fields that no broker writes, where the other side has one of the same length at the
     same place without any: no checksum says so, but these bytes changed."""
     clean = other.take(np.flatnonzero(other["faults"] == 0))
@@ -151,19 +151,19 @@ def _in_order(one: tuple[Longs, Longs], other: tuple[Longs, Longs]) -> tuple[Lon
     return start[order], end[order]
 
 
-def _span(found: Found) -> tuple[Longs, Longs]:
+def _span(found: CarvedRecords) -> tuple[Longs, Longs]:
     start = found["physical_offset"]
     return start, start + found["total_size"]
 
 
-def _place(group: Group, found: Found) -> Longs:
+def _place(group: Group, found: CarvedRecords) -> Longs:
     """Where A's records really stand."""
     bases = np.array([*(file.start_offset or 0 for file in group.files[0]), 0], np.int64)
     place: Longs = found["pos"] + bases[found["source"]]
     return place
 
 
-def _records_of_a(group: Group) -> tuple[Found, tuple[Longs, Longs]]:
+def _records_of_a(group: Group) -> tuple[CarvedRecords, tuple[Longs, Longs]]:
     """All records of A, dead ones too, but for live ones in bytes that B has; where the latter stand."""
     runs = _Runs()
 
@@ -179,7 +179,7 @@ def _records_of_a(group: Group) -> tuple[Found, tuple[Longs, Longs]]:
     return found, runs.all()
 
 
-def _records_of_b(group: Group) -> tuple[Found, list[Part]]:
+def _records_of_b(group: Group) -> tuple[CarvedRecords, list[Part]]:
     """Valid live records of B in bytes that are not proven to be the same, and the BLANKs after its last ones
     where its log continues in the next file."""
     files = [file for file in group.files[1] if group.is_open(1, range_of(file))]
@@ -235,7 +235,7 @@ def overlapped(start: Longs, end: Longs, low: Longs, high: Longs) -> Flags:
     return flags
 
 
-def _common_end(there: Found, matched: Flags, proven: tuple[Longs, Longs]) -> int | None:
+def _common_end(there: CarvedRecords, matched: Flags, proven: tuple[Longs, Longs]) -> int | None:
     """The end of the last record that both have."""
     ends = [int(part.max()) for part in (_span(there)[1][matched], proven[1]) if len(part)]
     return max(ends) if ends else None
@@ -249,32 +249,32 @@ def _conflicts(
     rows = np.flatnonzero(hit | crosses)
     behind = np.zeros(len(rows), np.bool_) if divergence is None else start[rows] >= divergence
     counts = (int((~behind).sum()), int(behind.sum()))
-    told: list[tuple[bool, Conflict]] = []
+    stated: list[tuple[bool, Conflict]] = []
     for row, after in zip(rows.tolist(), behind.tolist(), strict=True):
         reason = DIFFERS if hit[row] else NO_ROOM
-        last = told[-1] if told else None
+        last = stated[-1] if stated else None
         if (
             last is not None
             and last[0] == after
             and last[1].end_offset == start[row]
             and last[1].reason == reason
         ):
-            told[-1] = (
+            stated[-1] = (
                 after,
                 Conflict(last[1].record_count + 1, last[1].start_offset, int(end[row]), reason),
             )
-        elif len(told) < CONFLICT_LIMIT:
-            told.append((after, Conflict(1, int(start[row]), int(end[row]), reason)))
+        elif len(stated) < CONFLICT_LIMIT:
+            stated.append((after, Conflict(1, int(start[row]), int(end[row]), reason)))
         else:
             break
-    return tuple(told), counts
+    return tuple(stated), counts
 
 
 def _parts(
     task: HealTask,
-    taken: Found,
+    taken: CarvedRecords,
     blanks: Sequence[Part],
-    lost: Found,
+    lost: CarvedRecords,
     places: Longs,
     divergence: int | None,
 ) -> Iterable[SlotPart]:
@@ -315,7 +315,7 @@ def _joined(start: Longs, end: Longs) -> tuple[Part, ...]:
     return tuple(zip(*(column.tolist() for column in runs.all()), strict=True))
 
 
-def _gains(found: Found, rows: Longs) -> Iterable[Gain]:
+def _gains(found: CarvedRecords, rows: Longs) -> Iterable[Gain]:
     for topic, queue_id, part in by_queue(found, rows):
         start, end = _span(found)
         queue = found["queue_offset"][part]
@@ -333,7 +333,7 @@ def _queue(
     return topic.decode("utf-8", "surrogateescape"), queue_id, int(offsets.min()), int(offsets.max())
 
 
-def _losses(lost: Found, places: Longs, ranges: Iterable[Part]) -> Iterable[Loss]:
+def _losses(lost: CarvedRecords, places: Longs, ranges: Iterable[Part]) -> Iterable[Loss]:
     """Valid records of A in what is overwritten that B lacks: fences, and what B's are preferred to."""
     ends = places + lost["total_size"]
     for low, high in ranges:

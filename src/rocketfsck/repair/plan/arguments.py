@@ -81,7 +81,7 @@ class FlippedBits(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RangeArgument:
     """Bytes of the log."""
 
     start_offset: Natural
@@ -95,7 +95,7 @@ class CopiedRanges(Arguments):
     The file gets `size` bytes where it has fewer. One that is made gets the time `store_timestamp`.
     """
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[RangeArgument, ...]
     start_offset: Natural
     size: Natural
     store_timestamp: int
@@ -145,7 +145,7 @@ class FencedFile(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class LogEnd(Arguments):
+class LogEndArgument(Arguments):
     """Where the log ends."""
 
     end_offset: Natural
@@ -170,7 +170,7 @@ class QueuesToBuild(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexPart(Arguments):
+class IndexPartArgument(Arguments):
     """The first record that is indexed again, and the name of the first index file that is made again.
 
     `from_offset` is None where all files are; `first_file` is "" where only entries after the last file are

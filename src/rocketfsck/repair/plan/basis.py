@@ -104,7 +104,7 @@ def known_size(store: Store, name: str) -> Assumption:
 
 def _is_named(store: Store, name: str) -> bool:
     """Whether the user named a size by itself (`named_settings`)."""
-    return SETTINGS[name].names[0] in dict(store.told.settings)
+    return SETTINGS[name].names[0] in dict(store.stated.settings)
 
 
 def usual_sizes(store: Store) -> tuple[str, ...]:
@@ -162,8 +162,8 @@ def _delay_levels(scene: Known, action: Action) -> Assumption | None:
     built = {name for name in names if name[0] == SCHEDULE_TOPIC}
     if not built:
         return None
-    told = action.arguments.delay_levels if isinstance(action.arguments, QueuesToBuild) else None
-    levels = store.delay_levels if told is None else told
+    stated = action.arguments.delay_levels if isinstance(action.arguments, QueuesToBuild) else None
+    levels = store.delay_levels if stated is None else stated
     if store.delay_levels_source == "given":
         return Assumption("delay_levels", levels, "given", "set by the user or by broker.conf")
     silent = {name for name in built if not _has_units(store, name)}
@@ -322,8 +322,8 @@ def named_values(assume: Iterable[str]) -> dict[str, Any]:
 def confirming(names: Sequence[str]) -> str:
     """The options that confirm values that a plan assumes, by name: a broker.conf where it can tell one."""
     options = " ".join(f"--assume {name}" for name in names)
-    told = any(name not in BASES or BASES[name].keys for name in names)
-    return f"--broker-conf FILE or {options}" if told else options
+    stated = any(name not in BASES or BASES[name].keys for name in names)
+    return f"--broker-conf FILE or {options}" if stated else options
 
 
 def assumptions_of(

@@ -299,14 +299,14 @@ def confirmed(plan: Plan, assume: Iterable[str], settings: Settings | None) -> P
             raise UsageError(f"the plan does not depend on {printable(name)!r}; it depends on {known}")
         if value is not None and _normal(name, value) != str(values[name].value):
             raise UsageError(_other(name, printable(value), values[name]))
-    told = {item.name: _told(item, settings) for item in values.values()} if settings is not None else {}
-    for name, text in told.items():
+    stated = {item.name: _told(item, settings) for item in values.values()} if settings is not None else {}
+    for name, text in stated.items():
         if text is not None and text != str(values[name].value):
             raise UsageError(_other(name, f"{printable(text)} in broker.conf", values[name]))
     left = [
         item
         for item in values.values()
-        if item.how == "assumed" and item.name not in named and told.get(item.name) is None
+        if item.how == "assumed" and item.name not in named and stated.get(item.name) is None
     ]
     if left:
         raise UsageError(_refusal(left))

@@ -174,7 +174,7 @@ class RefusedAction:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStore:
+class PlanTarget:
     """Which store a plan is for and how its bytes are to be read, so that `apply` opens it the same way.
 
     `geometry` holds sizes in bytes and counts; `commitlog_paths` the directories as they were given.
@@ -209,7 +209,7 @@ class Plan:
     nobody counted them. `is_tried`: the actions were tried, and what is unanswered was found afterwards.
     """
 
-    store: PlannedStore
+    store: PlanTarget
     level: Level
     tool_version: str
     actions: tuple[Action, ...]

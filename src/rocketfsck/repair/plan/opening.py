@@ -9,23 +9,23 @@ from pathlib import Path
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import parse_version
 from rocketfsck.repair.apply.startjudge import START_SETTINGS
-from rocketfsck.repair.plan.model import PlannedStore
+from rocketfsck.repair.plan.model import PlanTarget
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import SETTINGS
 from rocketfsck.store.model import Store
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 
 INDEX_SWITCH = "messageIndexEnable"
 LOOKED_AT = (INDEX_SWITCH, "messageIndexSafe", *START_SETTINGS)
 """Settings, besides sizes, that a check, or a predicted start, looks at."""
 
 
-def describe_store(store: Store) -> PlannedStore:
+def describe_store(store: Store) -> PlanTarget:
     """How a store is to be opened again."""
     evidence = store.dialect_evidence
-    return PlannedStore(
+    return PlanTarget(
         root=str(store.root),
         version=str(store.dialect.version),
         geometry={name: getattr(store.geometry, name) for name in GEOMETRY_DEFAULTS},
@@ -43,8 +43,8 @@ def describe_store(store: Store) -> PlannedStore:
 def _told_settings(store: Store) -> dict[str, str]:
     """What a broker.conf sets of what is looked at; a default where it sets none of that: there was one."""
     values = store.settings.values
-    told = {name: values[name] for name in LOOKED_AT if name in values}
-    return told or ({} if store.settings.path is None else {INDEX_SWITCH: "true"})
+    stated = {name: values[name] for name in LOOKED_AT if name in values}
+    return stated or ({} if store.settings.path is None else {INDEX_SWITCH: "true"})
 
 
 def _is_told(store: Store) -> bool:
@@ -53,7 +53,7 @@ def _is_told(store: Store) -> bool:
 
 
 def open_planned(
-    planned: PlannedStore, root: Path, commitlog_paths: Sequence[Path], settings: Place
+    planned: PlanTarget, root: Path, commitlog_paths: Sequence[Path], settings: ConfinedPlace
 ) -> Store:
     """The store below `root` as the plan's store was opened.
 

@@ -25,7 +25,7 @@ from rocketfsck.store.reading import Closing, os_error_text
 from rocketfsck.store.scratch import free_size
 from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 
 _SPARE_SIZE = 1 << 20
 _MAX_DEPTH = 64
@@ -109,7 +109,7 @@ def _check_room(store: Store, directory: Path, actions: Iterable[Action]) -> Non
         )
 
 
-def _lend(source: str, target: Place, above: tuple[_Identity, ...] = ()) -> None:
+def _lend(source: str, target: ConfinedPlace, above: tuple[_Identity, ...] = ()) -> None:
     """The directories below `source`, with links to its files. Links to directories are followed."""
     status = os.stat(source)  # noqa: PTH116 - names may be any bytes
     inner = (*above, (status.st_dev, status.st_ino))

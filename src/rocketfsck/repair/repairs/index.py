@@ -24,7 +24,13 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.reader.index import read_entry, readable_headers
 from rocketfsck.repair.build import build_index, relink_index_file
-from rocketfsck.repair.plan.arguments import HEADER_FIELDS, Arguments, HeaderValue, HeaderValues, IndexPart
+from rocketfsck.repair.plan.arguments import (
+    HEADER_FIELDS,
+    Arguments,
+    HeaderValue,
+    HeaderValues,
+    IndexPartArgument,
+)
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair, Row
@@ -116,9 +122,9 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
         + (f", from {start.from_offset} on" if start is not None else "")
         + f" (replaces {count_of(len(files), 'file')})",
         why,
-        arguments=IndexPart()
+        arguments=IndexPartArgument()
         if start is None
-        else IndexPart(start.from_offset, files[0].name if files else ""),
+        else IndexPartArgument(start.from_offset, files[0].name if files else ""),
         preconditions=[
             *(extent for file in relied for extent in whole_file(scene, file.relative)),
             *checkpoint_of_crash(scene),
@@ -131,7 +137,7 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class RebuildStart:
     """Where a rebuilding begins: the number of the first file that is made again (that of the last file, plus
     one, where only entries after it are missing) and the physical offset of its first record."""
 
@@ -139,7 +145,7 @@ class Start:
     from_offset: int
 
 
-def first_wrong(scene: PlanScene, findings: Iterable[Finding]) -> Start | None:
+def first_wrong(scene: PlanScene, findings: Iterable[Finding]) -> RebuildStart | None:
     """The first file that findings are about; None where all files must be made again.
 
     A file before it must be sound, and end with a record whose keys are all in it.
@@ -157,7 +163,7 @@ def first_wrong(scene: PlanScene, findings: Iterable[Finding]) -> Start | None:
     while number > 0:
         before = ends[number - 1]
         if number == len(files) or min(_first_offsets(scene, files[number], headers)) > before:
-            return Start(number, before + 1)
+            return RebuildStart(number, before + 1)
         number -= 1
     return None
 
@@ -224,7 +230,7 @@ def _index_file(scene: PlanScene, name: str) -> IndexFile | None:
     return next((file for file in scene.store.indexes if file.relative == name), None)
 
 
-def act_rebuild(scene: ActScene, _action: Action, arguments: IndexPart) -> None:
+def act_rebuild(scene: ActScene, _action: Action, arguments: IndexPartArgument) -> None:
     """Build index/ in a scratch directory; files that come out the same stay."""
     store = scene.reopen()
     scratch = scene.tree.scratch()
@@ -357,7 +363,7 @@ ROWS: tuple[Row, ...] = (
         "rebuild the index from the log",
         plan_rebuild,
         act_rebuild,
-        IndexPart,
+        IndexPartArgument,
         areas=("index", "commitlog"),
         writes_by=_SIZES,
         traits=("counts_entries_in_hash_slot_count", "tag_entries"),

@@ -12,7 +12,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.log.edit import read_log_end
-from rocketfsck.repair.plan.arguments import LogEnd, Name, UnitsFrom
+from rocketfsck.repair.plan.arguments import LogEndArgument, Name, UnitsFrom
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair, Row
@@ -76,11 +76,11 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
         or rules & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}
     ):
         return
-    told: dict[Name, list[Finding]] = {}
+    stated: dict[Name, list[Finding]] = {}
     for finding in one_by_one(scene.findings):
         name = queue_of(finding)
         if finding.rule in (RuleName.UNIT_BEYOND_LOG, RuleName.UNIT_OF_DAMAGED_RECORD) and name is not None:
-            told.setdefault(name, []).append(finding)
+            stated.setdefault(name, []).append(finding)
     ends: dict[Name, int] = {}
     for queue in scene.store.queues:
         tail = tail_behind(queue, end)
@@ -90,7 +90,7 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
         ends[queue.topic, queue.queue_id] = first
         why = [
             finding
-            for finding in told.get((queue.topic, queue.queue_id), [])
+            for finding in stated.get((queue.topic, queue.queue_id), [])
             if (finding.where.queue_offset or 0) >= first
         ]
         directory = queue_directory(queue.topic, queue.queue_id, queue.kind)
@@ -103,7 +103,7 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
             f"write zeros over {count_of(last - first, 'unit')} at the end of "
             f"{queue.topic}/{queue.queue_id}: the log ends before",
             why,
-            arguments=LogEnd(end),
+            arguments=LogEndArgument(end),
             preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
             losses=[
                 Loss(
@@ -158,7 +158,7 @@ def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     yield from cut_queues(scene)
 
 
-def act_cut_queue(scene: ActScene, action: Action, arguments: LogEnd) -> None:
+def act_cut_queue(scene: ActScene, action: Action, arguments: LogEndArgument) -> None:
     """Zeros over the units; files that are left without any set aside."""
     store = scene.reopen()
     queue = _queue_at(store, action.target)
@@ -244,7 +244,7 @@ ROWS: tuple[Row, ...] = (
         "cut units that point beyond the log",
         plan_cut,
         act_cut_queue,
-        LogEnd,
+        LogEndArgument,
         answers=(RuleName.UNIT_OF_DAMAGED_RECORD,),
         # where the log ends after them: a start that takes up what they leave out has no units for it
         needs=("zero-stale-tail", "cut-log"),

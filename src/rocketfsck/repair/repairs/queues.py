@@ -161,14 +161,14 @@ def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
 
 def _told_levels(scene: PlanScene) -> str | None:
     """`messageDelayLevel` as the units of the schedule topic tell it; None: nothing else than is known."""
-    told = {
+    stated = {
         number(finding.found, "level"): number(finding.found, "delay_ms")
         for finding in one_by_one(scene.findings)
         if finding.rule == RuleName.DELAY_LEVELS_INFERRED
     }
-    if not told or scene.store.delay_levels_source == "given":
+    if not stated or scene.store.delay_levels_source == "given":
         return None
-    levels = {**DEFAULT_DELAY_LEVELS, **told}
+    levels = {**DEFAULT_DELAY_LEVELS, **stated}
     if any(delay % 1000 or delay <= 0 for delay in levels.values()) or set(levels) != set(
         range(1, len(levels) + 1)
     ):

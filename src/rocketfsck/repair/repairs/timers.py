@@ -17,7 +17,7 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
 from rocketfsck.reader.timerfiles import WHEEL, read_progress, timer_log, wheel_files
-from rocketfsck.reader.timers import Gap, put_block, timer_units
+from rocketfsck.reader.timers import TimerGap, put_block, timer_units
 from rocketfsck.reader.timerwheel import Slots, precision_of, read_wheel, used_slots
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.repair.plan.arguments import WheelPrecision
@@ -92,7 +92,7 @@ def expected_slots(store: Store, log: StreamReader, slots: Slots, precision_ms: 
     """The slots as the log makes them. Raises StoreError for a log with a gap, or a wrong link."""
     made = WheelReplay()
     for item in timer_units(log):
-        if isinstance(item, Gap):
+        if isinstance(item, TimerGap):
             raise StoreError(f"the timer log has a gap at {item.start}", path=WHEEL)
         wrong, _ = put_block(made, log, item, precision_ms)
         if len(wrong):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.magic import FENCE_TOPIC, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.repair.carve.carve import Found
+from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.carve.confidence import Confidence, Level
 from rocketfsck.scan.sorting import among, distinct
 
@@ -48,7 +48,7 @@ FATES: dict[Fate, tuple[str, str]] = {
 """The name of a fate in a ledger, and what it means."""
 
 
-def choose(found: Found, confidence: Confidence, level: Level, *, in_place: bool) -> NDArray[np.int8]:
+def choose(found: CarvedRecords, confidence: Confidence, level: Level, *, in_place: bool) -> NDArray[np.int8]:
     """The `Fate` of every record. With `in_place` each keeps its physical offset, so none may overlap."""
     fates = np.full(len(found), int(Fate.TAKEN), np.int8)
     fates[~confidence.at_least(level)] = Fate.UNSURE
@@ -63,7 +63,7 @@ def choose(found: Found, confidence: Confidence, level: Level, *, in_place: bool
     return fates
 
 
-def is_fence(found: Found) -> Flags:
+def is_fence(found: CarvedRecords) -> Flags:
     """Filler records of an earlier repair."""
     topics = [topic for topic, _ in found.table.names] + [b""]
     whole = np.array([topic == FENCE_TOPIC for topic in topics])
@@ -74,14 +74,14 @@ def is_fence(found: Found) -> Flags:
     return flags
 
 
-def takes_queue_offset(found: Found) -> Flags:
+def takes_queue_offset(found: CarvedRecords) -> Flags:
     """The records that have a place in a queue (reference 8)."""
     kind = found["sys_flag"] & TRANSACTION_MASK
     flags: Flags = ((kind == 0) | (kind == TRANSACTION_COMMIT)) & (found["queue_index"] >= 0)
     return flags
 
 
-def _of_earlier_life(found: Found, alive: Flags) -> Longs:
+def _of_earlier_life(found: CarvedRecords, alive: Flags) -> Longs:
     """Rows whose queue offset a newer record before them in the log has passed."""
     rows = np.flatnonzero(alive & takes_queue_offset(found))
     queue = found["queue_index"][rows].astype(np.int64)
@@ -109,7 +109,7 @@ def _greatest_before(group: Longs, values: Longs) -> Longs:
     return before
 
 
-def find_overlapped(found: Found, confidence: Confidence, rows: Longs) -> list[int]:
+def find_overlapped(found: CarvedRecords, confidence: Confidence, rows: Longs) -> list[int]:
     """Of rows that want the same bytes of the log, those that do not get them: the less sure, the older."""
     rows = rows[np.argsort(found["physical_offset"][rows], kind="stable")]
     start = found["physical_offset"][rows]
@@ -126,7 +126,7 @@ def find_overlapped(found: Found, confidence: Confidence, rows: Longs) -> list[i
     return lost
 
 
-def _weaker(found: Found, rows: list[int]) -> list[int]:
+def _weaker(found: CarvedRecords, rows: list[int]) -> list[int]:
     """Rows, the best first, that overlap a better one."""
     from bisect import bisect_left, insort
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.repair.carve.carve import Found
+from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, min_filler_size
 from rocketfsck.repair.salvage.choose import takes_queue_offset
 from rocketfsck.wording import count_of
@@ -52,7 +52,7 @@ class Placement:
         return int(self.offsets[0]) // self.file_size * self.file_size if len(self.offsets) else 0
 
 
-def place_kept(found: Found, rows: Longs, file_size: int) -> Placement | str:
+def place_kept(found: CarvedRecords, rows: Longs, file_size: int) -> Placement | str:
     """The rows (none overlaps another) in their own places, or why that cannot be."""
     rows = rows[np.argsort(found["physical_offset"][rows], kind="stable")]
     start = found["physical_offset"][rows].astype(np.int64)
@@ -100,7 +100,7 @@ def _fill(
     return ""
 
 
-def place_packed(found: Found, rows: Longs, file_size: int) -> Placement:
+def place_packed(found: CarvedRecords, rows: Longs, file_size: int) -> Placement:
     """The rows one behind the other, in the order of their physical offsets (the older of equals first).
 
     Every row must fit in a file (`fits_file`). Where a queue misses records, fences take the room of as many
@@ -125,7 +125,7 @@ def place_packed(found: Found, rows: Longs, file_size: int) -> Placement:
     return Placement("pack", file_size, rows, offsets[own], tuple(fences), tuple(blanks))
 
 
-def _with_fences(found: Found, rows: Longs, file_size: int) -> tuple[Longs, Longs]:
+def _with_fences(found: CarvedRecords, rows: Longs, file_size: int) -> tuple[Longs, Longs]:
     """The rows and, as -1, the fences before some of them; and the sizes of all in bytes."""
     sizes = found["total_size"][rows].astype(np.int64)
     missing = _missing_room(found, rows, sizes)
@@ -139,7 +139,7 @@ def _with_fences(found: Found, rows: Longs, file_size: int) -> tuple[Longs, Long
     return np.insert(rows, at, -1), np.insert(sizes, at, parts)
 
 
-def _missing_room(found: Found, rows: Longs, sizes: Longs) -> Longs:
+def _missing_room(found: CarvedRecords, rows: Longs, sizes: Longs) -> Longs:
     """For each row the bytes that are to be before it, so that what its queue misses had room."""
     room = np.zeros(len(rows), np.int64)
     taking = np.flatnonzero(takes_queue_offset(found)[rows])
@@ -157,7 +157,7 @@ def _missing_room(found: Found, rows: Longs, sizes: Longs) -> Longs:
     return room
 
 
-def count_skipped(found: Found, placement: Placement) -> int:
+def count_skipped(found: CarvedRecords, placement: Placement) -> int:
     """How many records brokers pass over when they deliver: those of the file that begins at offset 0 which
     follow a hole of their queue."""
     if placement.start_offset:
@@ -176,6 +176,6 @@ def count_skipped(found: Found, placement: Placement) -> int:
     return int(np.count_nonzero(behind & (target < placement.file_size)))
 
 
-def fits_file(found: Found, file_size: int) -> Longs:
+def fits_file(found: CarvedRecords, file_size: int) -> Longs:
     """The rows that a file of this size can hold."""
     return np.flatnonzero(found["total_size"] + BLANK_HEADER_SIZE <= file_size)

@@ -29,7 +29,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.repair.carve.carve import Found
+from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.carve.confidence import Confidence, Level, level_of, names_of
 from rocketfsck.repair.carve.sources import SkippedFile, SourceFile
 from rocketfsck.repair.salvage.choose import FATES, Fate, takes_queue_offset
@@ -57,7 +57,7 @@ _BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class RecordGap:
     """Positions `start:end` of a file that are in no record, and what they are."""
 
     start: int
@@ -87,15 +87,15 @@ class Story:
 
     sources: Sequence[SourceFile]
     skipped: Sequence[SkippedFile]
-    found: Found
+    found: CarvedRecords
     confidence: Confidence
     fates: NDArray[np.int8]
     placement: Placement
-    gaps: Sequence[Sequence[Gap]]
+    gaps: Sequence[Sequence[RecordGap]]
     queues: Sequence[QueueAccount]
 
 
-def find_gaps(source: SourceFile, found: Found, rows: Longs) -> list[Gap]:
+def find_gaps(source: SourceFile, found: CarvedRecords, rows: Longs) -> list[RecordGap]:
     """What of a file is in none of its records (`rows`, in the order of their positions).
 
     Raises StoreError when bytes cannot be read.
@@ -105,7 +105,7 @@ def find_gaps(source: SourceFile, found: Found, rows: Longs) -> list[Gap]:
     gap_end = np.concatenate((start, [source.size]))
     with FileReader(source.path) as reader:
         return [
-            Gap(int(reached[at]), int(gap_end[at]), _what(reader, int(reached[at]), int(gap_end[at])))
+            RecordGap(int(reached[at]), int(gap_end[at]), _what(reader, int(reached[at]), int(gap_end[at])))
             for at in np.flatnonzero(gap_end > reached).tolist()
         ]
 
@@ -119,7 +119,7 @@ def _what(reader: FileReader, start: int, end: int) -> str:
     return "zero"
 
 
-def prove_tiling(source: SourceFile, found: Found, rows: Longs, gaps: Sequence[Gap]) -> None:
+def prove_tiling(source: SourceFile, found: CarvedRecords, rows: Longs, gaps: Sequence[RecordGap]) -> None:
     """Raise StoreError unless the records and gaps of a file cover every byte of it."""
     start = np.concatenate((found["pos"][rows], np.array([gap.start for gap in gaps], np.int64)))
     end = np.concatenate((found.end[rows], np.array([gap.end for gap in gaps], np.int64)))
@@ -130,7 +130,7 @@ def prove_tiling(source: SourceFile, found: Found, rows: Longs, gaps: Sequence[G
         raise StoreError("is not accounted for", path=str(source.path), offset=int(reached[broken[0]]))
 
 
-def account_queues(found: Found, rows: Longs) -> list[QueueAccount]:
+def account_queues(found: CarvedRecords, rows: Longs) -> list[QueueAccount]:
     """The queues of the records that were taken, by topic and queueId."""
     rows = rows[takes_queue_offset(found)[rows]]
     queue = found["queue_index"][rows].astype(np.int64)

@@ -22,7 +22,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import parse_version
 from rocketfsck.outputs import is_special
 from rocketfsck.progress import part, phase
-from rocketfsck.repair.carve.carve import Carver, Found
+from rocketfsck.repair.carve.carve import CarvedRecords, Carver
 from rocketfsck.repair.carve.confidence import Confidence, judge
 from rocketfsck.repair.carve.sources import LOG_DIRECTORY, SkippedFile, SourceFile, list_sources
 from rocketfsck.repair.log.filler import min_filler_size
@@ -30,7 +30,7 @@ from rocketfsck.repair.salvage.build import fill_store
 from rocketfsck.repair.salvage.choose import Fate, choose
 from rocketfsck.repair.salvage.layout import Placement, count_skipped, fits_file, place_kept, place_packed
 from rocketfsck.repair.salvage.ledger import (
-    Gap,
+    RecordGap,
     Salvage,
     SalvageOptions,
     Story,
@@ -93,7 +93,7 @@ def finish_story(
     options: SalvageOptions,
     sources: Sequence[SourceFile],
     skipped: Sequence[SkippedFile],
-    found: Found,
+    found: CarvedRecords,
     confidence: Confidence,
     fates: Any,
     placement: Placement,
@@ -119,7 +119,7 @@ def finish_story(
     return Salvage(options, story, version, note, origin)
 
 
-def carve_all(sources: Sequence[SourceFile]) -> Found:
+def carve_all(sources: Sequence[SourceFile]) -> CarvedRecords:
     """Every record of these files. Raises StoreError."""
     carver = Carver()
     with phase("carving records", sum(source.size for source in sources)):
@@ -129,7 +129,7 @@ def carve_all(sources: Sequence[SourceFile]) -> Found:
     return carver.found
 
 
-def _gaps(sources: Sequence[SourceFile], found: Found) -> list[list[Gap]]:
+def _gaps(sources: Sequence[SourceFile], found: CarvedRecords) -> list[list[RecordGap]]:
     bounds = np.searchsorted(found["source"], np.arange(len(sources) + 1))
     gaps = []
     for number, source in enumerate(sources):
@@ -165,7 +165,7 @@ def _file_size(sources: Sequence[SourceFile], origin: Store | None) -> int:
 
 
 def _place(
-    found: Found, confidence: Confidence, options: SalvageOptions, file_size: int
+    found: CarvedRecords, confidence: Confidence, options: SalvageOptions, file_size: int
 ) -> tuple[Any, Placement, str]:
     """The fates, the places and why the layout is what it is."""
     note = "chosen by the user"

@@ -22,7 +22,7 @@ from rocketfsck.formats.places import IPV6_GROWTH, PHYSICAL_OFFSET_AT, PREPARED_
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
 from rocketfsck.formats.record import Blank, encode_blank
 from rocketfsck.progress import Phase
-from rocketfsck.repair.carve.carve import Found, crcs_of
+from rocketfsck.repair.carve.carve import CarvedRecords, crcs_of
 from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.repair.salvage.layout import Placement
@@ -47,7 +47,12 @@ class LogWriter(Closing):
     """The commit log being written below `root`. A context manager. Raises StoreError for what fails."""
 
     def __init__(
-        self, root: Path, sources: Sequence[SourceFile], found: Found, placement: Placement, version: str
+        self,
+        root: Path,
+        sources: Sequence[SourceFile],
+        found: CarvedRecords,
+        placement: Placement,
+        version: str,
     ) -> None:
         self.directory = root / "commitlog"
         self.sources = sources
@@ -63,8 +68,8 @@ class LogWriter(Closing):
         self._readers.close()
         self._close()
 
-    def write(self, told: Phase) -> None:
-        """Write all files; `told` counts the bytes of records."""
+    def write(self, stated: Phase) -> None:
+        """Write all files; `stated` counts the bytes of records."""
         fileops.make_directory(place_at(self.directory))
         placement, found = self.placement, self.found
         rows, offsets = placement.rows, placement.offsets
@@ -76,7 +81,7 @@ class LogWriter(Closing):
                 upto = at + max(int(np.searchsorted(ahead, COPY_SIZE, side="right")), 1)
                 self._copy(rows[at:upto], offsets[at:upto])
                 at = upto
-                told.at(self.written_size)
+                stated.at(self.written_size)
         for low, high in placement.fences:
             self._fence(low, high)
         for low, high in placement.blanks:
@@ -161,7 +166,9 @@ class LogWriter(Closing):
         self._descriptor, self._start = -1, None
 
 
-def _runs(found: Found, rows: Longs, offsets: Longs, sizes: Longs, file_size: int) -> list[tuple[int, int]]:
+def _runs(
+    found: CarvedRecords, rows: Longs, offsets: Longs, sizes: Longs, file_size: int
+) -> list[tuple[int, int]]:
     """Half-open ranges of `rows` that adjoin in their source and in one file of the new log."""
     if not len(rows):
         return []

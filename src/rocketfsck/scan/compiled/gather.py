@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.formats.arrays import Bytes, Words
-from rocketfsck.scan.columns import Pairs
+from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.machine.jit import entry
 from rocketfsck.scan.options import PropertyParser
 
@@ -81,7 +81,7 @@ def _split(
     return count
 
 
-def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
+def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> PropertyPairs:
     """As `scan.views.gather.split_pairs`. Raises ValueError for offsets that are not ranges of the data."""
     sizes = np.diff(offsets)
     if len(sizes) and (offsets[0] < 0 or sizes.min() < 0 or offsets[-1] > len(data)):
@@ -93,4 +93,4 @@ def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
     starts = np.zeros(len(offsets), np.int32)
     slots, stamps = np.empty(slot_count, np.int32), np.zeros(slot_count, np.int32)
     count = _split(data, offsets, parser == "split", _SEED, slots, stamps, pairs, starts)
-    return Pairs(starts, *(np.ascontiguousarray(pairs[row, :count]) for row in range(4)))
+    return PropertyPairs(starts, *(np.ascontiguousarray(pairs[row, :count]) for row in range(4)))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rocketfsck.formats.arrays import Bytes, Longs, Words
-from rocketfsck.scan.columns import Pairs
+from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.machine.jit import in_form
 from rocketfsck.scan.options import PropertyParser
 
@@ -22,7 +22,7 @@ from rocketfsck.scan.options import PropertyParser
 class Splitter(Protocol):
     """What `split_pairs` and the compiled function of the same name are."""
 
-    def __call__(self, data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs: ...
+    def __call__(self, data: Bytes, offsets: Words, parser: PropertyParser) -> PropertyPairs: ...
 
 
 def gather(buffer: Bytes, starts: Longs, sizes: Longs, *, compiled: bool = False) -> tuple[Words, Bytes]:
@@ -58,7 +58,7 @@ def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Words:
     return offsets.astype(np.int32)
 
 
-def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
+def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> PropertyPairs:
     """Take properties apart: those of record r are `data[offsets[r]:offsets[r + 1]]`, valid UTF-8."""
     starts = [0]
     rows: list[tuple[int, int, int, int]] = []
@@ -77,7 +77,7 @@ def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
         rows += found.values()
         starts.append(len(rows))
     columns = np.array(rows, np.int32).reshape(-1, 4).T
-    return Pairs(np.array(starts, np.int32), *(np.ascontiguousarray(column) for column in columns))
+    return PropertyPairs(np.array(starts, np.int32), *(np.ascontiguousarray(column) for column in columns))
 
 
 def _pair(piece: bytes, parser: PropertyParser) -> tuple[int, int] | None:

@@ -23,13 +23,13 @@ from rocketfsck.formats.magic import (
 )
 from rocketfsck.formats.record import Record
 from rocketfsck.store.dialect.nameclues import clues_in_names, clues_in_options
-from rocketfsck.store.dialect.sampling import Clue, Fits, Found, Weight, count_tagged
+from rocketfsck.store.dialect.sampling import Clue, Fits, Samples, Weight, count_tagged
 from rocketfsck.store.model import OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.wording import count_of
 
 
-def find_clues(found: Found) -> list[Clue]:
+def find_clues(found: Samples) -> list[Clue]:
     """All clues, the weightiest first. A file that cannot be read gives none."""
     finders = (
         _in_records,
@@ -109,7 +109,7 @@ _RECORD_CLUES: tuple[tuple[Weight, str, str, Callable[[Record], bool], Fits], ..
 )
 
 
-def _in_records(found: Found) -> Iterator[Clue]:
+def _in_records(found: Samples) -> Iterator[Clue]:
     sample = found.sample
     records = (*sample.oldest, *sample.newest, *sample.last)
     for weight, what, why, shows, fits in _RECORD_CLUES:
@@ -150,7 +150,7 @@ def _in_property_ends(records: Sequence[Record]) -> Iterator[Clue]:
         )
 
 
-def _in_indexes(found: Found) -> Iterator[Clue]:
+def _in_indexes(found: Samples) -> Iterator[Clue]:
     """hashSlotCount of the newest file that tells: entries (up to 4.7.0) or used slots (4.7.1+)."""
     for file in reversed(found.indexes[-3:]):
         try:
@@ -181,7 +181,7 @@ def _in_indexes(found: Found) -> Iterator[Clue]:
             continue
 
 
-def _in_tag_entries(found: Found) -> Iterator[Clue]:
+def _in_tag_entries(found: Samples) -> Iterator[Clue]:
     """Whether the newest index entries have one more for each record with tags (5.4.0+)."""
     wanted, met = count_tagged(found.sample.last, found.sample.entries, "scan")
     if wanted >= _ENOUGH_COUNT and met >= 0.9 * wanted:
@@ -227,7 +227,7 @@ _CHECKPOINT_CLUES = (
 )
 
 
-def _in_checkpoint(found: Found) -> Iterator[Clue]:
+def _in_checkpoint(found: Samples) -> Iterator[Clue]:
     data = _part(found.checkpoint, CHECKPOINT.size or 0)
     if len(data) < (CHECKPOINT.size or 0):
         return
@@ -242,7 +242,7 @@ def _has_field(name: str) -> Fits:
     return lambda dialect: name in dialect.checkpoint_fields
 
 
-def _in_abort(found: Found) -> Iterator[Clue]:
+def _in_abort(found: Samples) -> Iterator[Clue]:
     def has_pid(dialect: Dialect) -> bool:
         return dialect.abort_has_pid
 
@@ -269,7 +269,7 @@ def _in_abort(found: Found) -> Iterator[Clue]:
         )
 
 
-def _in_configs(found: Found) -> Iterator[Clue]:
+def _in_configs(found: Samples) -> Iterator[Clue]:
     for file in found.configs:
         if file.name != "topics.json":
             continue

@@ -11,10 +11,10 @@ from __future__ import annotations
 from rocketfsck.formats.dialect import ALL_VERSIONS, Version, dialect_of, nearest_examined, parse_version
 from rocketfsck.store.circumstances import DialectEvidence, Evidence
 from rocketfsck.store.dialect.clues import find_clues
-from rocketfsck.store.dialect.sampling import Found, Weight
+from rocketfsck.store.dialect.sampling import Samples, Weight
 
 
-def infer_dialect(found: Found, version: str | None = None) -> DialectEvidence:
+def infer_dialect(found: Samples, version: str | None = None) -> DialectEvidence:
     """The dialect of a store and how it is known. UsageError if `version` names no broker version."""
     if version is not None:
         return _given(found, parse_version(version))
@@ -42,7 +42,7 @@ def infer_dialect(found: Found, version: str | None = None) -> DialectEvidence:
     )
 
 
-def _given(found: Found, version: Version) -> DialectEvidence:
+def _given(found: Samples, version: Version) -> DialectEvidence:
     dialect = dialect_of(version)
     known_from = [Evidence(f"version {version}", _given_as(version))]
     conflict = False

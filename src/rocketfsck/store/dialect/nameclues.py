@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.dialect.sampling import Clue, Fits, Found, Weight
+from rocketfsck.store.dialect.sampling import Clue, Fits, Samples, Weight
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import OtherKind
 from rocketfsck.store.reading import read_whole
@@ -25,7 +25,7 @@ _NAME = re.compile(r"OPTIONS-(\d{1,18})")
 _SYNC = re.compile(rb"^\s*bytes_per_sync=(\d+)\s*$", re.MULTILINE)
 
 
-def clues_in_options(found: Found) -> Iterator[Clue]:
+def clues_in_options(found: Samples) -> Iterator[Clue]:
     """What the newest options of each database of consume queues show; nothing where they cannot be read."""
     for other in found.others:
         if other.kind is not OtherKind.ROCKSDB or other.relative not in QUEUE_DATABASES:
@@ -107,21 +107,21 @@ _DATABASE_CLUES: Mapping[str, tuple[str, Fits]] = {
 }
 
 
-def clues_in_names(found: Found) -> Iterator[Clue]:
+def clues_in_names(found: Samples) -> Iterator[Clue]:
     """What files and directories are there; empty queues of a kind are enough."""
     for file in found.configs:
         if file.name in _CONFIG_NAME_CLUES:
             why, fits = _CONFIG_NAME_CLUES[file.name]
             yield Clue(Weight.PRESENT, f"{file.relative} exists", why, fits)
-    told = set()
+    stated = set()
     for other in found.others:
         clue = (
             _DATABASE_CLUES.get(other.relative)
             if other.kind is OtherKind.ROCKSDB
             else _OTHER_CLUES.get(other.kind)
         )
-        if clue is not None and clue[0] not in told:
-            told.add(clue[0])
+        if clue is not None and clue[0] not in stated:
+            stated.add(clue[0])
             yield Clue(Weight.PRESENT, f"{other.relative} exists", *clue)
     if any(queue.kind == "batch" for queue in found.queues):
         yield Clue(

@@ -261,7 +261,7 @@ class Clue:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Samples:
     """The parts of a store that clues are looked for in."""
 
     sample: LogSample

@@ -29,7 +29,7 @@ THREAD_COUNT = 8
 Key = tuple[Hashable, int, int]  # version of a file, first byte, size
 
 
-class Source(Protocol):
+class BlockSource(Protocol):
     """A version of a file that can be fetched in ranges, from several threads at once."""
 
     @property
@@ -59,7 +59,7 @@ class Blocks:
         """Bytes in the blocks that are there."""
         return self._held
 
-    def read_into(self, source: Source, target: memoryview, pos: int, *, goes_on: bool) -> None:
+    def read_into(self, source: BlockSource, target: memoryview, pos: int, *, goes_on: bool) -> None:
         """Fill `target` with the source's bytes from `pos` on, all of which it has. Raises StoreError.
 
         `goes_on` says that the reading before ended at `pos`.
@@ -73,7 +73,7 @@ class Blocks:
             target[done : done + count] = memoryview(block)[at - start : at - start + count]
             done += count
 
-    def _block(self, source: Source, at: int, long: bool) -> tuple[int, bytes]:
+    def _block(self, source: BlockSource, at: int, long: bool) -> tuple[int, bytes]:
         """The block with the byte at `at`, and where it starts."""
         large = (source.key, at - at % LARGE_SIZE, LARGE_SIZE)
         small = (source.key, at - at % SMALL_SIZE, SMALL_SIZE)
@@ -93,7 +93,7 @@ class Blocks:
             self._fill(source, key, future)
         return key[1], future.result()
 
-    def _order_ahead(self, source: Source, key: Key) -> list[tuple[Key, Future[bytes]]]:
+    def _order_ahead(self, source: BlockSource, key: Key) -> list[tuple[Key, Future[bytes]]]:
         ordered = []
         for number in range(1, AHEAD_COUNT + 1):
             start = key[1] + number * LARGE_SIZE
@@ -103,7 +103,7 @@ class Blocks:
                 ordered.append((ahead, future))
         return ordered
 
-    def _start(self, source: Source, key: Key, future: Future[bytes]) -> None:
+    def _start(self, source: BlockSource, key: Key, future: Future[bytes]) -> None:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="rocketfsck-remote")
@@ -112,7 +112,7 @@ class Blocks:
         except RuntimeError:  # the interpreter ends: no more threads
             self._fill(source, key, future)
 
-    def _fill(self, source: Source, key: Key, future: Future[bytes]) -> None:
+    def _fill(self, source: BlockSource, key: Key, future: Future[bytes]) -> None:
         """Fetch a block. What fails is forgotten, so that who asks again fetches again."""
         start = key[1]
         try:

@@ -26,7 +26,7 @@ class EntryKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """A name in a directory. `path` is text (`os.fsdecode`); sizes in bytes, of the file a link leads to."""
 
     name: str
@@ -38,7 +38,7 @@ class Entry:
     detail: str = ""
 
 
-def list_local(path: str | os.PathLike[str]) -> list[Entry]:
+def list_local(path: str | os.PathLike[str]) -> list[DirectoryEntry]:
     """All entries of a directory of this machine, sorted by name. Raises StoreError like `list_directory`."""
     try:
         with os.scandir(path) as entries:
@@ -49,11 +49,11 @@ def list_local(path: str | os.PathLike[str]) -> list[Entry]:
     return found
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: DirectoryEntry) -> str:
     return entry.name
 
 
-def _entry(entry: os.DirEntry[str]) -> Entry | None:
+def _entry(entry: os.DirEntry[str]) -> DirectoryEntry | None:
     """The entry; None if it was deleted since the directory was read, as a broker deletes what expires."""
     try:
         status = entry.stat()
@@ -62,9 +62,9 @@ def _entry(entry: os.DirEntry[str]) -> Entry | None:
             return None
         demand_lasting(error)
         kind = EntryKind.DANGLING if entry.is_symlink() else EntryKind.UNREADABLE
-        return Entry(entry.name, entry.path, kind, detail=os_error_text(error))
+        return DirectoryEntry(entry.name, entry.path, kind, detail=os_error_text(error))
     if stat.S_ISREG(status.st_mode):
-        return Entry(
+        return DirectoryEntry(
             entry.name,
             entry.path,
             EntryKind.FILE,
@@ -73,7 +73,7 @@ def _entry(entry: os.DirEntry[str]) -> Entry | None:
             _allocated_size(entry.path, status),
         )
     kind = EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.SPECIAL
-    return Entry(entry.name, entry.path, kind)
+    return DirectoryEntry(entry.name, entry.path, kind)
 
 
 def _allocated_size(path: str, status: os.stat_result) -> int:

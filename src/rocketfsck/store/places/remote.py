@@ -23,7 +23,7 @@ from typing import Any
 from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.progress import go_on
 from rocketfsck.store.places.blocks import shared_blocks
-from rocketfsck.store.places.entries import Entry, EntryKind
+from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.filesystems import CONDITIONAL_SCHEMES, NOTHING, ask, file_system
 from rocketfsck.store.places.urls import Location, StorageOptions, make_location, options_for
 from rocketfsck.store.reading import FileReader, PathLike
@@ -43,7 +43,7 @@ _lock = threading.Lock()
 _files: OrderedDict[Hashable, RemoteFile] = OrderedDict()
 
 
-def list_remote(url: str) -> list[Entry]:
+def list_remote(url: str) -> list[DirectoryEntry]:
     """The entries of a directory, sorted by name: one listing. Raises StoreError."""
     url, options = url.rstrip("/"), options_for(url)
     system, base = file_system(url)
@@ -63,17 +63,17 @@ def list_remote(url: str) -> list[Entry]:
     return entries
 
 
-def _entry(directory: str, name: str, info: Mapping[str, Any], options: StorageOptions) -> Entry:
+def _entry(directory: str, name: str, info: Mapping[str, Any], options: StorageOptions) -> DirectoryEntry:
     if name in ("", ".", "..") or "/" in name:
         detail = "no file has this name"
-        return Entry(name, f"{directory}/{name}", EntryKind.UNREADABLE, detail=detail)
+        return DirectoryEntry(name, f"{directory}/{name}", EntryKind.UNREADABLE, detail=detail)
     if info.get("type") == "directory":
-        return Entry(name, f"{directory}/{name}", EntryKind.DIRECTORY)
+        return DirectoryEntry(name, f"{directory}/{name}", EntryKind.DIRECTORY)
     location = _located(f"{directory}/{name}", info, options)
-    return Entry(name, location, EntryKind.FILE, location.size, location.mtime_ns, location.size)
+    return DirectoryEntry(name, location, EntryKind.FILE, location.size, location.mtime_ns, location.size)
 
 
-def _order(entry: Entry) -> tuple[str, int]:
+def _order(entry: DirectoryEntry) -> tuple[str, int]:
     return entry.name, entry.kind.value
 
 
@@ -105,9 +105,9 @@ class RemoteTree:
         self._root = root.rstrip("/")
         self._flat = root.partition("://")[0] in FLAT_SCHEMES
         self._listed: set[str] = set()
-        self._directories: dict[str, list[Entry]] = {}
+        self._directories: dict[str, list[DirectoryEntry]] = {}
 
-    def entries(self, url: str) -> list[Entry]:
+    def entries(self, url: str) -> list[DirectoryEntry]:
         """The entries of a directory, sorted by name. Raises StoreError."""
         url, prefix = url.rstrip("/"), self._root + "/"
         if not self._flat or not url.startswith(prefix):

@@ -135,9 +135,9 @@ def _put(tables: dict[tuple[str, str], dict[str, Any]], kind: str, values: Mappi
         name, content = os.fsdecode(values["name"]), values["content"]
         if not isinstance(content, dict):
             raise FormatError("value: not a JSON object", offset=0)
-        told = content.get(_NAMES[kind])
-        if told != name:
-            raise FormatError(f"{_NAMES[kind]}: {told!r} in the value, but {name!r} in the key", offset=0)
+        stated = content.get(_NAMES[kind])
+        if stated != name:
+            raise FormatError(f"{_NAMES[kind]}: {stated!r} in the value, but {name!r} in the key", offset=0)
         tables.setdefault(_TABLES[kind], {})[name] = content
         return
     if name.startswith(LMQ_PREFIX):

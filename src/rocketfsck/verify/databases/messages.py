@@ -57,15 +57,15 @@ def check_pop(database: str, rows: Rows, odd: OddRows, shared: Shared) -> Iterat
             continue
         shared.ask(RuleName.POP_ROW, 1)
         content = values["content"]
-        told = content if isinstance(content, dict) else {}
-        times = [told.get(name) for name in ("popTime", "invisibleTime")]
+        stated = content if isinstance(content, dict) else {}
+        times = [stated.get(name) for name in ("popTime", "invisibleTime")]
         visible = sum(times) if all(isinstance(time, int) for time in times) else None  # type: ignore[arg-type]
         pairs = (
             ("visibleTime", values["visibleTime"], visible),
-            ("groupId", values["group"].decode("utf-8", "replace"), told.get("groupId")),
-            ("topicId", values["topic"].decode("utf-8", "replace"), told.get("topicId")),
-            ("queueId", values["queueId"], told.get("queueId", 0)),
-            ("offset", values["queueOffset"], told.get("offset", 0)),
+            ("groupId", values["group"].decode("utf-8", "replace"), stated.get("groupId")),
+            ("topicId", values["topic"].decode("utf-8", "replace"), stated.get("topicId")),
+            ("queueId", values["queueId"], stated.get("queueId", 0)),
+            ("offset", values["queueOffset"], stated.get("offset", 0)),
         )
         wrong = [
             f"{name} is {in_key} in the key, but {in_value} in the value"

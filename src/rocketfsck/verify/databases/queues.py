@@ -302,15 +302,15 @@ def _odd_in_batch(
         inside = (places >= 0) & (places < len(times))
         mine, places = mine[inside], places[inside]
         stored = batch["store_timestamp"][mine]
-        told = times[places].astype(np.int64)
-        for at in np.flatnonzero((told != stored) & (told != 0)).tolist():
+        stated = times[places].astype(np.int64)
+        for at in np.flatnonzero((stated != stored) & (stated != 0)).tolist():
             place = int(places[at]) + bases[name]
             offset = base_offset + int(batch["pos"][mine[at]])
-            yield (*name, place, offset, int(told[at]), int(stored[at]))
+            yield (*name, place, offset, int(stated[at]), int(stored[at]))
 
 
 def _time_finding(
-    database: str, topic: str, queue_id: int, place: int, offset: int, told: int, stored: int
+    database: str, topic: str, queue_id: int, place: int, offset: int, stated: int, stored: int
 ) -> Finding:
     where = Where(file=database, physical_offset=offset, topic=topic, queue_id=queue_id, queue_offset=place)
-    return Finding(RuleName.ROW_TIME, where, {"database": database, "value": told}, {"value": stored})
+    return Finding(RuleName.ROW_TIME, where, {"database": database, "value": stated}, {"value": stored})

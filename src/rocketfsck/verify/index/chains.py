@@ -29,7 +29,7 @@ CHAIN_LIMIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class WrongLinks:
+class BrokenLinks:
     """Entries whose prevIndex is not the expected one, and slots whose head is not. Columns of equal length.
 
     `further_count` entries and slots are wrong too and not listed.
@@ -49,7 +49,7 @@ class WrongLinks:
         return len(self.entry) + len(self.slot) + self.further_count
 
 
-def classify_links(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[Finding]:
+def classify_links(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterator[Finding]:
     """One finding for every wrong link and head: what it leads to. `used` is the last entry in use."""
     inside = (wrong.previous > 0) & (wrong.previous <= used)
     leads_to = _slots_of(reader, wrong.previous, inside)
@@ -78,7 +78,7 @@ def classify_links(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterato
     yield from _classify_heads(reader, wrong, used)
 
 
-def _classify_heads(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[Finding]:
+def _classify_heads(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterator[Finding]:
     inside = (wrong.head > 0) & (wrong.head <= used)
     leads_to = _slots_of(reader, wrong.head, inside)
     for row in range(len(wrong.slot)):
@@ -101,7 +101,7 @@ def _classify_heads(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterat
         yield Finding(RuleName.INDEX_SLOT_HEAD, where, {"value": head, "reason": reason}, {"value": expected})
 
 
-def walk_damaged(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[Finding]:
+def walk_damaged(reader: IndexReader, wrong: BrokenLinks, used: int) -> Iterator[Finding]:
     """Walk the chains that have a wrong link: circles, and entries that no chain reaches any more."""
     slots = distinct(np.concatenate((wrong.entry_slot, wrong.slot)))
     walked = slots[:CHAIN_LIMIT].tolist()

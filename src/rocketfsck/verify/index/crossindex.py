@@ -109,7 +109,7 @@ def _facts(result: TaskResult) -> IndexFacts:
 
 
 @dataclass(slots=True)
-class _Run:
+class _UnindexedRun:
     """Neighbouring records without an entry; `open` if the next log file may go on with it."""
 
     file: str
@@ -133,7 +133,7 @@ def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
             elif store.settings.flag("messageIndexEnable", True):
                 yield Finding(RuleName.INDEX_ABSENT, Where(file="index"), found)
         return
-    run: _Run | None = None
+    run: _UnindexedRun | None = None
     for file, log in zip(store.commitlog.files, logs, strict=True):
         entries = log.summary.entries if log is not None else None
         if run is not None and (entries is None or (entries.keyed_count and not len(entries.unindexed))):
@@ -151,7 +151,7 @@ def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
             if run is not None:
                 yield _run_finding(run)
             pos = first - log.summary.start_offset
-            run = _Run(file.relative, pos, first, last, record_count, key_count, ends)
+            run = _UnindexedRun(file.relative, pos, first, last, record_count, key_count, ends)
     if run is not None:
         yield _run_finding(run)
 
@@ -181,7 +181,7 @@ def _index_timestamp(store: Store) -> int:
     return int(CHECKPOINT.parse(data.ljust(CHECKPOINT.size, b"\0"))["indexMsgTimestamp"])
 
 
-def _run_finding(run: _Run) -> Finding:
+def _run_finding(run: _UnindexedRun) -> Finding:
     found = {"record_count": run.record_count, "key_count": run.key_count, "last_physical_offset": run.last}
     return Finding(
         RuleName.RECORD_UNINDEXED, Where(file=run.file, start=run.pos, physical_offset=run.first), found

@@ -22,7 +22,7 @@ from rocketfsck.scan.join.replay import IndexReplay
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.spans import find_span
 from rocketfsck.verify.emit import add_rows
-from rocketfsck.verify.index.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
+from rocketfsck.verify.index.chains import MISMATCH_LIMIT, BrokenLinks, classify_links, walk_damaged
 from rocketfsck.verify.index.crossindex import merge_index_files
 from rocketfsck.verify.index.goingon import new_entries, slots_digest
 from rocketfsck.verify.index.header import HeaderCheck, ends_of
@@ -265,7 +265,7 @@ class _IndexWalk:
         none = np.zeros(0, np.int64)
         slot = np.concatenate([none, *numbers])
         room = slot[:MISMATCH_LIMIT]
-        wrong_links = WrongLinks(
+        wrong_links = BrokenLinks(
             entry=links.entry,
             previous=links.previous,
             expected=links.expected,

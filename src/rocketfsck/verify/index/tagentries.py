@@ -56,7 +56,7 @@ class TagRuns:
 
 
 @dataclass(slots=True)
-class _Run:
+class _TagRun:
     file: str
     pos: int
     met: bool
@@ -70,7 +70,7 @@ def judge_tags(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
     store = context.store
     if not store.indexes:
         return  # then no record has an entry
-    runs: list[_Run] = []
+    runs: list[_TagRun] = []
     for file, log in zip(store.commitlog.files, logs, strict=True):
         if log is None:
             continue
@@ -79,7 +79,7 @@ def judge_tags(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
             if runs and runs[-1].met == bool(met):
                 runs[-1].last, runs[-1].count = last, runs[-1].count + count
             else:
-                runs.append(_Run(file.relative, first - base, bool(met), first, last, count))
+                runs.append(_TagRun(file.relative, first - base, bool(met), first, last, count))
     began = next((number for number, run in enumerate(runs) if run.met), len(runs))
     older = [
         run

@@ -22,9 +22,9 @@ from rocketfsck.verify.finding import Where
 from rocketfsck.verify.queues.extfile import check_ext
 from rocketfsck.verify.queues.shortwalk import short_queues, sound_size, unknown_queues
 from rocketfsck.verify.queues.unitruns import (
-    Run,
     RunList,
     Shape,
+    UnitRun,
     judge_expiry,
     known_runs,
     known_units,
@@ -149,7 +149,7 @@ class _QueueWalk:
         odd = self.broken or self.has_ext or self.runs.not_kept_count
         return None if odd else known_units(self.queue, self.shape, self.runs.runs)
 
-    def take(self, run: Run, live_index: int | None) -> None:
+    def take(self, run: UnitRun, live_index: int | None) -> None:
         """Take the units of a queue with nothing wrong in it."""
         self.runs.add(run)
         shape = Shape(run.start, run.end, 0, run.count, run.last_end, (), ())

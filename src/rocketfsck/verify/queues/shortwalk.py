@@ -13,10 +13,10 @@ import numpy as np
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, UNIT_SIZE
 from rocketfsck.reader.shortqueues import read_short_queues
 from rocketfsck.reader.unitblocks import Kind
-from rocketfsck.verify.queues.unitruns import Run
+from rocketfsck.verify.queues.unitruns import UnitRun
 from rocketfsck.verify.tasks.task import Context, QueuesTask
 
-ShortQueue = tuple[Run, int | None] | bytes
+ShortQueue = tuple[UnitRun, int | None] | bytes
 """The units of a sound queue, and the index of its first live one, None for none; else what was read."""
 
 
@@ -42,7 +42,7 @@ def short_queues(context: Context, wanted: Iterable[int]) -> dict[int, ShortQueu
         place, count, first_offset, last_offset, end, live_count, plain = row
         if plain:
             first = (files[place].start_offset or 0) // UNIT_SIZE
-            run = Run(Kind.UNIT, first, first + count, first_offset, last_offset, end)
+            run = UnitRun(Kind.UNIT, first, first + count, first_offset, last_offset, end)
             found[numbers[place]] = (run, first + live_count if live_count < count else None)
     return found
 

@@ -28,7 +28,7 @@ MAX_RUNS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class UnitRun:
     """Units `start:end` (indexes) of one kind; commitlog offsets of first and last, and the last's end."""
 
     kind: Kind
@@ -49,7 +49,7 @@ class RunList:
     __slots__ = ("not_kept_count", "runs")
 
     def __init__(self) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[UnitRun] = []
         self.not_kept_count = 0
 
     def add_block(self, index: int, units: Units, kinds: NDArray[np.int8]) -> None:
@@ -59,7 +59,7 @@ class RunList:
         for low, high in itertools.pairwise(bounds):
             last = high - 1
             self.add(
-                Run(
+                UnitRun(
                     Kind(int(kinds[low])),
                     index + low,
                     index + high,
@@ -71,9 +71,9 @@ class RunList:
 
     def add_zeros(self, index: int, count: int) -> None:
         """Take `count` units of zeros that begin at `index`."""
-        self.add(Run(Kind.ZERO, index, index + count, 0, 0, 0))
+        self.add(UnitRun(Kind.ZERO, index, index + count, 0, 0, 0))
 
-    def add(self, run: Run) -> None:
+    def add(self, run: UnitRun) -> None:
         """Take a run that begins where the one before ends, or after it."""
         if self.runs:
             before = self.runs[-1]
@@ -93,7 +93,7 @@ class Flaw:
     """Something in the sequence of runs that a sound queue does not have; `rule` is its id."""
 
     rule: str
-    run: Run
+    run: UnitRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Shape:
     stale: tuple[tuple[int, int], ...]
 
 
-def shape_of(runs: list[Run], files_start: int) -> Shape:
+def shape_of(runs: list[UnitRun], files_start: int) -> Shape:
     """Judge the runs of a queue whose first unit on disk has the index `files_start`."""
     flaws: list[Flaw] = []
     stale: list[tuple[int, int]] = []
@@ -161,7 +161,7 @@ def _behind(flaws: list[Flaw]) -> list[Flaw]:
 # Only of a queue with nothing odd: pre-blanks, then units without a gap. Reference 3.1, 3.3.
 
 
-def known_units(queue: ConsumeQueue, shape: Shape, runs: list[Run]) -> QueueKnown | None:
+def known_units(queue: ConsumeQueue, shape: Shape, runs: list[UnitRun]) -> QueueKnown | None:
     """The units of a queue that has no finding but expired units; None where more is to be said of it."""
     units = [run for run in runs if run.kind == Kind.UNIT]
     if queue.kind != "file" or queue.ext is not None or shape.flaws or len(units) != 1:
@@ -186,8 +186,8 @@ def known_runs(known: QueueKnown, reader: UnitReader, runs: RunList) -> int:
     if start > known.start:
         first, first_offset = start, int(reader.units(start, 1)["offset"][0])
     if known.pre_blank_count:
-        runs.add(Run(Kind.PRE_BLANK, start, first, 0, 0, PRE_BLANK_SIZE))
-    runs.add(Run(Kind.UNIT, first, known.end, first_offset, known.last_offset, known.last_end))
+        runs.add(UnitRun(Kind.PRE_BLANK, start, first, 0, 0, PRE_BLANK_SIZE))
+    runs.add(UnitRun(Kind.UNIT, first, known.end, first_offset, known.last_offset, known.last_end))
     return known.end
 
 

@@ -20,8 +20,8 @@ from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.index.spread import spread_notes
 from rocketfsck.verify.log.result import LogResult
 from rocketfsck.verify.since.proof import FileProof, holds
-from rocketfsck.verify.since.state import IndexState, LogState, QueueState, SinceState
-from rocketfsck.verify.tasks.planning import Unit
+from rocketfsck.verify.since.state import IndexState, KnownQueue, LogState, SinceState
+from rocketfsck.verify.tasks.planning import PlannedTask
 from rocketfsck.verify.tasks.resume import from_json
 from rocketfsck.verify.tasks.task import Context, IndexFileTask, TaskResult
 
@@ -51,7 +51,7 @@ class Proven:
 
     store: Store
     logs: dict[int, LogState] = field(default_factory=dict)
-    queues: dict[int, QueueState] = field(default_factory=dict)
+    queues: dict[int, KnownQueue] = field(default_factory=dict)
     indexes: dict[int, IndexState] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)
     first_offset: int = NO_OFFSET
@@ -119,7 +119,7 @@ def prove(store: Store, state: SinceState, changed: Collection[str] | None = Non
     return proven
 
 
-def _prove_queues(proven: Proven, states: Sequence[QueueState], look: Look) -> None:
+def _prove_queues(proven: Proven, states: Sequence[KnownQueue], look: Look) -> None:
     """A queue that has a namesake of another kind now has another meaning to records: it is left out."""
     now = {_name(queue): number for number, queue in enumerate(proven.store.queues)}
     kinds: dict[tuple[str, int], set[str]] = {}
@@ -140,7 +140,7 @@ def _prove_queues(proven: Proven, states: Sequence[QueueState], look: Look) -> N
         proven.numbers.append(number)
 
 
-def _queue_holds(queue: ConsumeQueue, state: QueueState, look: Look) -> bool:
+def _queue_holds(queue: ConsumeQueue, state: KnownQueue, look: Look) -> bool:
     files = {file.relative: file for file in queue_files(queue)}
     proofs = state.proofs
     if state.known is not None:  # files in front may have expired
@@ -225,7 +225,7 @@ def _name(queue: ConsumeQueue) -> tuple[str, int, str]:
 
 def add_notes(
     context: Context,
-    units: Iterable[Unit],
+    units: Iterable[PlannedTask],
     results: dict[str, TaskResult | None],
     proven: Proven,
     due: Due,

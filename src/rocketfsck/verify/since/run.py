@@ -36,14 +36,14 @@ from rocketfsck.verify.since.proving import Due, Proven, add_notes, parts_due, q
 from rocketfsck.verify.since.state import (
     KIND,
     IndexState,
+    KnownQueue,
     LogState,
-    QueueState,
     SinceState,
     write_state,
 )
-from rocketfsck.verify.stopping import Wanted
+from rocketfsck.verify.stopping import WantedFindings
 from rocketfsck.verify.tasks.execute import Executed, execute
-from rocketfsck.verify.tasks.planning import Unit
+from rocketfsck.verify.tasks.planning import PlannedTask
 from rocketfsck.verify.tasks.resume import identity_of, to_json
 from rocketfsck.verify.tasks.task import (
     Context,
@@ -78,10 +78,10 @@ class SinceRun:
 def execute_since(
     context: Context,
     options: CheckOptions,
-    units: Sequence[Unit],
+    units: Sequence[PlannedTask],
     engine: Engine,
     *,
-    wanted: Wanted,
+    wanted: WantedFindings,
     passes: Passes | None = None,
     begun: Begun | None = None,
 ) -> SinceRun:
@@ -99,7 +99,7 @@ def execute_since(
     results: dict[str, TaskResult | None] = _by_key(ran)
     _look_at_others(proven, ran)
     kept: dict[str, LogResult] = {}
-    left: list[Unit] = []
+    left: list[PlannedTask] = []
     for unit in units:
         if not isinstance(unit.task, LogFileTask):
             continue
@@ -148,7 +148,7 @@ def _looked_at_later(ran: Executed) -> Executed:
     return replace(ran, results=tuple(results))
 
 
-def _with_known(unit: Unit, proven: Proven, due: Due) -> Unit:
+def _with_known(unit: PlannedTask, proven: Proven, due: Due) -> PlannedTask:
     """The unit, whose task need not read again what is known."""
     task = unit.task
     if isinstance(task, QueuesTask):
@@ -168,7 +168,7 @@ def _with_known(unit: Unit, proven: Proven, due: Due) -> Unit:
     return replace(unit, task=replace(task, known=entries))
 
 
-def _name(state: QueueState) -> tuple[str, int, str]:
+def _name(state: KnownQueue) -> tuple[str, int, str]:
     return state.topic, state.queue_id, state.queue_kind
 
 
@@ -205,7 +205,7 @@ def _least_offset(state: IndexState | None, result: TaskResult | None) -> int:
     return result.summary.first_offset if state is None else state.known.last_offset  # type: ignore[union-attr]
 
 
-def _coverage(units: Sequence[Unit], results: Mapping[str, TaskResult | None]) -> Coverage:
+def _coverage(units: Sequence[PlannedTask], results: Mapping[str, TaskResult | None]) -> Coverage:
     done = [unit for unit in units if results[unit.key] is not None]
     total, done_total = (sum(unit.byte_count for unit in part) for part in (units, done))
     return Coverage(len(units), len(done), total, done_total)
@@ -217,7 +217,7 @@ def _state_of(context: Context, identity: str, ran: Executed, proven: Proven, du
     A file that cannot be read any more is left out.
     """
     logs: list[LogState] = []
-    queues: list[QueueState] = []
+    queues: list[KnownQueue] = []
     indexes: list[IndexState] = []
     live = [n for n in range(len(context.store.commitlog.files)) if _has_records(ran.results[n])]
     last = live[-1] if live else 0
@@ -267,8 +267,8 @@ def _index_state(context: Context, place: int, result: IndexResult, before: Inde
 
 
 def _queue_state(
-    context: Context, number: int, known: QueueKnown | None, before: QueueState | None, due: Due
-) -> QueueState:
+    context: Context, number: int, known: QueueKnown | None, before: KnownQueue | None, due: Due
+) -> KnownQueue:
     queue = context.store.queues[number]
     went_on = before is not None and before.known is not None and _name(before) not in due.queues
     time = before.read_timestamp if before is not None and went_on else context.now_timestamp
@@ -280,7 +280,7 @@ def _queue_state(
         )
     except StoreError:
         known, proofs = None, ()
-    return QueueState(queue.topic, queue.queue_id, queue.kind, time, known, proofs)
+    return KnownQueue(queue.topic, queue.queue_id, queue.kind, time, known, proofs)
 
 
 def _unit_proofs(
@@ -310,9 +310,11 @@ def _is_kept(result: LogResult) -> bool:
     return own and result.summary is not None and result.summary.live_end > 0 and is_settled(result.summary)
 
 
-def _facts(context: Context, found: SinceState | str, kept: Iterable[Unit], state: SinceState) -> SinceFacts:
+def _facts(
+    context: Context, found: SinceState | str, kept: Iterable[PlannedTask], state: SinceState
+) -> SinceFacts:
     """What the report says; `kept` are the commit log files that were not read again."""
-    parts: list[LogState | QueueState | IndexState] = [*state.logs, *state.queues, *state.indexes]
+    parts: list[LogState | KnownQueue | IndexState] = [*state.logs, *state.queues, *state.indexes]
     times = [part.read_timestamp for part in parts]
     files = list(kept)
     return SinceFacts(

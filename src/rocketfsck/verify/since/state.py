@@ -39,7 +39,7 @@ class LogState:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueState:
+class KnownQueue:
     """A consume queue. Without `known` nothing can go on from it; the results of log files name it by place.
 
     `proofs` cover the files that hold the units known, in order; without `known` all files.
@@ -80,7 +80,7 @@ class SinceState:
     identity: str
     written_timestamp: int
     logs: Sequence[LogState] = ()
-    queues: Sequence[QueueState] = ()
+    queues: Sequence[KnownQueue] = ()
     indexes: Sequence[IndexState] = ()
     due_byte_count: int = 0
     digest: str = ""

@@ -78,7 +78,7 @@ def check_compaction(context: Context) -> Iterator[Finding | NotChecked]:
             continue
         try:
             position = positions.get(position_name(queue.topic, queue.queue_id))
-            walk = _Walk(context, queue, position, has_positions)
+            walk = _CompactionWalk(context, queue, position, has_positions)
             yield from capped(walk.run(), context.detail_limit)
             if walk.left_out:
                 reason = f"keys are compared for the first {MAX_KEYED:,} records only"
@@ -135,7 +135,7 @@ class _UnitFile:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _CompactionWalk:
     """One pass over a queue's files, in order of their names."""
 
     context: Context

@@ -75,7 +75,7 @@ def check_dledger(context: Context) -> Iterator[Finding | NotChecked]:
     for name, data, index in _pairs(context.store):
         try:
             with StreamReader(data) as log, StreamReader(index) as units:
-                walk = _Walk(name, log, units)
+                walk = _EntryWalk(name, log, units)
                 yield from capped(walk.run(), context.detail_limit)
             context.shared.ask(RuleName.DLEDGER_UNUSED_FIELD, walk.entry_count)
             last = LastEntry(walk.last_number, walk.last_term) if walk.last_number >= 0 else None
@@ -100,7 +100,7 @@ def _pairs(store: Store) -> Iterator[tuple[str, MappedFileQueue, MappedFileQueue
 
 
 @dataclass(slots=True)
-class _Walk:
+class _EntryWalk:
     """One pass over the units of a store: `last_number` is the last sound one, `next_pos` its entry's end."""
 
     name: str

@@ -54,9 +54,9 @@ def check_identity(store: Store) -> Iterator[Finding | NotChecked]:
 def _differing(store: Store, file: StoreFile, found: dict[str, str]) -> Iterator[Finding]:
     where = Where(file=file.relative, start=0, end=file.size)
     for name, value in found.items():
-        told = (store.settings.get(name) or "").strip()
-        if told and told != value:
-            yield Finding(RuleName.IDENTITY_DIFFERS, where, {"name": name, "value": value}, {"value": told})
+        stated = (store.settings.get(name) or "").strip()
+        if stated and stated != value:
+            yield Finding(RuleName.IDENTITY_DIFFERS, where, {"name": name, "value": value}, {"value": stated})
 
 
 HEADER_LINES = 2

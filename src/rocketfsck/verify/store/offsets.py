@@ -44,7 +44,7 @@ Positions = Mapping[tuple[str, str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LiveBounds:
     """Queue offsets of the first live unit of a queue and after its last one."""
 
     low: int
@@ -55,10 +55,10 @@ class Bounds:
         return max(min(end, self.high) - max(start, self.low), 0)
 
 
-NO_QUEUE = Bounds(0, 0)
+NO_QUEUE = LiveBounds(0, 0)
 
 
-def bounds_of(topic: str, queue_id: int, known: Known) -> Bounds | None:
+def bounds_of(topic: str, queue_id: int, known: Known) -> LiveBounds | None:
     """Where a queue begins and ends; `NO_QUEUE` for one that is not there.
 
     None where the queue was not gone through, or may be somewhere else.
@@ -66,7 +66,7 @@ def bounds_of(topic: str, queue_id: int, known: Known) -> Bounds | None:
     facts: QueueFacts | None = known.queues.get((topic, queue_id))
     if facts is None:
         return NO_QUEUE if known.complete and not known.queues_elsewhere else None
-    return Bounds(
+    return LiveBounds(
         facts.max_offset if facts.min_live_offset is None else facts.min_live_offset, facts.max_offset
     )
 
@@ -139,7 +139,7 @@ def _check_offset(store: Store, where: Where, group: str, known: Known, is_loose
     if offset > bounds.high:
         end: Facts = {"max_offset": bounds.high}
         reached = max(bounds.high, known.queue_ends.get((topic, queue_id), 0))  # by records without a unit
-        noticed = noticed_beyond(store, Bounds(bounds.low, reached), offset) if offset > reached else {}
+        noticed = noticed_beyond(store, LiveBounds(bounds.low, reached), offset) if offset > reached else {}
         if known.lost_units(topic, queue_id) and not (noticed and is_loose):
             end = {**end, "record_end_offset": reached}
             yield Finding(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS, where, {**found, **noticed}, end)
@@ -152,7 +152,7 @@ def _check_offset(store: Store, where: Where, group: str, known: Known, is_loose
         yield Finding(RuleName.CONSUMER_OFFSET_BEHIND, where, expired, {"min_offset": bounds.low})
 
 
-def noticed_beyond(store: Store, bounds: Bounds, offset: int) -> Facts:
+def noticed_beyond(store: Store, bounds: LiveBounds, offset: int) -> Facts:
     """What a group gets again, and what new messages it skips at most, by an offset beyond the end."""
     again = store.dialect.overflow_to_min and bounds.low == 0
     return {

@@ -16,8 +16,8 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.progress import part, phase
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Coverage, NotChecked
-from rocketfsck.verify.stopping import StopPoint, Wanted
-from rocketfsck.verify.tasks.planning import Task, TaskTimes, Unit
+from rocketfsck.verify.stopping import StopPoint, WantedFindings
+from rocketfsck.verify.tasks.planning import PlannedTask, Task, TaskTimes
 from rocketfsck.verify.tasks.reread import settle
 from rocketfsck.verify.tasks.resume import ResumeState, from_json, identity_of
 from rocketfsck.verify.tasks.task import Context, IndexFileTask, LogFileTask, QueuesTask, TaskResult
@@ -37,14 +37,14 @@ class Executed:
     `stopped`: the last of the findings wanted is in the last result, and what comes later was not run.
     """
 
-    units: tuple[Unit, ...]
+    units: tuple[PlannedTask, ...]
     results: tuple[TaskResult | None, ...]
     not_checked: tuple[NotChecked, ...]
     coverage: Coverage
     stopped: bool = False
 
 
-def run_unit(unit: Unit) -> TaskResult | StoreError:
+def run_unit(unit: PlannedTask) -> TaskResult | StoreError:
     """The kernel: one task, whatever its kind. What keeps it from reading is returned, not raised."""
     try:
         check = _check_of(unit.task)[0]
@@ -73,17 +73,17 @@ def _check_of(task: Task) -> tuple[Callable[[Any], TaskResult], type[TaskResult]
 def execute(
     context: Context,
     options: CheckOptions,
-    units: Sequence[Unit],
+    units: Sequence[PlannedTask],
     engine: Engine,
     *,
-    wanted: Wanted | None = None,
+    wanted: WantedFindings | None = None,
     passes: Passes | None = None,
 ) -> Executed:
     """Run the units that the options ask for, until as many findings are there as are `wanted`.
 
     `passes` takes the times of the tasks. Raises UsageError or StoreError for the resume file only.
     """
-    wanted = wanted or Wanted(frozenset())
+    wanted = wanted or WantedFindings(frozenset())
     state = _resume_state(context, options)
     sizes = [unit.byte_count for unit in units]
     chosen = list(range(len(units)))
@@ -161,7 +161,7 @@ def _resume_state(context: Context, options: CheckOptions) -> ResumeState:
     return ResumeState(options.resume, identity_of(context.store, context.level, context.detail_limit))
 
 
-def _what(unit: Unit) -> str:
+def _what(unit: PlannedTask) -> str:
     if len(unit.files) == 1:
         return unit.files[0]
     return f"{len(unit.files):,} files from {unit.files[0]} on" if unit.files else unit.key

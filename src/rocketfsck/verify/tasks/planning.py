@@ -29,7 +29,7 @@ GROUP_COUNT = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class PlannedTask:
     """A task with its name, the bytes it goes through and the stamp of everything that it reads."""
 
     key: str
@@ -39,7 +39,7 @@ class Unit:
     files: tuple[str, ...]
 
 
-def plan_units(context: Context) -> tuple[Unit, ...]:
+def plan_units(context: Context) -> tuple[PlannedTask, ...]:
     """All tasks of a check in store order: commitlog files, groups of queues, index files.
 
     A commitlog file is compared with queues and index files, and they with it: the stamp covers both sides.
@@ -84,9 +84,9 @@ def _queue_files(queue: ConsumeQueue) -> tuple[StoreFile, ...]:
     return queue.files + (queue.ext.files if queue.ext is not None else ())
 
 
-def _unit(key: str, task: Task, files: tuple[StoreFile, ...], other_stamp: str) -> Unit:
+def _unit(key: str, task: Task, files: tuple[StoreFile, ...], other_stamp: str) -> PlannedTask:
     names = tuple(file.relative for file in files[:3])
-    return Unit(key, task, sum(file.size for file in files), stamp_of(files, other_stamp), names)
+    return PlannedTask(key, task, sum(file.size for file in files), stamp_of(files, other_stamp), names)
 
 
 def unit_files(task: Task) -> tuple[StoreFile, ...]:
@@ -121,7 +121,7 @@ _NAMES = {LogFileTask: "commit log files", QueuesTask: "consume queues", IndexFi
 class TaskTimes:
     """Adds up what the tasks take; `finish` makes a pass of each kind of task."""
 
-    def __init__(self, units: Sequence[Unit], passes: Passes | None) -> None:
+    def __init__(self, units: Sequence[PlannedTask], passes: Passes | None) -> None:
         self._units = units
         self._passes = passes
         self._seconds: dict[int, float] = {}

@@ -30,8 +30,8 @@ from rocketfsck.formats.tiered import (
     IndexShape,
 )
 from rocketfsck.reader.tiered import (
-    IndexHeader,
     SegmentRow,
+    TieredIndexHeader,
     TieredMetadata,
     TieredQueue,
     heads_at,
@@ -106,7 +106,7 @@ class IndexWalk:
                 yield from self._written(file, reader, header, header.shape)
 
     def _compacted(
-        self, file: StoreFile, reader: FileReader, header: IndexHeader, shape: IndexShape
+        self, file: StoreFile, reader: FileReader, header: TieredIndexHeader, shape: IndexShape
     ) -> Iterator[Finding]:
         """Slots that have their items behind each other, in order of the slots."""
         end, used = shape.items_start, 0
@@ -150,7 +150,7 @@ class IndexWalk:
         self,
         file: StoreFile,
         reader: FileReader,
-        header: IndexHeader,
+        header: TieredIndexHeader,
         shape: IndexShape,
         numbers: Longs,
         position: Longs,
@@ -179,7 +179,7 @@ class IndexWalk:
             done += take
 
     def _written(
-        self, file: StoreFile, reader: FileReader, header: IndexHeader, shape: IndexShape
+        self, file: StoreFile, reader: FileReader, header: TieredIndexHeader, shape: IndexShape
     ) -> Iterator[Finding]:
         """Items in the order in which they came; a slot has the number of its newest."""
         newest: NDArray[np.int64] = np.full(shape.slot_count, shape.no_item, np.int64)
@@ -214,7 +214,7 @@ class IndexWalk:
     def _rows(
         self,
         file: StoreFile,
-        header: IndexHeader,
+        header: TieredIndexHeader,
         shape: IndexShape,
         rows: NDArray[Any],
         place: Longs,

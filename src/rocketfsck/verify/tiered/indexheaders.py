@@ -21,7 +21,7 @@ from rocketfsck.formats.tiered import (
     TIERED_INDEX_MAGIC_END,
 )
 from rocketfsck.reader.heads import head_at
-from rocketfsck.reader.tiered import IndexHeader, SegmentRow, TieredQueue, is_old_local
+from rocketfsck.reader.tiered import SegmentRow, TieredIndexHeader, TieredQueue, is_old_local
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.store.model import StoreFile
@@ -112,7 +112,7 @@ def first_time(queue: TieredQueue) -> int:
 
 
 def check_header(
-    file: StoreFile, reader: FileReader, header: IndexHeader, row: SegmentRow | None
+    file: StoreFile, reader: FileReader, header: TieredIndexHeader, row: SegmentRow | None
 ) -> Iterator[Finding]:
     """What a header says by itself, and what the metadata says of its times."""
     values = header.values
@@ -151,7 +151,7 @@ def check_header(
             yield header_finding(file, start, start + 8, text)
 
 
-def _check_old_local(file: StoreFile, reader: FileReader, header: IndexHeader) -> Iterator[Finding]:
+def _check_old_local(file: StoreFile, reader: FileReader, header: TieredIndexHeader) -> Iterator[Finding]:
     """What 5.1.x writes around items: no number of slots, times once there are items, a code at the end."""
     values = header.values
     if values["slotCount"] != 0:

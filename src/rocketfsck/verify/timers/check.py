@@ -24,14 +24,14 @@ from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE, TIMER_WHEEL_SIZE
 from rocketfsck.reader.timerfiles import (
     SNAPSHOT,
     WHEEL,
-    Progress,
+    TimerProgress,
     progress_file,
     read_progress,
     snapshot_pos,
     timer_log,
     wheel_files,
 )
-from rocketfsck.reader.timers import Gap, TimerBlock, is_unit, put_block, timer_units, unit_at
+from rocketfsck.reader.timers import TimerBlock, TimerGap, is_unit, put_block, timer_units, unit_at
 from rocketfsck.reader.timerwheel import newest_first, precision_of, read_wheel
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
@@ -42,7 +42,7 @@ from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.timers.messages import Messages, unit_where
-from rocketfsck.verify.timers.wheel import Made, check_length, check_slots
+from rocketfsck.verify.timers.wheel import WheelByLog, check_length, check_slots
 
 # Whether the files of the timers are all there. Reference 1.8.
 #
@@ -127,7 +127,7 @@ def capped_timers(
 
     def findings() -> Iterator[Finding]:
         for item in timer_units(log):
-            if isinstance(item, Gap):
+            if isinstance(item, TimerGap):
                 yield _gap(log, item)
                 continue
             for block in _split(item, sorted({*floors.values()})):
@@ -146,7 +146,7 @@ def capped_timers(
                     yield item_or_gap
         for file, rows in slots.items():
             state = states.get(file, whole)
-            made = Made(
+            made = WheelByLog(
                 log, state, whole, state is whole, precision, read_timestamp, store.live.locked is True
             )
             yield from check_slots(file, rows, made, shared)
@@ -157,7 +157,7 @@ def capped_timers(
     yield from left_out
 
 
-def _floor(store: Store, file: StoreFile, log: StreamReader, progress: Progress | None) -> int:
+def _floor(store: Store, file: StoreFile, log: StreamReader, progress: TimerProgress | None) -> int:
     """The position of the log up to which a wheel must have everything."""
     pos = snapshot_pos(file)
     if pos is not None:
@@ -191,7 +191,7 @@ def _put(whole: WheelReplay, log: StreamReader, block: TimerBlock, precision: in
         yield Finding(RuleName.TIMER_UNIT_LINK, unit_where(log, pos), facts, {"prev_pos": right})
 
 
-def _gap(log: StreamReader, gap: Gap) -> Finding:
+def _gap(log: StreamReader, gap: TimerGap) -> Finding:
     number = max(log.last_from(gap.start), 0)
     base = log.starts[number]
     where = Where(file=log.files[number].relative, start=gap.start - base, end=gap.end - base)

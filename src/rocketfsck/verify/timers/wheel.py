@@ -19,7 +19,7 @@ from rocketfsck.verify.tasks.shared import Shared
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class WheelByLog:
     """What the timer log says of a wheel.
 
     `floor` is the state that the wheel must have reached, `whole` that after the last unit; `is_exact`: they
@@ -43,7 +43,7 @@ def check_length(file: StoreFile) -> Iterator[Finding]:
         yield Finding(RuleName.TIMER_WHEEL_LENGTH, where, {"size": file.size}, {"size": TIMER_WHEEL_SIZE})
 
 
-def check_slots(file: StoreFile, slots: Slots, made: Made, shared: Shared) -> Iterator[Finding]:
+def check_slots(file: StoreFile, slots: Slots, made: WheelByLog, shared: Shared) -> Iterator[Finding]:
     """Every slot that is used, or that the log says must be."""
     number = used_slots(slots)
     rows = slots[number]
@@ -59,7 +59,7 @@ def check_slots(file: StoreFile, slots: Slots, made: Made, shared: Shared) -> It
     yield from _missing(file, slots, number[~placed], made)
 
 
-def _positions(file: StoreFile, number: Longs, rows: Slots, made: Made) -> Iterator[Finding]:
+def _positions(file: StoreFile, number: Longs, rows: Slots, made: WheelByLog) -> Iterator[Finding]:
     time, last, first = (rows[name].astype(np.int64) for name in ("slotTime", "lastPos", "firstPos"))
     must = made.floor.has(number, time)
     expired = (last < made.log.start) & (last >= 0) & ~must
@@ -87,7 +87,7 @@ def _wrong(
         )
 
 
-def _counts(file: StoreFile, number: Longs, rows: Slots, made: Made) -> Iterator[Finding]:
+def _counts(file: StoreFile, number: Longs, rows: Slots, made: WheelByLog) -> Iterator[Finding]:
     """A number of messages that the log does not have. One too low is what a crash leaves."""
     known = made.whole.has(number, rows["slotTime"].astype(np.int64)) & made.whole.whole[number]
     count, expected = rows["num"].astype(np.int64), made.whole.count[number]
@@ -101,7 +101,7 @@ def _counts(file: StoreFile, number: Longs, rows: Slots, made: Made) -> Iterator
             yield Finding(rule, where, found, {"count": int(expected[row])})
 
 
-def _missing(file: StoreFile, slots: Slots, misplaced: Longs, made: Made) -> Iterator[Finding]:
+def _missing(file: StoreFile, slots: Slots, misplaced: Longs, made: WheelByLog) -> Iterator[Finding]:
     """Times that are still to come, and whose slot the wheel does not have."""
     state = made.floor
     due = state.time >= -(-made.read_timestamp // made.precision_ms)

@@ -11,7 +11,15 @@ derived from what was there. Imports no rule and no check: rules are named by id
 from __future__ import annotations
 
 from rocketfsck.writer.damage.job import Damage
-from rocketfsck.writer.damage.model import Act, Change, DamageError, DamageReport, Extent, Place, Promise
+from rocketfsck.writer.damage.model import (
+    Act,
+    Change,
+    DamagedExtent,
+    DamageError,
+    DamageReport,
+    Promise,
+    PromisedPlace,
+)
 from rocketfsck.writer.damage.run import damage_store, truth_path
 from rocketfsck.writer.damage.table import DAMAGES, find_damage
 
@@ -22,9 +30,9 @@ __all__ = [
     "Damage",
     "DamageError",
     "DamageReport",
-    "Extent",
-    "Place",
+    "DamagedExtent",
     "Promise",
+    "PromisedPlace",
     "damage_store",
     "find_damage",
     "truth_path",

@@ -21,7 +21,7 @@ from rocketfsck.reader.compaction import (
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import rules
 
 COMPACTED = "compacted logs"
@@ -29,7 +29,7 @@ _OF_RECORD = rules(RuleName.COMPACTION_UNIT, RuleName.COMPACTION_RECORD_WITHOUT_
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _CompactionScene:
     """One file of a compacted log with its units, before the fault."""
 
     queue: CompactedQueue
@@ -41,10 +41,10 @@ class _Scene:
         """Where the record of a unit begins in the log file."""
         return int(self.units["offset"][row]) - (self.log.start_offset or 0)
 
-    def unit_place(self, row: int) -> Place:
+    def unit_place(self, row: int) -> PromisedPlace:
         """Where a finding on a unit is."""
         start = row * BATCH_UNIT_SIZE
-        return Place(
+        return PromisedPlace(
             self.units_file.relative,
             start,
             start + BATCH_UNIT_SIZE,
@@ -52,10 +52,10 @@ class _Scene:
             queue_id=self.queue.queue_id,
         )
 
-    def record_place(self, row: int) -> Place:
+    def record_place(self, row: int) -> PromisedPlace:
         """Where a finding on the record of a unit is."""
         start = self.place(row)
-        return Place(
+        return PromisedPlace(
             self.log.relative,
             start,
             start + int(self.units["size"][row]),
@@ -64,7 +64,7 @@ class _Scene:
         )
 
 
-def _scene(job: Job) -> _Scene:
+def _scene(job: Job) -> _CompactionScene:
     scenes = []
     for queue in compacted_queues(job.store):
         for log in queue.log.files:
@@ -73,16 +73,16 @@ def _scene(job: Job) -> _Scene:
                 continue
             units = read_units(unit_file)
             if used_count(units) > 3:
-                scenes.append(_Scene(queue, log, unit_file, units[: used_count(units)]))
+                scenes.append(_CompactionScene(queue, log, unit_file, units[: used_count(units)]))
     return job.choose(scenes, COMPACTED)
 
 
-def _row(job: Job, scene: _Scene) -> int:
+def _row(job: Job, scene: _CompactionScene) -> int:
     """A unit that is neither the first nor the last."""
     return 1 + job.rng.randrange(len(scene.units) - 2)
 
 
-def _set_unit(job: Job, scene: _Scene, row: int, name: str, value: int, rule: RuleName) -> None:
+def _set_unit(job: Job, scene: _CompactionScene, row: int, name: str, value: int, rule: RuleName) -> None:
     start = row * BATCH_UNIT_SIZE + BATCH_UNIT.offset(name)
     size = 4 if name == "size" else 8
     job.editor.write(scene.units_file.relative, start, value.to_bytes(size, "big", signed=True))
@@ -166,7 +166,7 @@ def compaction_magic(job: Job) -> None:
     job.editor.write(scene.log.relative, scene.place(row) + RECORD_HEADER.offset("magicCode"), bytes(4))
     job.note = f"the magic of the record at {scene.place(row)} of {scene.log.relative} is 0"
     start = scene.place(row)
-    job.promise(RuleName.COMPACTION_RECORD, Place(scene.log.relative, start, start + 1), touches=True)
+    job.promise(RuleName.COMPACTION_RECORD, PromisedPlace(scene.log.relative, start, start + 1), touches=True)
 
 
 @damage(None, causes=(RuleName.COMPACTION_FILE_ALONE,), needs=COMPACTED)
@@ -176,7 +176,7 @@ def compaction_file_missing(job: Job) -> None:
     lost, left = job.shuffled((scene.log, scene.units_file))
     job.editor.remove(lost.relative)
     job.note = f"{lost.relative} removed"
-    job.promise(RuleName.COMPACTION_FILE_ALONE, Place(left.relative))
+    job.promise(RuleName.COMPACTION_FILE_ALONE, PromisedPlace(left.relative))
 
 
 @damage(
@@ -191,7 +191,7 @@ def compaction_file_short(job: Job) -> None:
     size = scene.place(_row(job, scene)) + 1
     job.editor.truncate(scene.log.relative, size)
     job.note = f"{scene.log.relative} cut to {size:,} bytes"
-    job.promise(RuleName.COMPACTION_FILE_LENGTH, Place(scene.log.relative))
+    job.promise(RuleName.COMPACTION_FILE_LENGTH, PromisedPlace(scene.log.relative))
 
 
 def _positions(job: Job) -> dict[str, int]:
@@ -215,7 +215,9 @@ def compaction_position(job: Job) -> None:
     positions = {**_positions(job), position_name(queue.topic, queue.queue_id): value}
     job.editor.replace(CHECKPOINT, json.dumps({"queueOffsetMap": positions}).encode())
     job.note = f"{CHECKPOINT} says {value} for {queue.topic}, queue {queue.queue_id}"
-    job.promise(RuleName.COMPACTION_POSITION, Place(CHECKPOINT, topic=queue.topic, queue_id=queue.queue_id))
+    job.promise(
+        RuleName.COMPACTION_POSITION, PromisedPlace(CHECKPOINT, topic=queue.topic, queue_id=queue.queue_id)
+    )
 
 
 @damage(None, causes=(RuleName.COMPACTION_POSITION,), needs=COMPACTED)
@@ -226,7 +228,7 @@ def compaction_position_torn(job: Job) -> None:
     size = job.editor.size(CHECKPOINT) // 2
     job.editor.truncate(CHECKPOINT, size)
     job.note = f"{CHECKPOINT} cut to {size:,} bytes"
-    job.promise(RuleName.COMPACTION_POSITION, Place(CHECKPOINT))
+    job.promise(RuleName.COMPACTION_POSITION, PromisedPlace(CHECKPOINT))
 
 
 @damage(None, causes=(RuleName.COMPACTION_POSITION,), needs=COMPACTED)
@@ -238,4 +240,4 @@ def compaction_position_missing(job: Job) -> None:
         if job.editor.exists(file):
             job.editor.remove(file)
     job.note = f"{CHECKPOINT} removed"
-    job.promise(RuleName.COMPACTION_POSITION, Place(CHECKPOINT))
+    job.promise(RuleName.COMPACTION_POSITION, PromisedPlace(CHECKPOINT))

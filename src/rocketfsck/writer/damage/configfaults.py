@@ -9,7 +9,7 @@ from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import DamageError, Place
+from rocketfsck.writer.damage.model import DamageError, PromisedPlace
 from rocketfsck.writer.damage.related import rules
 
 CONSUMER_OFFSETS = "config/consumerOffset.json"
@@ -68,7 +68,7 @@ def _put_backup(job: Job, name: str, data: bytes) -> None:
 def _broken(job: Job, name: str, start: int | None) -> None:
     """Promise what a file that does not parse from `start` on must cause."""
     rule = RuleName.CONFIG_FALLS_BACK if _backup_is_sound(job, name) else RuleName.CONFIG_LOST
-    job.promise(rule, Place(name, start, job.editor.size(name)))
+    job.promise(rule, PromisedPlace(name, start, job.editor.size(name)))
 
 
 @damage("K5", causes=(RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK), needs=_JSON, may_also=_LOST_CONFIG)
@@ -106,7 +106,7 @@ def config_trailing(job: Job) -> None:
     rest = data[-(1 + job.rng.randrange(min(len(data) - 1, 40))) :].strip() or b"}"
     job.editor.replace(name, data[:end] + rest)
     job.note = f"{len(rest)} bytes after the value in {name}"
-    job.promise(RuleName.CONFIG_TRAILING_BYTES, Place(name, end, end + len(rest)))
+    job.promise(RuleName.CONFIG_TRAILING_BYTES, PromisedPlace(name, end, end + len(rest)))
 
 
 @damage("K5", causes=(RuleName.CONFIG_MISSING,), needs=_JSON, may_also=_LOST_CONFIG)
@@ -118,7 +118,7 @@ def config_missing(job: Job) -> None:
         job.editor.create(backup, job.editor.content(name), like=name)
     job.editor.remove(name)
     job.note = f"{name} removed"
-    job.promise(RuleName.CONFIG_MISSING, Place(name))
+    job.promise(RuleName.CONFIG_MISSING, PromisedPlace(name))
 
 
 @damage("K5", causes=(RuleName.CONFIG_BACKUP_NEWER,), needs=f"{_JSON} with a dataVersion")
@@ -129,7 +129,7 @@ def config_backup_newer(job: Job) -> None:
     value["dataVersion"]["counter"] = int(value["dataVersion"].get("counter", 0)) + 1 + job.rng.randrange(9)
     _put_backup(job, name, encode_config(value))
     job.note = f"{name}.bak is newer than {name}"
-    job.promise(RuleName.CONFIG_BACKUP_NEWER, Place(name))
+    job.promise(RuleName.CONFIG_BACKUP_NEWER, PromisedPlace(name))
 
 
 @damage("K5", causes=(RuleName.CONFIG_BACKUP_DAMAGED,), needs=_JSON)
@@ -138,7 +138,7 @@ def config_backup_damaged(job: Job) -> None:
     name = _json_file(job)
     _put_backup(job, name, job.editor.content(name)[:-1].rstrip() + b"\1")
     job.note = f"{name}.bak does not parse"
-    job.promise(RuleName.CONFIG_BACKUP_DAMAGED, Place(f"{name}.bak"))
+    job.promise(RuleName.CONFIG_BACKUP_DAMAGED, PromisedPlace(f"{name}.bak"))
 
 
 @damage("K5", causes=(RuleName.CONFIG_SHAPE,), needs=_JSON, may_also=_LOST_CONFIG)
@@ -147,7 +147,7 @@ def config_shape(job: Job) -> None:
     name = _json_file(job)
     job.editor.replace(name, b"[]")
     job.note = f"{name} holds a list"
-    job.promise(RuleName.CONFIG_SHAPE, Place(name))
+    job.promise(RuleName.CONFIG_SHAPE, PromisedPlace(name))
 
 
 def _offsets(job: Job) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
@@ -175,7 +175,7 @@ def _set_offset(
     job.editor.replace(CONSUMER_OFFSETS, encode_config(value))
     topic = name.split(_SEPARATOR)[0]
     job.note = f"the offset of {name} in queue {queue_id} is {offset}"
-    place = Place(CONSUMER_OFFSETS, topic=topic, queue_id=int(queue_id), queue_offset=offset)
+    place = PromisedPlace(CONSUMER_OFFSETS, topic=topic, queue_id=int(queue_id), queue_offset=offset)
     job.promise(rules, place)
     job.rely(f"consumequeue/{topic}/{queue_id}/")
 
@@ -256,5 +256,7 @@ def delay_offset(job: Job) -> None:
     table[level] = offset
     job.editor.replace(DELAY_OFFSETS, encode_config(value))
     job.note = f"delay level {level} has offset {offset}"
-    place = Place(DELAY_OFFSETS, topic=SCHEDULE_TOPIC, queue_id=delay_queue_id(level), queue_offset=offset)
+    place = PromisedPlace(
+        DELAY_OFFSETS, topic=SCHEDULE_TOPIC, queue_id=delay_queue_id(level), queue_offset=offset
+    )
     job.promise(RuleName.DELAY_OFFSET_RANGE, place)

@@ -10,7 +10,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, StoreFile
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import rules
 
 DATABASE = "a RocksDB of consume queues"
@@ -53,7 +53,7 @@ def database_current_missing(job: Job) -> None:
     file = f"{_database(job).relative}/{CURRENT}"
     job.editor.remove(file)
     job.note = f"{file} removed"
-    job.promise(RuleName.DATABASE_FILE_MISSING, Place(file))
+    job.promise(RuleName.DATABASE_FILE_MISSING, PromisedPlace(file))
 
 
 @damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
@@ -62,7 +62,7 @@ def database_current_flipped(job: Job) -> None:
     file = f"{_database(job).relative}/{CURRENT}"
     job.editor.write(file, 0, b"m")
     job.note = f"{file} begins with m"
-    job.promise(RuleName.DATABASE_FILE_DAMAGED, Place(file))
+    job.promise(RuleName.DATABASE_FILE_DAMAGED, PromisedPlace(file))
 
 
 @damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
@@ -71,7 +71,7 @@ def database_manifest_missing(job: Job) -> None:
     file = _manifest(job).relative
     job.editor.remove(file)
     job.note = f"{file} removed"
-    job.promise(RuleName.DATABASE_FILE_MISSING, Place(file))
+    job.promise(RuleName.DATABASE_FILE_MISSING, PromisedPlace(file))
 
 
 @damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
@@ -81,7 +81,7 @@ def database_manifest_cut(job: Job) -> None:
     size = 1 + job.rng.randrange(6)
     job.editor.truncate(file.relative, size)
     job.note = f"{file.relative} cut to {size:,} bytes"
-    job.promise(RuleName.DATABASE_FILE_DAMAGED, Place(file.relative))
+    job.promise(RuleName.DATABASE_FILE_DAMAGED, PromisedPlace(file.relative))
 
 
 @damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
@@ -91,7 +91,7 @@ def database_manifest_flipped(job: Job) -> None:
     pos = job.rng.randrange(7, file.size)
     job.flip_bit(file.relative, pos)
     job.note = f"one bit of byte {pos} of {file.relative}"
-    job.promise(RuleName.DATABASE_FILE_DAMAGED, Place(file.relative))
+    job.promise(RuleName.DATABASE_FILE_DAMAGED, PromisedPlace(file.relative))
 
 
 def _table(job: Job) -> StoreFile:
@@ -104,7 +104,7 @@ def database_table_missing(job: Job) -> None:
     file = _table(job).relative
     job.editor.remove(file)
     job.note = f"{file} removed"
-    job.promise(RuleName.DATABASE_FILE_MISSING, Place(file))
+    job.promise(RuleName.DATABASE_FILE_MISSING, PromisedPlace(file))
 
 
 @damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
@@ -114,7 +114,7 @@ def database_table_cut(job: Job) -> None:
     size = job.rng.randrange(file.size)
     job.editor.truncate(file.relative, size)
     job.note = f"{file.relative} cut to {size:,} bytes"
-    job.promise(RuleName.DATABASE_FILE_DAMAGED, Place(file.relative))
+    job.promise(RuleName.DATABASE_FILE_DAMAGED, PromisedPlace(file.relative))
 
 
 @damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
@@ -124,4 +124,4 @@ def database_log_missing(job: Job) -> None:
     job.need(len(logs) == 1, "RocksDB of consume queues with one WAL")
     job.editor.remove(logs[0].relative)
     job.note = f"{logs[0].relative} removed"
-    job.promise(RuleName.DATABASE_FILE_MISSING, Place(logs[0].relative))
+    job.promise(RuleName.DATABASE_FILE_MISSING, PromisedPlace(logs[0].relative))

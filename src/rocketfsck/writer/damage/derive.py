@@ -25,7 +25,7 @@ from rocketfsck.scan.sorting import distinct
 from rocketfsck.writer.damage.indexscene import IndexScene
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.logscene import LogRecord, LogScene
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.queuescene import QueueScene
 
 PROMISE_LIMIT = 64
@@ -115,12 +115,12 @@ def derive_log(job: Job, log: LogScene, hits: Sequence[Hit]) -> str:
     numbers = list(dict.fromkeys(touched))[:PROMISE_LIMIT]
     reasons = [_derive_record(job, log, log.record(number), runs) for number in numbers]
     if log.blank_pos is not None and _overlaps(runs, log.blank_pos, log.blank_pos + 8):
-        job.promise(BLANK, Place(log.file.relative, log.blank_pos, log.size), touches=True)
+        job.promise(BLANK, PromisedPlace(log.file.relative, log.blank_pos, log.size), touches=True)
     behind = [(max(low, log.live_end), high) for low, high in runs if high > log.live_end]
     if behind and log.blank_pos is not None:
         reasons.append("bytes after a BLANK have no meaning")
     elif behind:
-        place = Place(log.file.relative, behind[0][0], behind[-1][1])
+        place = PromisedPlace(log.file.relative, behind[0][0], behind[-1][1])
         job.promise(TAIL, place, touches=True)
     return _why(job, reasons)
 
@@ -145,7 +145,7 @@ def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tu
         start = record.pos
         if start and not job.editor.read(record.file.relative, start, start + 8).strip(b"\0"):
             start = max(start - 3, 0)
-        job.promise(LOST_RECORD, Place(place.file, start, record.end), touches=True)
+        job.promise(LOST_RECORD, PromisedPlace(place.file, start, record.end), touches=True)
         return ""
     if record.traits & Trait.PROPERTY_CRC and _overlaps(runs, record.pos, record.end - PROPERTY_CRC_SIZE):
         job.promise((RuleName.RECORD_PROPERTY_CRC, RuleName.RECORD_PROPERTIES_NUL), place, touches=True)
@@ -158,7 +158,9 @@ def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tu
     if "topic" in hit:
         unit = job.unit_of(record)
         if unit is not None:
-            job.promise(RuleName.UNIT_GHOST, Place(unit.file.relative, unit.start, unit.end), touches=True)
+            job.promise(
+                RuleName.UNIT_GHOST, PromisedPlace(unit.file.relative, unit.start, unit.end), touches=True
+            )
             return ""
     if "properties" in hit and _is_torn(job.editor.read(record.file.relative, *spans["properties"])):
         job.promise(RuleName.RECORD_PROPERTIES_NUL, place, touches=True)
@@ -175,7 +177,7 @@ def _derive_empty_file(job: Job, log: LogScene) -> str:
     """Nothing is left of a file."""
     start = log.file.start_offset or 0
     if any(len(job.log(file)) for file in job.log_files if (file.start_offset or 0) > start):
-        job.promise(RuleName.SEGMENT_ZERO_INSIDE, Place(log.file.relative, 0, log.size, start))
+        job.promise(RuleName.SEGMENT_ZERO_INSIDE, PromisedPlace(log.file.relative, 0, log.size, start))
         return ""
     return _derive_lost_end(job, log.record(0))
 
@@ -185,7 +187,7 @@ def _derive_lost_end(job: Job, record: LogRecord) -> str:
     unit = job.unit_of(record)
     if unit is None:
         return "the end of the log is zeros, and units point elsewhere"
-    job.promise(RuleName.UNIT_BEYOND_LOG, Place(topic=unit.queue.topic, queue_id=unit.queue.queue_id))
+    job.promise(RuleName.UNIT_BEYOND_LOG, PromisedPlace(topic=unit.queue.topic, queue_id=unit.queue.queue_id))
     return ""
 
 
@@ -204,7 +206,7 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
         if index >= scene.file_end_index:
             continue
         unit = scene.unit(index)
-        place = Place(unit.file.relative, unit.start, unit.end)
+        place = PromisedPlace(unit.file.relative, unit.start, unit.end)
         if index >= scene.end_index:
             if not neighbour:
                 job.promise(
@@ -243,7 +245,7 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
                 RuleName.UNIT_OF_DAMAGED_RECORD,
                 RuleName.BATCH_UNIT_CONTENT,
             )
-            job.promise(rules, Place(topic=scene.queue.topic, queue_id=scene.queue.queue_id))
+            job.promise(rules, PromisedPlace(topic=scene.queue.topic, queue_id=scene.queue.queue_id))
         elif _overlaps(runs, low, low + 8):
             job.promise((RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_SHIFTED), place, touches=True)
         elif _overlaps(runs, low + 8, high):
@@ -278,7 +280,7 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
                 RuleName.INDEX_ENTRY_BEHIND_COUNT,
                 RuleName.INDEX_EMPTY,
             ),
-            Place(file),
+            PromisedPlace(file),
         )
         return ""
     entries = _touched_entries(index, runs)
@@ -297,7 +299,7 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
                 RuleName.INDEX_ENTRY_HASH,
                 RuleName.ENTRY_KEY,
             ),
-            Place(file),
+            PromisedPlace(file),
         )
         return ""
     reasons += _derive_header(job, index, runs)
@@ -347,14 +349,14 @@ def _derive_header(job: Job, index: IndexScene, runs: Sequence[tuple[int, int]])
             continue
         number = entry if entry > 0 else index.used
         if name.endswith("PhyOffset") or job.record_at(int(index.offsets[number])) is not None:
-            job.promise(RuleName.INDEX_HEADER_RANGE, Place(index.file.relative, start, start + 8))
+            job.promise(RuleName.INDEX_HEADER_RANGE, PromisedPlace(index.file.relative, start, start + 8))
         else:
             reasons.append(f"the record of {name} is not in the log")
     start = HEADER.offset("hashSlotCount")
     if _overlaps(runs, start, start + 4):
         value = int.from_bytes(job.editor.read(index.file.relative, start, start + 4), "big", signed=True)
         if not len(distinct(index.slot_of[1:])) <= value <= index.used:
-            job.promise(RuleName.INDEX_SLOT_COUNT, Place(index.file.relative, start, start + 4))
+            job.promise(RuleName.INDEX_SLOT_COUNT, PromisedPlace(index.file.relative, start, start + 4))
         else:
             reasons.append("hashSlotCount is still between the numbers of used slots and of puts")
     return reasons
@@ -364,12 +366,12 @@ def _derive_entry(job: Job, index: IndexScene, entry: int, runs: Sequence[tuple[
     place = index.entry_place(entry) if entry <= index.used else None
     start = index.pos_of(entry)
     if entry == 0:
-        job.promise(RuleName.INDEX_ENTRY_ZERO, Place(index.file.relative, start, start + ENTRY_SIZE))
+        job.promise(RuleName.INDEX_ENTRY_ZERO, PromisedPlace(index.file.relative, start, start + ENTRY_SIZE))
         return ""
     if place is None:
         job.promise(
             RuleName.INDEX_ENTRY_BEHIND_COUNT,
-            Place(index.file.relative, start, start + ENTRY_SIZE),
+            PromisedPlace(index.file.relative, start, start + ENTRY_SIZE),
             touches=True,
         )
         return ""
@@ -388,16 +390,16 @@ def _derive_entry(job: Job, index: IndexScene, entry: int, runs: Sequence[tuple[
             RuleName.ENTRY_OF_DAMAGED_RECORD,
             RuleName.ENTRY_IN_MISSING_SEGMENT,
         )
-        job.promise(rules, Place(index.file.relative))
+        job.promise(rules, PromisedPlace(index.file.relative))
         return ""
     low, high = _span(index, entry, "timeDiff")
     value = int.from_bytes(job.editor.read(index.file.relative, low, high), "big", signed=True)
     if value < 0:
-        job.promise(RuleName.INDEX_ENTRY_TIME_NEGATIVE, Place(place.file, place.start, place.end))
+        job.promise(RuleName.INDEX_ENTRY_TIME_NEGATIVE, PromisedPlace(place.file, place.start, place.end))
         return ""
     known = job.record_at(int(index.offsets[entry])) is not None
     if known and entry > 1 and abs(value - int(index.entries["timeDiff"][entry])) > TIME_TOLERANCE:
-        job.promise(RuleName.ENTRY_TIME, Place(place.file, place.start, place.end), touches=True)
+        job.promise(RuleName.ENTRY_TIME, PromisedPlace(place.file, place.start, place.end), touches=True)
         return ""
     return "the timeDiff may be a rounding, or its record is not in the log"
 
@@ -409,14 +411,14 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
     data = job.editor.content(file)
     behind = [run for run in runs if run[1] > CHECKPOINT.size]
     if behind and any(data[CHECKPOINT.size :]):
-        job.promise(RuleName.CHECKPOINT_TAIL, Place(file))
+        job.promise(RuleName.CHECKPOINT_TAIL, PromisedPlace(file))
     values = decode_checkpoint(data).values()
     for name in job.store.dialect.checkpoint_fields:
         start = CHECKPOINT.offset(name)
         if values[name] < 0 and _overlaps(runs, start, start + 8):
-            job.promise(RuleName.CHECKPOINT_NEGATIVE, Place(file, start, start + 8))
+            job.promise(RuleName.CHECKPOINT_NEGATIVE, PromisedPlace(file, start, start + 8))
     if not any(data[:16]) and _overlaps(runs, 0, 16):
-        job.promise(RuleName.CHECKPOINT_ZERO, Place(file, 0, 16))
+        job.promise(RuleName.CHECKPOINT_ZERO, PromisedPlace(file, 0, 16))
     return _why(job, ["the time or offset is still plausible"])
 
 
@@ -428,11 +430,11 @@ def derive_config(job: Job, file: str) -> str:
         if not file.endswith(_BACKUP):
             job.promise(
                 (RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK, RuleName.CONFIG_TRAILING_BYTES),
-                Place(file),
+                PromisedPlace(file),
             )
             return ""
         if not job.editor.exists(file.removesuffix(_BACKUP)):
             return "only this .bak exists"
-        job.promise(RuleName.CONFIG_BACKUP_DAMAGED, Place(file))
+        job.promise(RuleName.CONFIG_BACKUP_DAMAGED, PromisedPlace(file))
         return ""
     return "the text still parses"

@@ -15,7 +15,7 @@ from rocketfsck.formats.layout import Layout
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, OtherKind
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import RECORD_CHANGED, TAIL_LOST, rules
 
 NODE = "a DLedger log"
@@ -41,12 +41,12 @@ class _Entry:
     unit_pos: int
 
     @property
-    def header_place(self) -> Place:
-        return Place(self.data.relative, self.pos, self.pos + ENTRY_HEADER_SIZE)
+    def header_place(self) -> PromisedPlace:
+        return PromisedPlace(self.data.relative, self.pos, self.pos + ENTRY_HEADER_SIZE)
 
     @property
-    def unit_place(self) -> Place:
-        return Place(self.index.relative, self.unit_pos, self.unit_pos + INDEX_UNIT_SIZE)
+    def unit_place(self) -> PromisedPlace:
+        return PromisedPlace(self.index.relative, self.unit_pos, self.unit_pos + INDEX_UNIT_SIZE)
 
 
 def _directory(job: Job) -> str:
@@ -180,7 +180,7 @@ def dledger_data_short(job: Job) -> None:
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
     job.editor.truncate(entry.data.relative, size)
     job.note = f"{entry.data.relative} cut to {size} bytes"
-    job.promise(RuleName.SEGMENT_LENGTH, Place(entry.data.relative, 0, size))
+    job.promise(RuleName.SEGMENT_LENGTH, PromisedPlace(entry.data.relative, 0, size))
 
 
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_LOST)
@@ -191,7 +191,7 @@ def dledger_data_missing(job: Job) -> None:
     job.need(len(files) == 1, "single DLedger data file")
     job.editor.remove(entry.data.relative)
     job.note = f"{entry.data.relative} removed"
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, Place(index.relative, 0, INDEX_UNIT_SIZE))
+    job.promise(RuleName.DLEDGER_INDEX_ENTRY, PromisedPlace(index.relative, 0, INDEX_UNIT_SIZE))
 
 
 @damage("H4", causes=(RuleName.DLEDGER_RANGE,), needs=NODE, may_also=_OF_ENTRY)
@@ -226,7 +226,7 @@ def dledger_checkpoint_ahead(job: Job) -> None:
     data = f"committedIndex={(1 << 40) + job.rng.randrange(1 << 20)}\nendIndex=1\n".encode()
     job.editor.replace(file, data)
     job.note = f"{file} names an entry that does not exist"
-    job.promise(RuleName.DLEDGER_STATE, Place(file, 0, len(data)))
+    job.promise(RuleName.DLEDGER_STATE, PromisedPlace(file, 0, len(data)))
 
 
 @damage("H4", causes=(RuleName.DLEDGER_STATE,), needs=NODE)
@@ -235,7 +235,7 @@ def dledger_checkpoint_missing(job: Job) -> None:
     file = _state(job, "checkpoint")
     job.editor.remove(file)
     job.note = f"{file} removed"
-    job.promise(RuleName.DLEDGER_STATE, Place(file))
+    job.promise(RuleName.DLEDGER_STATE, PromisedPlace(file))
 
 
 @damage("H4", causes=(RuleName.DLEDGER_STATE,), needs=NODE)
@@ -245,4 +245,4 @@ def dledger_term_text(job: Job) -> None:
     data = b"voteLeader=n0\ncurrTerm=\x00\x00\n"
     job.editor.replace(file, data)
     job.note = f"{file} has no number"
-    job.promise(RuleName.DLEDGER_STATE, Place(file, 0, len(data)))
+    job.promise(RuleName.DLEDGER_STATE, PromisedPlace(file, 0, len(data)))

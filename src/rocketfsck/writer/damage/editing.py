@@ -13,9 +13,9 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
-from rocketfsck.writer.damage.model import Change, DamageError, Extent
+from rocketfsck.writer.damage.model import Change, DamagedExtent, DamageError
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, open_root
 
 MAX_CONTENT_SIZE = 16 << 20
 """Bytes of a config file or checkpoint that is damaged: memory holds it, and what its text says."""
@@ -80,7 +80,7 @@ class Editor:
         finally:
             os.close(descriptor)
         self._keep_times(file, status)
-        after = self._hashed(file, start, size) if size == end else Extent(size, size, _digest(b""))
+        after = self._hashed(file, start, size) if size == end else DamagedExtent(size, size, _digest(b""))
         self._record("truncate", file, before, after)
 
     def create(self, file: str, data: bytes = b"", size: int | None = None, like: str | None = None) -> None:
@@ -152,7 +152,7 @@ class Editor:
             raise StoreError("is a symbolic link", path=name)
         return path
 
-    def _place(self, name: str) -> Place:
+    def _place(self, name: str) -> ConfinedPlace:
         self._path(name)
         return self._confines / name
 
@@ -167,7 +167,7 @@ class Editor:
     def _keep_times(self, file: str, status: os.stat_result) -> None:
         fileops.set_times(self._place(file), status.st_atime_ns, status.st_mtime_ns)
 
-    def _hashed(self, file: str, start: int, end: int) -> Extent:
+    def _hashed(self, file: str, start: int, end: int) -> DamagedExtent:
         digest = hashlib.sha256()
         with self._path(file).open("rb") as stream:
             stream.seek(start)
@@ -175,14 +175,16 @@ class Editor:
             while left > 0 and (chunk := stream.read(min(CHUNK_SIZE, left))):
                 digest.update(chunk)
                 left -= len(chunk)
-        return Extent(start, end, digest.hexdigest())
+        return DamagedExtent(start, end, digest.hexdigest())
 
-    def _record(self, action: str, file: str, before: Extent | None, after: Extent | None) -> None:
+    def _record(
+        self, action: str, file: str, before: DamagedExtent | None, after: DamagedExtent | None
+    ) -> None:
         self.changes.append(Change(action, file, before, after))  # type: ignore[arg-type]
 
 
-def _extent(pos: int, data: bytes) -> Extent:
-    return Extent(pos, pos + len(data), _digest(data))
+def _extent(pos: int, data: bytes) -> DamagedExtent:
+    return DamagedExtent(pos, pos + len(data), _digest(data))
 
 
 def _digest(data: bytes) -> str:

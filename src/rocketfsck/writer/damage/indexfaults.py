@@ -12,7 +12,7 @@ from rocketfsck.formats.javatext import INT32_MAX
 from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.indexscene import IndexScene
 from rocketfsck.writer.damage.job import Job, at, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import CHAINS, ENTRIES_LOST, KEYS_CHANGED, rules
 
 _INT = struct.Struct(">i")
@@ -255,12 +255,12 @@ def _header(job: Job, what: str, low: int = 1) -> IndexScene:
     return job.index_file(what, lambda item: _is_free(job, item) and item.used > low)
 
 
-def _set_header(job: Job, index: IndexScene, field: str, value: int) -> Place:
+def _set_header(job: Job, index: IndexScene, field: str, value: int) -> PromisedPlace:
     start = HEADER.offset(field)
     size = 4 if field in ("hashSlotCount", "indexCount") else 8
     job.editor.write(index.file.relative, start, value.to_bytes(size, "big", signed=True))
     job.note = f"{field} of {index.file.relative} is {value}"
-    return Place(index.file.relative, start, start + size)
+    return PromisedPlace(index.file.relative, start, start + size)
 
 
 def _geometry_is_told(job: Job) -> bool:
@@ -476,7 +476,7 @@ def entry_duplicate(job: Job) -> None:
         _set_header(job, index, "hashSlotCount", index.header.hash_slot_count + 1)
     start = index.pos_of(number - 1)
     job.note = f"entry {number} of {index.file.relative} repeats the entry before"
-    place = Place(index.file.relative, start, start + 2 * ENTRY_SIZE)
+    place = PromisedPlace(index.file.relative, start, start + 2 * ENTRY_SIZE)
     job.promise(RuleName.ENTRY_DUPLICATE, place, touches=True)
 
 
@@ -507,7 +507,7 @@ def index_truncated(job: Job) -> None:
     job.editor.truncate(index.file.relative, size)
     job.note = f"{index.file.relative} cut to {size:,} bytes"
     full = job.store.geometry.index_file_size
-    job.promise(RuleName.INDEX_LENGTH, Place(index.file.relative, size, full))
+    job.promise(RuleName.INDEX_LENGTH, PromisedPlace(index.file.relative, size, full))
 
 
 @damage(
@@ -536,7 +536,7 @@ def names_swapped(job: Job) -> None:
     job.editor.rename(second.relative, first.relative)
     job.editor.rename(aside, second.relative)
     job.note = f"{first.relative} and {second.relative} have each other's names"
-    job.promise(RuleName.INDEX_FILE_ORDER, Place(second.relative, 16, 24))
+    job.promise(RuleName.INDEX_FILE_ORDER, PromisedPlace(second.relative, 16, 24))
 
 
 @damage("I9", causes=(RuleName.INDEX_NAME,), needs="an index file", may_also=rules(RuleName.INDEX_EMPTY_MANY))
@@ -551,7 +551,7 @@ def strange_name(job: Job) -> None:
     job.need(not job.editor.exists(name), "place for a further index file")
     job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
     job.note = f"{name} made"
-    job.promise(RuleName.INDEX_NAME, Place(name, 0, job.store.geometry.index_file_size))
+    job.promise(RuleName.INDEX_NAME, PromisedPlace(name, 0, job.store.geometry.index_file_size))
 
 
 @damage("I4", causes=(RuleName.INDEX_EMPTY_MANY, RuleName.INDEX_EMPTY), needs="an index file")
@@ -567,8 +567,8 @@ def empty_files(job: Job) -> None:
     for name in names:
         job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
     job.note = f"{len(names)} empty index files from {names[0]} on"
-    job.promise(RuleName.INDEX_EMPTY_MANY, Place("index"))
-    job.promise(RuleName.INDEX_EMPTY, Place(names[0]))
+    job.promise(RuleName.INDEX_EMPTY_MANY, PromisedPlace("index"))
+    job.promise(RuleName.INDEX_EMPTY, PromisedPlace(names[0]))
 
 
 @damage(
@@ -592,7 +592,9 @@ def index_lost(job: Job) -> None:
     job.rely(record.file.relative, record.pos, record.end)
     job.editor.remove(index.file.relative)
     job.note = f"{index.file.relative} removed"
-    job.promise(RuleName.RECORD_UNINDEXED, Place(record.file.relative, record.pos, physical_offset=offset))
+    job.promise(
+        RuleName.RECORD_UNINDEXED, PromisedPlace(record.file.relative, record.pos, physical_offset=offset)
+    )
 
 
 def _first_lost(job: Job, index: IndexScene) -> int | None:
@@ -615,7 +617,7 @@ def index_gone(job: Job) -> None:
     for file in job.store.indexes:
         job.editor.remove(file.relative)
     job.note = "every index file removed"
-    job.promise(RuleName.INDEX_GONE, Place("index"))
+    job.promise(RuleName.INDEX_GONE, PromisedPlace("index"))
 
 
 assert _INT.size == SLOT_SIZE

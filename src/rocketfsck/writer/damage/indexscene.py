@@ -22,7 +22,7 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 
 
 class IndexScene:
@@ -96,10 +96,10 @@ class IndexScene:
 
     def entry_place(
         self, entry: int, *, slot: bool = False, bounded: bool = True, offset: bool = False
-    ) -> Place:
+    ) -> PromisedPlace:
         """Where a finding on an entry is; with `slot` and `offset` it names these, too."""
         start = self.pos_of(entry)
-        return Place(
+        return PromisedPlace(
             file=self.file.relative,
             start=start,
             end=start + ENTRY_SIZE if bounded else None,
@@ -108,7 +108,7 @@ class IndexScene:
             entry=entry,
         )
 
-    def slot_place(self, slot: int) -> Place:
+    def slot_place(self, slot: int) -> PromisedPlace:
         """Where a finding on a slot is."""
         start = slot_pos(slot)
-        return Place(file=self.file.relative, start=start, end=start + SLOT_SIZE, slot=slot)
+        return PromisedPlace(file=self.file.relative, start=start, end=start + SLOT_SIZE, slot=slot)

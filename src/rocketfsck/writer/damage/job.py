@@ -17,8 +17,8 @@ from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Store
 from rocketfsck.writer.damage.editing import Editor
 from rocketfsck.writer.damage.indexscene import IndexScene
 from rocketfsck.writer.damage.logscene import LogRecord, LogScene
-from rocketfsck.writer.damage.model import DamageError, Place, Promise
-from rocketfsck.writer.damage.queuescene import QueueScene, Unit
+from rocketfsck.writer.damage.model import DamageError, Promise, PromisedPlace
+from rocketfsck.writer.damage.queuescene import QueueScene, SceneUnit
 
 Item = TypeVar("Item")
 Taken = tuple[str, int, int | None]
@@ -77,11 +77,15 @@ class Job:
     # promises
 
     def promise(
-        self, rules: RuleName | tuple[RuleName, ...], place: Place | None = None, *, touches: bool = False
+        self,
+        rules: RuleName | tuple[RuleName, ...],
+        place: PromisedPlace | None = None,
+        *,
+        touches: bool = False,
     ) -> None:
         """A check must find this rule, or one of these, at the place."""
         one_of = (rules,) if isinstance(rules, RuleName) else rules
-        self.promises.append(Promise(one_of, place or Place(), touches))
+        self.promises.append(Promise(one_of, place or PromisedPlace(), touches))
 
     def also(self, *rules: RuleName) -> None:
         """A check may find these rules, too."""
@@ -160,9 +164,9 @@ class Job:
         (byte,) = self.editor.read(file, pos, pos + 1)
         self.editor.write(file, pos, bytes([byte ^ 1 << self.rng.randrange(8)]))
 
-    def record_place(self, record: LogRecord) -> Place:
+    def record_place(self, record: LogRecord) -> PromisedPlace:
         """Where a finding on this record is."""
-        return Place(
+        return PromisedPlace(
             file=record.file.relative,
             start=record.pos,
             end=record.end,
@@ -187,7 +191,7 @@ class Job:
         ]
         return found[0] if len(found) == 1 else None
 
-    def unit_of(self, record: LogRecord) -> Unit | None:
+    def unit_of(self, record: LogRecord) -> SceneUnit | None:
         """The unit that points to a record, where it is in its place; None if it is not."""
         queue = self.queue_of(record) if is_in_consume_queue(record.sys_flag) else None
         if queue is None:
@@ -229,7 +233,7 @@ class Job:
         raise DamageError(f"the store has no {what}")
 
 
-def at(place: Place, **facts: int | str | None) -> Place:
+def at(place: PromisedPlace, **facts: int | str | None) -> PromisedPlace:
     """The place with other facts."""
     return replace(place, **facts)  # type: ignore[arg-type]
 

@@ -25,7 +25,7 @@ class DamageError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PromisedPlace:
     """Where a finding must be; what is None is not said. The fields are those of a finding's place.
 
     `file` is relative to the store's root. `start`/`end` are byte positions in it, half-open.
@@ -69,7 +69,7 @@ class Promise:
     """
 
     rules: tuple[str, ...]
-    place: Place = field(default_factory=Place)
+    place: PromisedPlace = field(default_factory=PromisedPlace)
     touches: bool = False
 
     def is_kept_by(self, rule: str, where: Located) -> bool:
@@ -89,7 +89,7 @@ Action = Literal["write", "truncate", "create", "remove", "rename", "mkdir"]
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class DamagedExtent:
     """Bytes `start:end` of a file and the SHA-256 of them (hexadecimal)."""
 
     start: int
@@ -106,8 +106,8 @@ class Change:
 
     action: Action
     file: str
-    before: Extent | None = None
-    after: Extent | None = None
+    before: DamagedExtent | None = None
+    after: DamagedExtent | None = None
     renamed_to: str | None = None
 
 

@@ -13,7 +13,7 @@ from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.queuescene import queue_directory
 from rocketfsck.writer.damage.related import QUEUE_LOST, rules
 
@@ -21,8 +21,8 @@ TOPICS = "config/topics.json"
 GHOST = "GhostTopic"
 
 
-def _queue_place(queue: ConsumeQueue) -> Place:
-    return Place(queue_directory(queue), topic=queue.topic, queue_id=queue.queue_id)
+def _queue_place(queue: ConsumeQueue) -> PromisedPlace:
+    return PromisedPlace(queue_directory(queue), topic=queue.topic, queue_id=queue.queue_id)
 
 
 def configured_topics(job: Job) -> Mapping[str, Any] | None:
@@ -148,11 +148,11 @@ def ghost_queue(job: Job) -> None:
     name = f"{directory}/{offset_to_filename(0)}"
     job.editor.create(name, data, size=size, like=job.log_files[0].relative)
     job.note = f"{name} with 3 units"
-    queue = Place(topic=GHOST, queue_id=0)
+    queue = PromisedPlace(topic=GHOST, queue_id=0)
     if not expired:
-        job.promise(RuleName.UNIT_BEYOND_LOG, Place(name, 0, 60, first, GHOST, 0, 0))
+        job.promise(RuleName.UNIT_BEYOND_LOG, PromisedPlace(name, 0, 60, first, GHOST, 0, 0))
     elif topics is not None:
-        job.promise(RuleName.GHOST_QUEUE, Place(directory, topic=GHOST, queue_id=0))
+        job.promise(RuleName.GHOST_QUEUE, PromisedPlace(directory, topic=GHOST, queue_id=0))
     else:
         job.promise(RuleName.QUEUE_EXPIRED, queue)
 
@@ -169,7 +169,7 @@ def missing_queue_ext_left(job: Job) -> None:
     queue = job.choose(queues, "queue with an extension")
     job.editor.remove_tree(queue_directory(queue))
     job.note = f"{queue_directory(queue)} removed, and its extension kept"
-    place = Place(
+    place = PromisedPlace(
         f"consumequeue_ext/{queue.topic}/{queue.queue_id}", topic=queue.topic, queue_id=queue.queue_id
     )
     job.promise(RuleName.QUEUE_EXTENSION_ORPHAN, place)
@@ -200,7 +200,7 @@ def ext_missing(job: Job) -> None:
     )
     job.promise(
         RuleName.EXT_ADDRESS_DANGLING,
-        Place(first.file.relative, first.start, first.end, queue_offset=first.index),
+        PromisedPlace(first.file.relative, first.start, first.end, queue_offset=first.index),
     )
 
 
@@ -221,7 +221,7 @@ def kind_twice(job: Job) -> None:
     size = job.store.geometry.batch_file_size if known else 20 * BATCH_UNIT_SIZE
     job.editor.create(name, size=size, like=job.log_files[0].relative if job.log_files else None)
     job.note = f"{name}, all zeros"
-    job.promise(RuleName.QUEUE_KIND_TWICE, Place("batchconsumequeue", topic=topic))
+    job.promise(RuleName.QUEUE_KIND_TWICE, PromisedPlace("batchconsumequeue", topic=topic))
 
 
 @damage(
@@ -242,7 +242,9 @@ def kind_attribute(job: Job) -> None:
     value["topicConfigTable"][queue.topic]["attributes"] = {"queue.type": wrong}
     job.editor.replace(TOPICS, encode_config(value))
     job.note = f"topics.json says queue.type={wrong} for {queue.topic}"
-    job.promise(RuleName.QUEUE_KIND_ATTRIBUTE, Place(TOPICS, topic=queue.topic, queue_id=queue.queue_id))
+    job.promise(
+        RuleName.QUEUE_KIND_ATTRIBUTE, PromisedPlace(TOPICS, topic=queue.topic, queue_id=queue.queue_id)
+    )
 
 
 @damage("Q10", causes=(RuleName.QUEUE_ID_NAME,), needs="a consume queue")
@@ -256,4 +258,4 @@ def queue_id_name(job: Job) -> None:
     job.need(not job.editor.exists(name), "place for a further directory")
     job.editor.make_directory(name)
     job.note = f"{name} made"
-    job.promise(RuleName.QUEUE_ID_NAME, Place(name))
+    job.promise(RuleName.QUEUE_ID_NAME, PromisedPlace(name))

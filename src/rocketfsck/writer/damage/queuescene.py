@@ -12,7 +12,7 @@ from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.formats.dtypes import unit_dtype
 from rocketfsck.store.model import ConsumeQueue, MappedFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.damage.model import DamageError, Place
+from rocketfsck.writer.damage.model import DamageError, PromisedPlace
 
 MAX_QUEUE_SIZE = 128 << 20
 """Bytes of a queue that can be looked at: it is held in memory."""
@@ -20,7 +20,7 @@ TREES = {"file": "consumequeue", "batch": "batchconsumequeue"}
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class SceneUnit:
     """One unit: `index` is its place in the queue's stream, `base` its first message's queue offset."""
 
     queue: ConsumeQueue
@@ -85,13 +85,13 @@ class QueueScene:
         offsets: NDArray[np.int64] = self.units["offset"][low:high].astype(np.int64)
         return offsets
 
-    def unit(self, index: int) -> Unit:
+    def unit(self, index: int) -> SceneUnit:
         """The unit at an index that the files have."""
         row = self.units[index - self.first_index]
         pos = index * self.queue.unit_size
         file = next(file for file in reversed(self.files) if (file.start_offset or 0) <= pos)
         base = int(row["msgBaseOffset"]) if self.queue.kind == "batch" else index
-        return Unit(
+        return SceneUnit(
             self.queue,
             index,
             file,
@@ -102,7 +102,7 @@ class QueueScene:
             base,
         )
 
-    def find(self, offset: int) -> Unit | None:
+    def find(self, offset: int) -> SceneUnit | None:
         """The unit that points to this commit log offset."""
         offsets = self.offsets()
         at = int(np.searchsorted(offsets, offset))
@@ -111,10 +111,10 @@ class QueueScene:
         return None
 
 
-def unit_place(unit: Unit, count: int = 1, physical_offset: int | None = None) -> Place:
+def unit_place(unit: SceneUnit, count: int = 1, physical_offset: int | None = None) -> PromisedPlace:
     """Where a finding on `count` units from this one on is: in the file that holds the first of them."""
     end = min(unit.start + count * unit.queue.unit_size, unit.file.size)
-    return Place(
+    return PromisedPlace(
         file=unit.file.relative,
         start=unit.start,
         end=end,

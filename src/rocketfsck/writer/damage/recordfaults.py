@@ -18,7 +18,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.logscene import LogRecord, LogScene
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import (
     ANY_LOG,
     KEYS_CHANGED,
@@ -174,7 +174,8 @@ def blank_early(job: Job) -> None:
     _told(job, record, "a BLANK in the place")
     offset = record.physical_offset + 8
     job.promise(
-        RuleName.BLANK_TOO_EARLY, Place(record.file.relative, record.pos + 8, record.pos + left, offset)
+        RuleName.BLANK_TOO_EARLY,
+        PromisedPlace(record.file.relative, record.pos + 8, record.pos + left, offset),
     )
 
 
@@ -209,7 +210,7 @@ def stale_tail(job: Job) -> None:
     end = pos + len(copies)
     start_offset = log.file.start_offset or 0
     job.note = f"{count} old records after the end at {start_offset + pos}"
-    job.promise(RuleName.STALE_TAIL, Place(log.file.relative, pos, end, start_offset + pos))
+    job.promise(RuleName.STALE_TAIL, PromisedPlace(log.file.relative, pos, end, start_offset + pos))
 
 
 @damage(
@@ -228,7 +229,7 @@ def garbage_tail(job: Job) -> None:
     job.need(job.is_free(log.file.relative, log.live_end), "room after its last record")
     job.editor.write(log.file.relative, pos, bytes(job.rng.randrange(1, 128) for _ in range(size)))
     job.note = f"{size:,} bytes of garbage, {gap:,} bytes after the end of the log"
-    place = Place(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
+    place = PromisedPlace(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
     job.promise(RuleName.BYTES_BEHIND_END, place)
 
 
@@ -445,7 +446,7 @@ def time_back(job: Job) -> None:
     _told(job, record, "storeTimestamp")
     job.promise(
         RuleName.STORE_TIMESTAMP_BACK,
-        Place(record.file.relative, following.pos, physical_offset=following.physical_offset),
+        PromisedPlace(record.file.relative, following.pos, physical_offset=following.physical_offset),
     )
 
 

@@ -24,7 +24,7 @@ from rocketfsck.store.rocks.rowpipe import row_pipe
 from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.writer.damage.databasefaults import DATABASE
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import rules
 
 MESSAGES = "a RocksDB of messages"
@@ -33,14 +33,14 @@ LATER_MS = 90_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _DatabaseRows:
     """A database with all its rows, by family, the first being default."""
 
     other: Other
     families: dict[str, dict[bytes, bytes]]
 
 
-def _rows(job: Job, names: Collection[str], what: str) -> _Rows:
+def _rows(job: Job, names: Collection[str], what: str) -> _DatabaseRows:
     """A database with rows in its default family."""
     found = []
     for other in databases_of(job.store):
@@ -49,11 +49,11 @@ def _rows(job: Job, names: Collection[str], what: str) -> _Rows:
             for rows in read_rows(other):
                 families.setdefault(rows.family, {}).update(rows.pairs())
             if families[DEFAULT]:
-                found.append(_Rows(other, families))
+                found.append(_DatabaseRows(other, families))
     return job.choose(found, what)
 
 
-def _write(job: Job, rows: _Rows) -> None:
+def _write(job: Job, rows: _DatabaseRows) -> None:
     """Put a database with these rows into the place of the one that is there."""
     directory = rows.other.relative
     with tempfile.TemporaryDirectory(prefix="rocketfsck-", dir=scratch_parent()) as scratch:
@@ -81,7 +81,7 @@ def database_unit_time(job: Job) -> None:
     key = decode_unit_key(chosen)
     topic = key.topic.decode("utf-8", "replace")
     job.note = f"the storeTime of the unit {topic}/{key.queue_id}/{key.cq_offset} in {rows.other.relative}"
-    place = Place(topic=topic, queue_id=key.queue_id, queue_offset=key.cq_offset)
+    place = PromisedPlace(topic=topic, queue_id=key.queue_id, queue_offset=key.cq_offset)
     job.promise(RuleName.ROW_TIME, place)
 
 
@@ -105,7 +105,7 @@ def database_index_row(job: Job) -> None:
     index[chosen[:at] + bytes([chosen[at] ^ 1]) + chosen[at + 1 :]] = index.pop(chosen)
     _write(job, rows)
     job.note = f"an index row of the record at {found.physical_offset} in {rows.other.relative}"
-    place = Place(rows.other.relative, physical_offset=found.physical_offset)
+    place = PromisedPlace(rows.other.relative, physical_offset=found.physical_offset)
     job.promise(RuleName.INDEX_ROW_MISSING, place)
     job.promise(RuleName.INDEX_ROW_DANGLING, place)
 
@@ -136,7 +136,7 @@ def database_log_torn(job: Job) -> None:
     size = ends[-1] - 1 - job.rng.randrange(6)
     job.editor.truncate(file.relative, size)
     job.note = f"{file.relative} cut to {size:,} bytes, {ends[-1]:,} of them whole records"
-    job.promise((RuleName.DATABASE_FILE_DAMAGED, RuleName.DATABASE_LOG_CUT), Place(file.relative))
+    job.promise((RuleName.DATABASE_FILE_DAMAGED, RuleName.DATABASE_LOG_CUT), PromisedPlace(file.relative))
 
 
 def _ends(job: Job, file: StoreFile) -> list[int]:

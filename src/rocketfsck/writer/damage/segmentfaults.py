@@ -9,7 +9,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.logscene import LogScene
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.queuescene import QueueScene, unit_place
 from rocketfsck.writer.damage.related import (
     ANY_LOG,
@@ -76,7 +76,7 @@ def missing_segment(job: Job) -> None:
     file, following = _lose_inner(job)
     job.editor.remove(file.relative)
     job.note = f"{file.relative} removed"
-    job.promise(RuleName.SEGMENT_GAP, Place(following.relative))
+    job.promise(RuleName.SEGMENT_GAP, PromisedPlace(following.relative))
 
 
 @damage(
@@ -99,9 +99,9 @@ def segment_renamed(job: Job) -> None:
     name = f"{file.relative}.old"
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
-    job.promise(RuleName.FOREIGN_FILE, Place(name, 0, file.size))
-    job.promise(RuleName.LOG_FILE_MISNAMED, Place(name, 0))
-    job.promise(RuleName.SEGMENT_GAP, Place(following.relative))
+    job.promise(RuleName.FOREIGN_FILE, PromisedPlace(name, 0, file.size))
+    job.promise(RuleName.LOG_FILE_MISNAMED, PromisedPlace(name, 0))
+    job.promise(RuleName.SEGMENT_GAP, PromisedPlace(following.relative))
 
 
 @damage(
@@ -125,8 +125,10 @@ def segment_misnumbered(job: Job) -> None:
     first = log.record(0)
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
-    job.promise(RuleName.RECORD_PHYSICAL_OFFSET, Place(name, first.pos, physical_offset=start + first.pos))
-    job.promise(RuleName.LOG_FILE_MISNAMED, Place(name, 0))
+    job.promise(
+        RuleName.RECORD_PHYSICAL_OFFSET, PromisedPlace(name, first.pos, physical_offset=start + first.pos)
+    )
+    job.promise(RuleName.LOG_FILE_MISNAMED, PromisedPlace(name, 0))
     job.rely("commitlog/")
 
 
@@ -151,7 +153,7 @@ def short_segment(job: Job) -> None:
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
     job.editor.truncate(log.file.relative, size)
     job.note = f"{log.file.relative} cut to {size:,} bytes"
-    job.promise(RuleName.SEGMENT_LENGTH, Place(log.file.relative, 0, size))
+    job.promise(RuleName.SEGMENT_LENGTH, PromisedPlace(log.file.relative, 0, size))
 
 
 def _next_start(job: Job) -> int:
@@ -172,7 +174,7 @@ def empty_segment(job: Job) -> None:
     job.need(job.is_free(name), "place for a further commit log file")
     job.editor.create(name, like=job.log_files[-1].relative)
     job.note = f"{name} has no bytes"
-    job.promise((RuleName.EMPTY_LAST_SEGMENT, RuleName.SEGMENT_LENGTH), Place(name, 0, 0))
+    job.promise((RuleName.EMPTY_LAST_SEGMENT, RuleName.SEGMENT_LENGTH), PromisedPlace(name, 0, 0))
 
 
 @damage(
@@ -194,7 +196,7 @@ def stray_file(job: Job) -> None:
     data = bytes(job.rng.randrange(256) for _ in range(size))
     job.editor.create(name, data, like=job.log_files[0].relative)
     job.note = f"{name} of {size:,} bytes"
-    job.promise(RuleName.FOREIGN_FILE, Place(name, 0, size))
+    job.promise(RuleName.FOREIGN_FILE, PromisedPlace(name, 0, size))
 
 
 @damage(
@@ -214,7 +216,7 @@ def segment_twice(job: Job) -> None:
     job.editor.create(twin, size=file.size, like=file.relative)
     job.commitlog_paths = ("commitlog", SECOND_PATH)
     job.note = f"{twin}, all zeros, in addition to {file.relative}"
-    job.promise(RuleName.SEGMENT_TWICE, Place(twin))
+    job.promise(RuleName.SEGMENT_TWICE, PromisedPlace(twin))
 
 
 @damage(
@@ -235,7 +237,7 @@ def commitlog_gone(job: Job) -> None:
     for file in job.store.commitlog.files:
         job.editor.remove(file.relative)
     job.note = "every commit log file removed"
-    job.promise(RuleName.COMMITLOG_MISSING, Place("commitlog"))
+    job.promise(RuleName.COMMITLOG_MISSING, PromisedPlace("commitlog"))
 
 
 @damage(
@@ -264,7 +266,7 @@ def never_filled(job: Job) -> None:
     job.note = f"{len(names)} files without data from {names[0]} on"
     job.promise(
         RuleName.SEGMENTS_NEVER_FILLED,
-        Place(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start),
+        PromisedPlace(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start),
     )
 
 
@@ -289,7 +291,7 @@ def zero_segment(job: Job) -> None:
     job.editor.truncate(file.relative, 0)
     job.editor.truncate(file.relative, size)
     job.note = f"{file.relative} is all zeros"
-    job.promise(RuleName.SEGMENT_ZERO_INSIDE, Place(file.relative, 0, size, file.start_offset))
+    job.promise(RuleName.SEGMENT_ZERO_INSIDE, PromisedPlace(file.relative, 0, size, file.start_offset))
 
 
 @damage("C2", causes=(RuleName.BLANK_MISSING,), needs="two commit log files")
@@ -302,7 +304,7 @@ def blank_missing(job: Job) -> None:
     pos, start = log.blank_pos or 0, log.file.start_offset or 0
     job.editor.write(log.file.relative, pos, bytes(log.size - pos))
     job.note = f"the BLANK of {log.file.relative} removed"
-    job.promise(RuleName.BLANK_MISSING, Place(log.file.relative, pos, log.size, start + pos))
+    job.promise(RuleName.BLANK_MISSING, PromisedPlace(log.file.relative, pos, log.size, start + pos))
 
 
 @damage("C10", causes=(RuleName.BLANK_SIZE,), needs="two commit log files")
@@ -320,7 +322,7 @@ def blank_size(job: Job) -> None:
     wrong = log.size - pos + 1 + job.rng.randrange(1000)
     job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
     job.note = f"the BLANK of {log.file.relative} says {wrong:,} bytes"
-    job.promise(RuleName.BLANK_SIZE, Place(log.file.relative, pos, pos + 8, start + pos))
+    job.promise(RuleName.BLANK_SIZE, PromisedPlace(log.file.relative, pos, pos + 8, start + pos))
 
 
 @damage(
@@ -351,6 +353,6 @@ def first_segment_missing(job: Job) -> None:
         gone = int((offsets < limit).sum())
         if gone and scene.whole:
             directory = unit_place(scene.unit(scene.start_index)).file or ""
-            place = Place(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
+            place = PromisedPlace(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
             job.promise(RuleName.QUEUE_EXPIRED if gone == len(offsets) else RuleName.UNITS_EXPIRED, place)
     job.rely("commitlog/")

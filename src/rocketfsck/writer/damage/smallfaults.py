@@ -15,7 +15,7 @@ from rocketfsck.formats.markers import ABORT_NAME, encode_abort
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import rules
 
 FAR_FUTURE = 4_102_444_800_000
@@ -36,9 +36,9 @@ def _checkpoint(job: Job) -> None:
     job.need(job.editor.size(CHECKPOINT_NAME) == CHECKPOINT_SIZE, "checkpoint of one page")
 
 
-def _field_place(name: str) -> Place:
+def _field_place(name: str) -> PromisedPlace:
     start = CHECKPOINT.offset(name)
-    return Place(CHECKPOINT_NAME, start, start + 8)
+    return PromisedPlace(CHECKPOINT_NAME, start, start + 8)
 
 
 def _set(job: Job, name: str, value: int, *rules: RuleName, offset: int | None = None) -> None:
@@ -55,7 +55,7 @@ def checkpoint_zeroed(job: Job) -> None:
     job.need(job.log_files and len(job.log(job.log_files[0])), "commit log with records")
     job.editor.write(CHECKPOINT_NAME, 0, bytes(CHECKPOINT_SIZE))
     job.note = "the checkpoint is all zeros"
-    job.promise(RuleName.CHECKPOINT_ZERO, Place(CHECKPOINT_NAME, 0, 16))
+    job.promise(RuleName.CHECKPOINT_ZERO, PromisedPlace(CHECKPOINT_NAME, 0, 16))
 
 
 @damage("K1", causes=(RuleName.CHECKPOINT_MISSING,), needs=_CP, may_also=_WITH_ABORT)
@@ -65,7 +65,7 @@ def checkpoint_missing(job: Job) -> None:
     job.need(job.store.commitlog.files, "commit log")
     job.editor.remove(CHECKPOINT_NAME)
     job.note = "checkpoint removed"
-    job.promise(RuleName.CHECKPOINT_MISSING, Place(CHECKPOINT_NAME))
+    job.promise(RuleName.CHECKPOINT_MISSING, PromisedPlace(CHECKPOINT_NAME))
 
 
 @damage("K1", causes=(RuleName.CHECKPOINT_NEGATIVE,), needs=_CP, may_also=_WITH_ABORT)
@@ -82,7 +82,7 @@ def checkpoint_tail(job: Job) -> None:
     start = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size - 16)
     job.editor.write(CHECKPOINT_NAME, start, bytes(1 + job.rng.randrange(255) for _ in range(16)))
     job.note = f"16 bytes at byte {start} of the checkpoint"
-    job.promise(RuleName.CHECKPOINT_TAIL, Place(CHECKPOINT_NAME, start, start + 16))
+    job.promise(RuleName.CHECKPOINT_TAIL, PromisedPlace(CHECKPOINT_NAME, start, start + 16))
 
 
 @damage("K1", causes=(RuleName.CHECKPOINT_LENGTH,), needs=_CP)
@@ -92,7 +92,7 @@ def checkpoint_short(job: Job) -> None:
     size = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size)
     job.editor.truncate(CHECKPOINT_NAME, size)
     job.note = f"the checkpoint cut to {size:,} bytes"
-    job.promise(RuleName.CHECKPOINT_LENGTH, Place(CHECKPOINT_NAME, 0, size))
+    job.promise(RuleName.CHECKPOINT_LENGTH, PromisedPlace(CHECKPOINT_NAME, 0, size))
 
 
 @damage("K2", causes=(RuleName.CHECKPOINT_FUTURE,), needs=_CP, may_also=_WITH_ABORT)
@@ -155,13 +155,13 @@ def abort_present(job: Job) -> None:
     like = job.store.checkpoint.relative if job.store.checkpoint is not None else None
     job.editor.create(ABORT_NAME, data, like=like)
     job.note = "abort made"
-    job.promise(RuleName.ABORT_PRESENT, Place(ABORT_NAME, 0, len(data)))
+    job.promise(RuleName.ABORT_PRESENT, PromisedPlace(ABORT_NAME, 0, len(data)))
     used = [index for index in map(job.index, job.store.indexes) if index.used and index.whole]
     if used and job.store.checkpoint is not None:
         checkpoint = decode_checkpoint(job.editor.read(CHECKPOINT_NAME, 0, CHECKPOINT_SIZE))
         newest = used[-1]
         if newest.header.end_timestamp > checkpoint.index_msg_timestamp:
-            job.promise(RuleName.INDEX_FILE_DOOMED, Place(newest.file.relative, 0, newest.file.size))
+            job.promise(RuleName.INDEX_FILE_DOOMED, PromisedPlace(newest.file.relative, 0, newest.file.size))
 
 
 def _epochs(job: Job, entries: list[EpochEntry]) -> bytes:
@@ -173,7 +173,7 @@ def _put_epochs(job: Job, rule: RuleName, note: str, first: EpochEntry, second: 
     """Make an epoch file; a check must find this rule at the second epoch."""
     job.editor.create(EPOCHS, _epochs(job, [first, second]))
     job.note = note
-    job.promise(rule, Place(EPOCHS, physical_offset=second.start_offset))
+    job.promise(rule, PromisedPlace(EPOCHS, physical_offset=second.start_offset))
 
 
 @damage("H3", causes=(RuleName.EPOCH_DAMAGED,), needs=_LOG)
@@ -183,7 +183,7 @@ def epoch_damaged(job: Job) -> None:
     first, crc, rest = data.split(b"\n", 2)
     job.editor.create(EPOCHS, b"\n".join((first, str(int(crc) ^ 1 or 2).encode(), rest)))
     job.note = "the epoch file's CRC changed"
-    job.promise(RuleName.EPOCH_DAMAGED, Place(EPOCHS, len(first) + 1))
+    job.promise(RuleName.EPOCH_DAMAGED, PromisedPlace(EPOCHS, len(first) + 1))
 
 
 @damage("H3", causes=(RuleName.EPOCH_ORDER,), needs=_LOG)
@@ -218,7 +218,7 @@ def identity_damaged(job: Job) -> None:
     data = b"DefaultCluster#broker-a#1\n"
     job.editor.create(IDENTITY, data)
     job.note = "brokerIdentity ends in a line break"
-    job.promise(RuleName.IDENTITY_DAMAGED, Place(IDENTITY, 0, len(data)))
+    job.promise(RuleName.IDENTITY_DAMAGED, PromisedPlace(IDENTITY, 0, len(data)))
 
 
 def _timer(job: Job, size: int) -> None:
@@ -241,7 +241,7 @@ def timer_check(job: Job) -> None:
     """
     _timer(job, TIMER_CHECK_SIZE)
     job.note = "timercheck says that slots were read up to the year 2100"
-    job.promise(RuleName.TIMER_CHECK_RANGE, Place(TIMER_CHECK_NAME, 0, 8))
+    job.promise(RuleName.TIMER_CHECK_RANGE, PromisedPlace(TIMER_CHECK_NAME, 0, 8))
 
 
 @damage(
@@ -252,4 +252,4 @@ def timer_check_short(job: Job) -> None:
     size = TIMER_CHECK.size + job.rng.randrange(1000)
     _timer(job, size)
     job.note = f"timercheck cut to {size:,} bytes"
-    job.promise(RuleName.TIMER_CHECK_LENGTH, Place(TIMER_CHECK_NAME, 0, size))
+    job.promise(RuleName.TIMER_CHECK_LENGTH, PromisedPlace(TIMER_CHECK_NAME, 0, size))

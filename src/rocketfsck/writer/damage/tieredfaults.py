@@ -18,7 +18,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import rules
 
 TIERED = "tiered storage"
@@ -47,7 +47,7 @@ _OF_BACKUP = rules(
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _TieredScene:
     """The only segments of a queue that has one of its log and one of its units, before the fault."""
 
     queue: TieredQueue
@@ -59,20 +59,20 @@ class _Scene:
         """Where the record of a unit begins in the log segment."""
         return int(self.units["offset"][row]) - (self.log.start_offset or 0)
 
-    def unit_place(self, row: int) -> Place:
+    def unit_place(self, row: int) -> PromisedPlace:
         """Where a finding on a unit is."""
         return self._in_queue(self.units_file, row * UNIT_SIZE, (row + 1) * UNIT_SIZE)
 
-    def record_place(self, row: int) -> Place:
+    def record_place(self, row: int) -> PromisedPlace:
         """Where a finding on the record of a unit is."""
         start = self.place(row)
         return self._in_queue(self.log, start, start + int(self.units["size"][row]))
 
-    def _in_queue(self, file: MappedFile, start: int, end: int) -> Place:
-        return Place(file.relative, start, end, topic=self.queue.topic, queue_id=self.queue.queue_id)
+    def _in_queue(self, file: MappedFile, start: int, end: int) -> PromisedPlace:
+        return PromisedPlace(file.relative, start, end, topic=self.queue.topic, queue_id=self.queue.queue_id)
 
 
-def _scene(job: Job) -> _Scene:
+def _scene(job: Job) -> _TieredScene:
     scenes = []
     for queue in tiered_queues(job.store):
         if len(queue.log.files) != 1 or len(queue.units.files) != 1:
@@ -83,11 +83,11 @@ def _scene(job: Job) -> _Scene:
         ):
             continue
         units = np.frombuffer(job.editor.content(units_file.relative), UNIT_DTYPE)
-        scenes.append(_Scene(queue, log, units_file, units))
+        scenes.append(_TieredScene(queue, log, units_file, units))
     return job.choose(scenes, TIERED)
 
 
-def _row(job: Job, scene: _Scene) -> int:
+def _row(job: Job, scene: _TieredScene) -> int:
     """A unit that is neither the first nor the last."""
     return 1 + job.rng.randrange(len(scene.units) - 2)
 
@@ -126,8 +126,10 @@ def tiered_units_cut(job: Job) -> None:
     size = _row(job, scene) * UNIT_SIZE + 7
     job.editor.truncate(scene.units_file.relative, size)
     job.note = f"{scene.units_file.relative} cut to {size:,} bytes"
-    job.promise(RuleName.TIERED_SEGMENT_SHORT, Place(scene.units_file.relative, size, scene.units_file.size))
-    job.promise(RuleName.TIERED_RECORD_WITHOUT_UNIT, Place(scene.log.relative))
+    job.promise(
+        RuleName.TIERED_SEGMENT_SHORT, PromisedPlace(scene.units_file.relative, size, scene.units_file.size)
+    )
+    job.promise(RuleName.TIERED_RECORD_WITHOUT_UNIT, PromisedPlace(scene.log.relative))
 
 
 @damage(None, causes=(RuleName.TIERED_BODY_CRC,), needs=TIERED)
@@ -162,7 +164,7 @@ def tiered_magic(job: Job) -> None:
     row = _row(job, scene)
     start = scene.place(row)
     _set(job, scene.log.relative, start, RECORD_HEADER, "magicCode", 0)
-    job.promise(RuleName.TIERED_RECORD, Place(scene.log.relative, start, start + 1), touches=True)
+    job.promise(RuleName.TIERED_RECORD, PromisedPlace(scene.log.relative, start, start + 1), touches=True)
 
 
 @damage(None, causes=(RuleName.TIERED_NOT_AS_LOCAL,), needs=TIERED)
@@ -184,7 +186,7 @@ def tiered_segment_missing(job: Job) -> None:
     lost = job.shuffled((scene.log, scene.units_file))[0]
     job.editor.remove(lost.relative)
     job.note = f"{lost.relative} removed"
-    job.promise(RuleName.TIERED_SEGMENT_MISSING, Place(lost.relative))
+    job.promise(RuleName.TIERED_SEGMENT_MISSING, PromisedPlace(lost.relative))
 
 
 @damage(None, causes=(RuleName.TIERED_SEGMENT_SHORT,), needs=TIERED, may_also=_OF_FILE)
@@ -194,7 +196,7 @@ def tiered_segment_cut(job: Job) -> None:
     size = scene.place(_row(job, scene)) + 50
     job.editor.truncate(scene.log.relative, size)
     job.note = f"{scene.log.relative} cut to {size:,} bytes"
-    job.promise(RuleName.TIERED_SEGMENT_SHORT, Place(scene.log.relative, size, scene.log.size))
+    job.promise(RuleName.TIERED_SEGMENT_SHORT, PromisedPlace(scene.log.relative, size, scene.log.size))
 
 
 def _index(job: Job) -> tuple[StoreFile, int, int]:
@@ -217,7 +219,7 @@ def tiered_index_header(job: Job) -> None:
     """The header of an index segment has no magic."""
     file, _, _ = _index(job)
     _set(job, file.relative, 0, TIERED_INDEX_HEADER, "magicCode", 0)
-    job.promise(RuleName.TIERED_INDEX_HEADER, Place(file.relative, 0, 4))
+    job.promise(RuleName.TIERED_INDEX_HEADER, PromisedPlace(file.relative, 0, 4))
 
 
 @damage(None, causes=(RuleName.TIERED_INDEX_SLOT,), needs=TIERED, may_also=_OF_ITEM)
@@ -227,7 +229,7 @@ def tiered_index_slot(job: Job) -> None:
     slot = job.rng.randrange(slots)
     start = TIERED_INDEX_HEADER.size + slot * TIERED_COMPACTED_SLOT.size
     _set(job, file.relative, start, TIERED_COMPACTED_SLOT, "position", 5)
-    job.promise(RuleName.TIERED_INDEX_SLOT, Place(file.relative, start, slot=slot))
+    job.promise(RuleName.TIERED_INDEX_SLOT, PromisedPlace(file.relative, start, slot=slot))
 
 
 @damage(None, causes=(RuleName.TIERED_INDEX_ITEM,), needs=TIERED, may_also=_OF_ITEM)
@@ -237,7 +239,7 @@ def tiered_index_item(job: Job) -> None:
     item = job.rng.randrange((file.size - start) // TIERED_COMPACTED_ITEM.size)
     pos = start + item * TIERED_COMPACTED_ITEM.size
     _set(job, file.relative, pos, TIERED_COMPACTED_ITEM, "offset", 1 << 40)
-    job.promise(RuleName.TIERED_INDEX_ITEM, Place(file.relative, pos, entry=item))
+    job.promise(RuleName.TIERED_INDEX_ITEM, PromisedPlace(file.relative, pos, entry=item))
 
 
 @damage(None, causes=(RuleName.TIERED_METADATA,), needs=TIERED, may_also=_OF_BACKUP)
@@ -248,7 +250,7 @@ def tiered_metadata_cut(job: Job) -> None:
     size = job.editor.size(METADATA) // 2
     job.editor.truncate(METADATA, size)
     job.note = f"{METADATA} cut to {size:,} bytes"
-    job.promise(RuleName.TIERED_METADATA, Place(METADATA))
+    job.promise(RuleName.TIERED_METADATA, PromisedPlace(METADATA))
 
 
 @damage(None, causes=(RuleName.TIERED_METADATA,), needs=TIERED)
@@ -260,4 +262,4 @@ def tiered_metadata_missing(job: Job) -> None:
         if job.editor.exists(file):
             job.editor.remove(file)
     job.note = f"{METADATA} removed"
-    job.promise(RuleName.TIERED_METADATA, Place(METADATA))
+    job.promise(RuleName.TIERED_METADATA, PromisedPlace(METADATA))

@@ -22,7 +22,7 @@ from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import StoreFile
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import rules
 
 TIMERS = "timers"
@@ -35,7 +35,7 @@ _UNITS_LOST = _COUNTS | rules(
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _TimerScene:
     """The timers before the fault: the wheel that a start reads, its slots, the units of the log."""
 
     wheel: StoreFile
@@ -47,7 +47,7 @@ class _Scene:
     read_timestamp: int
 
 
-def _scene(job: Job) -> _Scene:
+def _scene(job: Job) -> _TimerScene:
     log, progress = timer_log(job.store), read_progress(job.store)
     wheels = [file for file in wheel_files(job.store) if file.size == TIMER_WHEEL_SIZE]
     job.need(log is not None and log.files and wheels and progress is not None, TIMERS)
@@ -61,10 +61,10 @@ def _scene(job: Job) -> _Scene:
     pos = np.concatenate([block.pos for block in blocks])
     units = np.concatenate([block.units for block in blocks])
     waiting = TimerBlock(pos, units).deliver_timestamp >= progress.read_timestamp
-    return _Scene(wheel, slots, pos, units, waiting, precision, progress.read_timestamp)
+    return _TimerScene(wheel, slots, pos, units, waiting, precision, progress.read_timestamp)
 
 
-def _slot(job: Job, scene: _Scene) -> int:
+def _slot(job: Job, scene: _TimerScene) -> int:
     """A slot whose messages wait."""
     used = used_slots(scene.slots)
     least = -(-scene.read_timestamp // scene.precision_ms)
@@ -78,7 +78,7 @@ def _slot(job: Job, scene: _Scene) -> int:
     return chosen
 
 
-def _set_slot(job: Job, scene: _Scene, number: int, name: str, value: int, rule: RuleName) -> None:
+def _set_slot(job: Job, scene: _TimerScene, number: int, name: str, value: int, rule: RuleName) -> None:
     """Write a field of a slot; a check must find the rule at the slot."""
     start = number * TIMER_WHEEL_SLOT_SIZE
     size = 4 if name in ("num", "magic") else 8
@@ -88,12 +88,12 @@ def _set_slot(job: Job, scene: _Scene, number: int, name: str, value: int, rule:
     job.promise(rule, _slot_place(scene, number))
 
 
-def _slot_place(scene: _Scene, number: int) -> Place:
+def _slot_place(scene: _TimerScene, number: int) -> PromisedPlace:
     start = number * TIMER_WHEEL_SLOT_SIZE
-    return Place(scene.wheel.relative, start, start + TIMER_WHEEL_SLOT_SIZE, slot=number)
+    return PromisedPlace(scene.wheel.relative, start, start + TIMER_WHEEL_SLOT_SIZE, slot=number)
 
 
-def _unit(job: Job, scene: _Scene, wanted: Callable[[int], object]) -> int:
+def _unit(job: Job, scene: _TimerScene, wanted: Callable[[int], object]) -> int:
     """The row of a unit that is wanted and free."""
     rows = [
         row
@@ -115,13 +115,13 @@ def _unit_extent(job: Job, pos: int) -> tuple[str, int, int]:
     return file.relative, start, start + TIMER_LOG_UNIT_SIZE
 
 
-def _set_unit(job: Job, scene: _Scene, row: int, name: str, value: int, rule: RuleName) -> None:
+def _set_unit(job: Job, scene: _TimerScene, row: int, name: str, value: int, rule: RuleName) -> None:
     """Write a field of a unit; a check must find the rule at the unit."""
     file, start, end = _unit_extent(job, int(scene.pos[row]))
     size = 8 if name in ("prevPos", "offsetPy") else 4
     job.editor.write(file, start + TIMER_LOG_UNIT.offset(name), value.to_bytes(size, "big", signed=True))
     job.note = f"{name} of the timer unit at {int(scene.pos[row])} is {value}"
-    job.promise(rule, Place(file, start, end))
+    job.promise(rule, PromisedPlace(file, start, end))
 
 
 @damage("H5", causes=(RuleName.TIMER_WHEEL_LENGTH,), needs=TIMERS)
@@ -131,7 +131,7 @@ def timer_wheel_short(job: Job) -> None:
     size = TIMER_WHEEL_SIZE - TIMER_WHEEL_SLOT_SIZE * (1 + job.rng.randrange(1000))
     job.editor.truncate(scene.wheel.relative, size)
     job.note = f"{scene.wheel.relative} cut to {size:,} bytes"
-    job.promise(RuleName.TIMER_WHEEL_LENGTH, Place(scene.wheel.relative, 0, size))
+    job.promise(RuleName.TIMER_WHEEL_LENGTH, PromisedPlace(scene.wheel.relative, 0, size))
 
 
 @damage("H5", causes=(RuleName.TIMER_SLOT_NUMBER,), needs=TIMERS, may_also=rules(RuleName.TIMER_SLOT_MISSING))
@@ -178,7 +178,7 @@ def timer_unit_zeros(job: Job) -> None:
     file, start, end = _unit_extent(job, int(scene.pos[row]))
     job.editor.write(file, start, bytes(TIMER_LOG_UNIT_SIZE))
     job.note = f"the timer unit at {int(scene.pos[row])} is all zeros"
-    job.promise(RuleName.TIMER_LOG_GAP, Place(file, start, end))
+    job.promise(RuleName.TIMER_LOG_GAP, PromisedPlace(file, start, end))
 
 
 @damage("H5", causes=(RuleName.TIMER_LOG_GAP,), needs=TIMERS, may_also=_UNITS_LOST)
@@ -235,7 +235,7 @@ def timer_log_tail(job: Job) -> None:
         job.editor.write(file, start, bytes(TIMER_LOG_UNIT_SIZE))
     job.note = f"the timer log ends at {int(scene.pos[first])}"
     offset = int(scene.units["offsetPy"][first])
-    job.promise(RuleName.TIMER_NOT_SCHEDULED, Place(physical_offset=offset))
+    job.promise(RuleName.TIMER_NOT_SCHEDULED, PromisedPlace(physical_offset=offset))
 
 
 @damage(
@@ -253,12 +253,12 @@ def timer_log_short(job: Job) -> None:
     job.need(log is not None and file == log.files[-1].relative, "timer unit in the last file")
     job.editor.truncate(file, start)
     job.note = f"{file} cut to {start:,} bytes"
-    job.promise(RuleName.TIMER_CHECK_RANGE, Place("config/timercheck"))
+    job.promise(RuleName.TIMER_CHECK_RANGE, PromisedPlace("config/timercheck"))
 
 
 def _gone(job: Job, file: str) -> None:
     job.note = f"{file} removed"
-    job.promise(RuleName.TIMER_FILE_MISSING, Place(file))
+    job.promise(RuleName.TIMER_FILE_MISSING, PromisedPlace(file))
 
 
 @damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)

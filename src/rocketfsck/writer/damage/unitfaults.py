@@ -22,22 +22,22 @@ from rocketfsck.scan.columns import Trait
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.logscene import LogRecord
-from rocketfsck.writer.damage.model import Place
-from rocketfsck.writer.damage.queuescene import QueueScene, Unit, unit_place
+from rocketfsck.writer.damage.model import PromisedPlace
+from rocketfsck.writer.damage.queuescene import QueueScene, SceneUnit, unit_place
 from rocketfsck.writer.damage.related import ANY_QUEUE, UNITS_LOST, rules
 
-Wanted = Callable[[Unit, QueueScene, LogRecord], object]
+Wanted = Callable[[SceneUnit, QueueScene, LogRecord], object]
 
 
-def _is_free(job: Job, unit: Unit) -> bool:
+def _is_free(job: Job, unit: SceneUnit) -> bool:
     return job.is_free(unit.file.relative, unit.start, unit.end)
 
 
 def _unit(
     job: Job, what: str, wanted: Wanted = lambda _unit, _scene, _record: True
-) -> tuple[Unit, LogRecord]:
+) -> tuple[SceneUnit, LogRecord]:
     """A unit of a plain queue that is in its place, and its record."""
-    found: list[Unit] = []
+    found: list[SceneUnit] = []
 
     def has_unit(_: object, record: LogRecord) -> bool:
         unit = job.unit_of(record)
@@ -53,35 +53,37 @@ def _unit(
     return found[-1], record
 
 
-def _is_inside(unit: Unit, scene: QueueScene, _record: LogRecord) -> bool:
+def _is_inside(unit: SceneUnit, scene: QueueScene, _record: LogRecord) -> bool:
     return scene.start_index < unit.index < scene.end_index - 1
 
 
-def _is_normal(unit: Unit, _scene: QueueScene, record: LogRecord) -> bool:
+def _is_normal(unit: SceneUnit, _scene: QueueScene, record: LogRecord) -> bool:
     return not record.traits & Trait.SCHEDULE_TOPIC and not is_ext_address(unit.tags_code)
 
 
-def _told(job: Job, unit: Unit, what: str) -> None:
+def _told(job: Job, unit: SceneUnit, what: str) -> None:
     job.note = f"{what} of {unit.queue.topic}/{unit.queue.queue_id} at queue offset {unit.index}"
 
 
-def _write(job: Job, unit: Unit, offset: int, size: int, tags_code: int) -> None:
+def _write(job: Job, unit: SceneUnit, offset: int, size: int, tags_code: int) -> None:
     data = UNIT.build({"offset": offset, "size": size, "tagsCode": tags_code})
     job.editor.write(unit.file.relative, unit.start, data)
 
 
-def _without_unit(unit: Unit, record: LogRecord) -> Place:
+def _without_unit(unit: SceneUnit, record: LogRecord) -> PromisedPlace:
     """Where the finding is that a record has no unit."""
     return unit_place(unit, 1, record.physical_offset)
 
 
-def _changed(job: Job, unit: Unit, what: str, rule: RuleName, offset: int | None = None) -> None:
+def _changed(job: Job, unit: SceneUnit, what: str, rule: RuleName, offset: int | None = None) -> None:
     """Note what of a unit was changed; a check must find this rule at it, with this physical offset."""
     _told(job, unit, what)
     job.promise(rule, unit_place(unit, 1, offset))
 
 
-def _lost(job: Job, unit: Unit, record: LogRecord, what: str, rule: RuleName, offset: int | None) -> None:
+def _lost(
+    job: Job, unit: SceneUnit, record: LogRecord, what: str, rule: RuleName, offset: int | None
+) -> None:
     """The same of a unit that is its record's no longer: a check misses that one, too."""
     _changed(job, unit, what, rule, offset)
     job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
@@ -229,7 +231,7 @@ def queue_hole(job: Job) -> None:
 def queue_shift(job: Job) -> None:
     """A unit is missing, and the later units moved up."""
 
-    def fits(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
+    def fits(unit: SceneUnit, scene: QueueScene, record: LogRecord) -> bool:
         rest = [scene.unit(index) for index in range(unit.index + 1, scene.end_index)]
         return (
             _is_inside(unit, scene, record)
@@ -250,7 +252,7 @@ def queue_shift(job: Job) -> None:
     job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
-def _record_of(job: Job, unit: Unit) -> bool:
+def _record_of(job: Job, unit: SceneUnit) -> bool:
     record = job.record_at(unit.offset)
     return record is not None and record.queue_offset == unit.base and record.topic == unit.queue.topic
 
@@ -277,7 +279,7 @@ def pre_blank_misplaced(job: Job) -> None:
 def partial_unit(job: Job) -> None:
     """The last file of a queue was cut within a unit."""
 
-    def fits(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
+    def fits(unit: SceneUnit, scene: QueueScene, record: LogRecord) -> bool:
         sizes = [file.size for queue in job.store.queues for file in queue.files]
         return (
             _is_inside(unit, scene, record)
@@ -292,7 +294,9 @@ def partial_unit(job: Job) -> None:
     size = unit.start + offset_end + job.rng.randrange(20 - offset_end)
     job.editor.truncate(unit.file.relative, size)
     _told(job, unit, f"{unit.file.relative} cut to {size:,} bytes, within the unit")
-    place = Place(unit.file.relative, unit.start, size, topic=unit.queue.topic, queue_id=unit.queue.queue_id)
+    place = PromisedPlace(
+        unit.file.relative, unit.start, size, topic=unit.queue.topic, queue_id=unit.queue.queue_id
+    )
     job.promise(RuleName.UNIT_PARTIAL, place)
     job.promise(RuleName.SEGMENT_LENGTH, replace(place, start=0))
     job.promise(RuleName.RECORD_WITHOUT_UNIT, replace(_without_unit(unit, record), start=None, end=None))
@@ -312,7 +316,7 @@ def empty_last_file(job: Job) -> None:
     name = f"{last.relative.rpartition('/')[0]}/{offset_to_filename(start)}"
     job.need(job.is_free(name) and not job.editor.exists(name), "place for a further file of a queue")
     job.editor.create(name, size=last.size, like=last.relative)
-    made = Unit(scene.queue, start // scene.queue.unit_size, _made(last, name, start), 0, 0, 0, 0, 0)
+    made = SceneUnit(scene.queue, start // scene.queue.unit_size, _made(last, name, start), 0, 0, 0, 0, 0)
     _told(job, made, f"{name}, all zeros,")
     job.promise(RuleName.QUEUE_LAST_FILE_EMPTY, unit_place(made, last.size // scene.queue.unit_size))
 
@@ -355,7 +359,7 @@ def wrong_delivery(job: Job) -> None:
     The level of the message gives another time.
     """
 
-    def common(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
+    def common(unit: SceneUnit, scene: QueueScene, record: LogRecord) -> bool:
         wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
         plain = record.traits & wanted == wanted and not is_ext_address(unit.tags_code)
         return plain and scene.end_index - scene.start_index >= 3
@@ -395,7 +399,7 @@ def _made(like: MappedFile, relative: str, start: int) -> MappedFile:
     return replace(like, location=relative, relative=relative, start_offset=start)
 
 
-def _ext_unit(job: Job) -> tuple[Unit, LogRecord, MappedFile, int]:
+def _ext_unit(job: Job) -> tuple[SceneUnit, LogRecord, MappedFile, int]:
     """A unit with an extension address; the extension file and the position there."""
     unit, record = _unit(
         job,
@@ -452,7 +456,7 @@ def ext_content(job: Job) -> None:
     )
 
 
-def _batch_unit(job: Job) -> tuple[Unit, QueueScene]:
+def _batch_unit(job: Job) -> tuple[SceneUnit, QueueScene]:
     for queue in job.shuffled([queue for queue in job.store.queues if queue.kind == "batch"]):
         scene = job.queue(queue)
         indexes = range(scene.start_index + 1, scene.end_index - 1)

@@ -1,9 +1,9 @@
 """Where something may be written: directories that are held by a handle, and names below them.
 
-Everything that this package creates, opens for writing, renames or removes is a `Place`: a `Root`, which is
-an open directory, and a name below it. A place is reached from the handle on, part by part, and no part may
-be a symbolic link. So nothing that a plan, a journal, a record or a link in a store says leads to another
-directory than those that were opened as roots, also if directories are replaced by links meanwhile.
+Everything that this package creates, opens for writing, renames or removes is a `ConfinedPlace`: a `Root`,
+which is an open directory, and a name below it. A place is reached from the handle on, part by part, and no
+part may be a symbolic link. So nothing that a plan, a journal, a record or a link in a store says leads to
+another directory than those that were opened as roots, also if directories are replaced by links meanwhile.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Root(Closing):
         with _roots_lock:
             _roots.add(self)
 
-    def __truediv__(self, name: str) -> Place:
-        return Place(self, name)
+    def __truediv__(self, name: str) -> ConfinedPlace:
+        return ConfinedPlace(self, name)
 
     def __fspath__(self) -> str:
         return self.path
@@ -56,9 +56,9 @@ class Root(Closing):
         self._close()
 
     @property
-    def itself(self) -> Place:
+    def itself(self) -> ConfinedPlace:
         """The directory as a place: to be listed and synced, not to be renamed or removed."""
-        return Place(self, "")
+        return ConfinedPlace(self, "")
 
     def holds(self, path: str) -> bool:
         """Whether a full path is the root's or below it, by its text, and among the names that it is for."""
@@ -67,15 +67,15 @@ class Root(Closing):
             return path.startswith(start) and path[len(start) :].partition("/")[0] in self.only
         return path == self.path or path.startswith(start)
 
-    def place_of(self, path: str) -> Place:
+    def place_of(self, path: str) -> ConfinedPlace:
         """The place of a full path below the root; UsageError for one that is not."""
         if not self.holds(path):
             raise UsageError(f"{path!a} is outside {self.path!a}: rocketfsck does not write there")
-        return Place(self, path[len(self.path) :].lstrip("/"))
+        return ConfinedPlace(self, path[len(self.path) :].lstrip("/"))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConfinedPlace:
     """A name below a root, with `/` between its parts; "" is the root. UsageError for a name that leads out.
 
     As a path (`os.fspath`, `str`) it is for reading and for messages only.
@@ -93,8 +93,8 @@ class Place:
                 f"{self.name!a} in {self.root.path!a} is outside of what this command may change"
             )
 
-    def __truediv__(self, name: str) -> Place:
-        return Place(self.root, f"{self.name}/{name}" if self.name else name)
+    def __truediv__(self, name: str) -> ConfinedPlace:
+        return ConfinedPlace(self.root, f"{self.name}/{name}" if self.name else name)
 
     def __fspath__(self) -> str:
         return f"{self.root.path.rstrip('/')}/{self.name}" if self.name else self.root.path
@@ -103,13 +103,13 @@ class Place:
         return self.__fspath__()
 
     @property
-    def parent(self) -> Place:
+    def parent(self) -> ConfinedPlace:
         """The directory that the name is in."""
-        return Place(self.root, self.name.rpartition("/")[0])
+        return ConfinedPlace(self.root, self.name.rpartition("/")[0])
 
-    def beside(self, suffix: str) -> Place:
+    def beside(self, suffix: str) -> ConfinedPlace:
         """The place with the same name and more after it."""
-        return Place(self.root, self.name + suffix)
+        return ConfinedPlace(self.root, self.name + suffix)
 
 
 def open_root(path: str | os.PathLike[str], *, only: frozenset[str] | None = None) -> Root:
@@ -118,13 +118,13 @@ def open_root(path: str | os.PathLike[str], *, only: frozenset[str] | None = Non
     return Root(text, os.open(text, _OPEN), only)
 
 
-def enter_root(place: Place, *, only: frozenset[str] | None = None) -> Root:
+def enter_root(place: ConfinedPlace, *, only: frozenset[str] | None = None) -> Root:
     """The existing directory at a place as a root of its own; raises OSError."""
     with reached(place) as (descriptor, name):
         return Root(str(place), os.open(name, _OPEN, dir_fd=descriptor), only)
 
 
-def place_at(path: str | os.PathLike[str]) -> Place:
+def place_at(path: str | os.PathLike[str]) -> ConfinedPlace:
     """The place of a full path below a root that is open in this process; UsageError where none is.
 
     For writers of many files: they open the directory that they fill as a root, and name files by paths.
@@ -139,7 +139,7 @@ def place_at(path: str | os.PathLike[str]) -> Place:
 
 
 @contextmanager
-def reached(place: Place) -> Iterator[tuple[int, str]]:
+def reached(place: ConfinedPlace) -> Iterator[tuple[int, str]]:
     """The handle of the directory that a place's last part is in, and that part ("." for a root).
 
     Every part before is opened without following links. OSError, also from within the block, names the place.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rocketfsck.privacy import mode_to_make
 from rocketfsck.store.layers import layers
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root, reached
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root, reached
 from rocketfsck.writer.disk.traits import Traits, give_traits, traits_of
 
 watch: Callable[[str, str], None] | None = None
@@ -36,24 +36,24 @@ _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 
 
-def _before(name: str, place: Place) -> None:
+def _before(name: str, place: ConfinedPlace) -> None:
     if watch is not None:
         watch(name, str(place))
 
 
-def open_file(place: Place, flags: int, mode: int = 0o644) -> int:
+def open_file(place: ConfinedPlace, flags: int, mode: int = 0o644) -> int:
     """A descriptor of the file at a place: the one function that opens something for writing."""
     with reached(place) as (above, name):
         return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode_to_make(mode), dir_fd=above)
 
 
-def status_of(place: Place) -> os.stat_result:
+def status_of(place: ConfinedPlace) -> os.stat_result:
     """What `lstat` says; the link itself where it is one."""
     with reached(place) as (above, name):
         return os.stat(name, dir_fd=above, follow_symlinks=False)
 
 
-def exists(place: Place) -> bool:
+def exists(place: ConfinedPlace) -> bool:
     """Whether anything has this name, also a link whose target is missing."""
     try:
         status_of(place)
@@ -62,17 +62,17 @@ def exists(place: Place) -> bool:
     return True
 
 
-def is_directory(place: Place) -> bool:
+def is_directory(place: ConfinedPlace) -> bool:
     """Whether there is a directory, and not only a link to one."""
     return stat.S_ISDIR(_mode_of(place))
 
 
-def is_file(place: Place) -> bool:
+def is_file(place: ConfinedPlace) -> bool:
     """Whether there is a regular file, and not only a link to one."""
     return stat.S_ISREG(_mode_of(place))
 
 
-def _mode_of(place: Place) -> int:
+def _mode_of(place: ConfinedPlace) -> int:
     """The mode of what has this name; 0 for nothing."""
     try:
         return status_of(place).st_mode
@@ -80,7 +80,7 @@ def _mode_of(place: Place) -> int:
         return 0
 
 
-def list_names(place: Place) -> list[str]:
+def list_names(place: ConfinedPlace) -> list[str]:
     """The names in a directory, sorted."""
     descriptor = open_file(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -89,28 +89,28 @@ def list_names(place: Place) -> list[str]:
         os.close(descriptor)
 
 
-def make_directory(place: Place, mode: int = 0o777) -> None:
+def make_directory(place: ConfinedPlace, mode: int = 0o777) -> None:
     """Make one new directory."""
     _before("mkdir", place)
     with reached(place) as (above, name):
         os.mkdir(name, mode_to_make(mode), dir_fd=above)
 
 
-def remove_directory(place: Place) -> None:
+def remove_directory(place: ConfinedPlace) -> None:
     """Remove an empty directory."""
     _before("rmdir", place)
     with reached(place) as (above, name):
         os.rmdir(name, dir_fd=above)
 
 
-def unlink(place: Place) -> None:
+def unlink(place: ConfinedPlace) -> None:
     """Take one name of a file away."""
     _before("unlink", place)
     with reached(place) as (above, name):
         os.unlink(name, dir_fd=above)
 
 
-def link(source: Place | str, target: Place) -> None:
+def link(source: ConfinedPlace | str, target: ConfinedPlace) -> None:
     """Give a file (or a symbolic link itself) a second name. The source may be anywhere."""
     _before("link", target)
     with reached(target) as (above, name):
@@ -121,21 +121,21 @@ def link(source: Place | str, target: Place) -> None:
             os.link(old, name, src_dir_fd=other, dst_dir_fd=above, follow_symlinks=False)
 
 
-def symlink(text: str, target: Place) -> None:
+def symlink(text: str, target: ConfinedPlace) -> None:
     """Make a symbolic link."""
     _before("symlink", target)
     with reached(target) as (above, name):
         os.symlink(text, name, dir_fd=above)
 
 
-def rename(source: Place, target: Place) -> None:
+def rename(source: ConfinedPlace, target: ConfinedPlace) -> None:
     """Rename, replacing a file or an empty directory at the target."""
     _before("rename", target)
     with reached(target) as (above, name), reached(source) as (other, old):
         os.rename(old, name, src_dir_fd=other, dst_dir_fd=above)
 
 
-def exchange(first: Place, second: Place) -> bool:
+def exchange(first: ConfinedPlace, second: ConfinedPlace) -> bool:
     """Let two names change places in one step; False where the system cannot do that.
 
     Raises OSError where it can and something else is wrong.
@@ -155,7 +155,7 @@ def exchange(first: Place, second: Place) -> bool:
     raise OSError(code, os.strerror(code), str(second))
 
 
-def create(place: Place, size: int, mode: int = 0o666) -> None:
+def create(place: ConfinedPlace, size: int, mode: int = 0o666) -> None:
     """A new file of zeros, without blocks."""
     _before("create", place)
     descriptor = open_file(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -165,13 +165,13 @@ def create(place: Place, size: int, mode: int = 0o666) -> None:
         os.close(descriptor)
 
 
-def create_file(place: Place, mode: int = 0o666) -> int:
+def create_file(place: ConfinedPlace, mode: int = 0o666) -> int:
     """A descriptor, for writing, of a new file; the caller closes it."""
     _before("create", place)
     return open_file(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
 
 
-def write_new(place: Place, data: bytes, mode: int = 0o666) -> None:
+def write_new(place: ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
     """A new file with this content; what had the name before goes."""
     if exists(place):
         unlink(place)
@@ -179,7 +179,7 @@ def write_new(place: Place, data: bytes, mode: int = 0o666) -> None:
     write(place, 0, data)
 
 
-def append(place: Place, data: bytes, mode: int = 0o666) -> None:
+def append(place: ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
     """Write after the end of a file, durably; the file is made if it is not there yet."""
     _before("append", place)
     descriptor = open_file(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
@@ -191,13 +191,15 @@ def append(place: Place, data: bytes, mode: int = 0o666) -> None:
         os.close(descriptor)
 
 
-def open_part(place: Place) -> int:
+def open_part(place: ConfinedPlace) -> int:
     """A descriptor, for writing, of a file that is made if it is not there yet; the caller closes it."""
     _before("write", place)
     return open_file(place, os.O_WRONLY | os.O_CREAT)
 
 
-def write_part(place: Place, data: bytes | memoryview, pos: int, size: int, mtime_ns: int | None) -> None:
+def write_part(
+    place: ConfinedPlace, data: bytes | memoryview, pos: int, size: int, mtime_ns: int | None
+) -> None:
     """Write at a position of a file, made with `size` zero bytes if it is not there yet; set its time."""
     descriptor = open_part(place)
     try:
@@ -222,7 +224,7 @@ def open_directory(path: str | os.PathLike[str], *, only: frozenset[str] | None 
         return enter_root(above / name, only=only)
 
 
-def make_directories(place: Place, mode: int = 0o777) -> None:
+def make_directories(place: ConfinedPlace, mode: int = 0o777) -> None:
     """Make a directory, if it is not there, and those above it."""
     if place.name and not is_directory(place):
         make_directories(place.parent, mode)
@@ -233,7 +235,7 @@ def make_directories(place: Place, mode: int = 0o777) -> None:
                 raise
 
 
-def write(place: Place, pos: int, data: bytes | bytearray | memoryview) -> None:
+def write(place: ConfinedPlace, pos: int, data: bytes | bytearray | memoryview) -> None:
     """Write all of `data` at a position of an existing file, in as many calls as it takes."""
     _before("write", place)
     descriptor = open_file(place, os.O_WRONLY)
@@ -251,7 +253,7 @@ def write_all(descriptor: int, data: bytes | bytearray | memoryview, pos: int) -
         view, pos = view[written:], pos + written
 
 
-def truncate(place: Place, size: int) -> None:
+def truncate(place: ConfinedPlace, size: int) -> None:
     """Set the length of a file; what is added are zeros."""
     _before("truncate", place)
     descriptor = open_file(place, os.O_WRONLY)
@@ -261,7 +263,7 @@ def truncate(place: Place, size: int) -> None:
         os.close(descriptor)
 
 
-def punch(place: Place, start: int, end: int) -> None:
+def punch(place: ConfinedPlace, start: int, end: int) -> None:
     """Zeros in `start:end`, as a hole where the file system has holes."""
     _before("write", place)
     descriptor = open_file(place, os.O_WRONLY)
@@ -282,14 +284,14 @@ def _punch_hole(descriptor: int, start: int, end: int) -> bool:
     return bool(fallocate(*arguments, ctypes.c_int64(start), ctypes.c_int64(end - start)) == 0)
 
 
-def set_times(place: Place, atime_ns: int, mtime_ns: int) -> None:
+def set_times(place: ConfinedPlace, atime_ns: int, mtime_ns: int) -> None:
     """Set the times of a file or directory; a symbolic link is not followed."""
     _before("utime", place)
     with reached(place) as (above, name):
         os.utime(name, ns=(atime_ns, mtime_ns), dir_fd=above, follow_symlinks=False)
 
 
-def set_mode(place: Place, mode: int) -> None:
+def set_mode(place: ConfinedPlace, mode: int) -> None:
     """Set the permissions of a file or directory that is not a link, also of one that we may not open."""
     _before("chmod", place)
     descriptor = open_file(place, _PATH_ONLY)
@@ -304,14 +306,14 @@ def set_mode(place: Place, mode: int) -> None:
         os.close(descriptor)
 
 
-def set_owner(place: Place, user: int, group: int) -> None:
+def set_owner(place: ConfinedPlace, user: int, group: int) -> None:
     """Give a file or directory, or a link itself, an owner and a group."""
     _before("chown", place)
     with reached(place) as (above, name):
         os.chown(name, user, group, dir_fd=above, follow_symlinks=False)
 
 
-def set_traits(place: Place, traits: Traits) -> None:
+def set_traits(place: ConfinedPlace, traits: Traits) -> None:
     """Give a file or directory these owners, permissions and attributes, as far as we may."""
     _before("chmod", place)
     descriptor = open_file(place, os.O_RDONLY | os.O_NONBLOCK)
@@ -321,7 +323,7 @@ def set_traits(place: Place, traits: Traits) -> None:
         os.close(descriptor)
 
 
-def copy(source: Place | str, target: Place) -> None:
+def copy(source: ConfinedPlace | str, target: ConfinedPlace) -> None:
     """A new file with the bytes, holes and times of another, and its traits (see `traits`).
 
     By reflink where the file system has them, else only what holds data is copied. Raises StoreError if the
@@ -340,7 +342,7 @@ def copy(source: Place | str, target: Place) -> None:
     set_times(target, status.st_atime_ns, status.st_mtime_ns)
 
 
-def copy_content(reader: FileReader, target: Place, mode: int = 0o666) -> None:
+def copy_content(reader: FileReader, target: ConfinedPlace, mode: int = 0o666) -> None:
     """A new file with the length and the bytes of another; holes stay holes.
 
     Raises StoreError if the other one cannot be read, OSError if the target cannot be written.
@@ -352,7 +354,7 @@ def copy_content(reader: FileReader, target: Place, mode: int = 0o666) -> None:
         os.close(descriptor)
 
 
-def copy_data(reader: FileReader, descriptor: int, target: Place) -> None:
+def copy_data(reader: FileReader, descriptor: int, target: ConfinedPlace) -> None:
     """Give an open file of zeros, `target`, the length and the bytes of another; holes stay holes.
 
     Raises as `copy_content`.
@@ -374,7 +376,7 @@ def _reflink(source: str, descriptor: int) -> bool:
     return True
 
 
-def has_reflinks(folder: Place) -> bool:
+def has_reflinks(folder: ConfinedPlace) -> bool:
     """Whether copies in a directory share blocks until one of them is written to. Raises OSError."""
     one, other = folder / ".reflink.1", folder / ".reflink.2"
     write_new(one, b"\0")
@@ -389,7 +391,7 @@ def has_reflinks(folder: Place) -> bool:
         unlink(one)
 
 
-def sync(place: Place) -> None:
+def sync(place: ConfinedPlace) -> None:
     """Make a file's bytes, or a directory's names, durable."""
     _before("fsync", place)
     descriptor = open_file(place, os.O_RDONLY | os.O_NONBLOCK)
@@ -399,11 +401,11 @@ def sync(place: Place) -> None:
         os.close(descriptor)
 
 
-def remove_tree(place: Place, keep: Sequence[str] = (), last: str = "") -> None:
+def remove_tree(place: ConfinedPlace, keep: Sequence[str] = (), last: str = "") -> None:
     """Remove a directory and all below; nothing if there is none. Links are removed, not followed.
 
     `keep` are names directly in it that stay, with the directory. `last` is the name in it that goes last.
-    A root (its `Place` has no name) is emptied. Raises OSError.
+    A root (its `ConfinedPlace` has no name) is emptied. Raises OSError.
     """
     if not exists(place):
         return
@@ -423,7 +425,7 @@ def remove_tree(place: Place, keep: Sequence[str] = (), last: str = "") -> None:
         remove_directory(place)
 
 
-def walk(place: Place) -> Iterator[tuple[Place, list[str], list[str]]]:
+def walk(place: ConfinedPlace) -> Iterator[tuple[ConfinedPlace, list[str], list[str]]]:
     """Every directory at or below a place with the names of directories and of others in it, innermost first.
 
     Links are others. Raises OSError.

@@ -12,7 +12,7 @@ import stat
 from dataclasses import replace
 
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, Root, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, open_root
 from rocketfsck.writer.disk.traits import ACCESS_ACL, DEFAULT_ACL, Traits, mode_of_acl, traits_of
 
 _FILE_MODE = 0o644
@@ -20,7 +20,7 @@ _LOOKED_AT = 64
 """So many names of a directory are looked at for a file of the kind wanted."""
 
 
-def model_of(replaced: Place | None, target: Place, directory: bool = False) -> Traits:
+def model_of(replaced: ConfinedPlace | None, target: ConfinedPlace, directory: bool = False) -> Traits:
     """The traits of what will be at `target`, a file or a directory.
 
     `replaced` is where the thing is now that was there before, if anything was. Raises OSError.
@@ -38,7 +38,7 @@ def model_of(replaced: Place | None, target: Place, directory: bool = False) -> 
     return beside or _inherited(traits_of(os.fspath(above)), directory)
 
 
-def inherit_traits(built: Place, replaced: str, *, same_content: bool) -> None:
+def inherit_traits(built: ConfinedPlace, replaced: str, *, same_content: bool) -> None:
     """Let a directory that takes another one's place, and all in it, have the traits of what was there.
 
     What is new gets the traits of what would be next to it. Attributes that are about one file's content are
@@ -51,16 +51,16 @@ def inherit_traits(built: Place, replaced: str, *, same_content: bool) -> None:
                 _take_over(folder / name, _counterpart(folder / name, built, old), False, same_content)
 
 
-def _counterpart(place: Place, built: Place, old: Root) -> Place:
+def _counterpart(place: ConfinedPlace, built: ConfinedPlace, old: Root) -> ConfinedPlace:
     return old / str(place).removeprefix(str(built)).lstrip("/")
 
 
-def _take_over(place: Place, before: Place, directory: bool, same_content: bool) -> None:
+def _take_over(place: ConfinedPlace, before: ConfinedPlace, directory: bool, same_content: bool) -> None:
     wanted = model_of(before if fileops.exists(before) else None, before, directory)
     fileops.set_traits(place, wanted if same_content else wanted.for_new_file())
 
 
-def _neighbour(above: Place, directory: bool) -> Traits | None:
+def _neighbour(above: ConfinedPlace, directory: bool) -> Traits | None:
     """The traits of another file, or directory, in a directory: of the last by name, which is the newest."""
     if not fileops.is_directory(above):
         return None
@@ -70,7 +70,7 @@ def _neighbour(above: Place, directory: bool) -> Traits | None:
     return None
 
 
-def _is_kind(place: Place, directory: bool) -> bool:
+def _is_kind(place: ConfinedPlace, directory: bool) -> bool:
     wanted = stat.S_ISDIR if directory else stat.S_ISREG
     return fileops.exists(place) and wanted(fileops.status_of(place).st_mode)
 

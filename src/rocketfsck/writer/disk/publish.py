@@ -24,7 +24,7 @@ from typing import IO
 
 from rocketfsck.outputs import open_through
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root
 
 _PART, _OLD = ".part", ".old"
 _NAME_SIZE = 200
@@ -63,7 +63,7 @@ def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[P
         shelf.close()
 
 
-def _publish(building: Place, target: Place, aside: Place, *, replace: bool) -> None:
+def _publish(building: ConfinedPlace, target: ConfinedPlace, aside: ConfinedPlace, *, replace: bool) -> None:
     if replace and fileops.exists(target):
         if not fileops.exchange(building, target):
             fileops.rename(target, aside)
@@ -109,7 +109,7 @@ class SideFile:
     def __init__(self, path: Path, encoding: str) -> None:
         self._path = path
         self._published = False
-        self._part: Place | None = None
+        self._part: ConfinedPlace | None = None
         try:
             descriptor = open_through(path)
             if descriptor is None:
@@ -212,7 +212,7 @@ def _leftovers(target: Path) -> list[tuple[Root, str]]:
     return found
 
 
-def _is_free(place: Place) -> bool:
+def _is_free(place: ConfinedPlace) -> bool:
     if not (fileops.is_directory(place) or fileops.is_file(place)):
         return False
     descriptor = fileops.open_file(place, os.O_RDONLY | os.O_NONBLOCK)

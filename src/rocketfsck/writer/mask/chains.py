@@ -20,7 +20,7 @@ _SLOT_COUNT_AT = slice(32, 36)
 
 
 @dataclass(frozen=True, slots=True)
-class Chains:
+class EntryChains:
     """Of each entry its slot and the entry put before it there (0: none); of each slot the newest entry.
 
     Entry 0 is not in use.
@@ -31,7 +31,7 @@ class Chains:
     head: Longs
 
 
-def chains_of(key_hash: Longs, slot_count: int, last: int) -> Chains:
+def chains_of(key_hash: Longs, slot_count: int, last: int) -> EntryChains:
     """The chains that putting the entries makes; the slots hold no entry beyond `last`."""
     slot = key_hash % slot_count
     order = 1 + np.argsort(slot[1:], kind="stable")
@@ -39,7 +39,7 @@ def chains_of(key_hash: Longs, slot_count: int, last: int) -> Chains:
     previous, head = np.zeros(len(slot), np.int64), np.zeros(slot_count, np.int64)
     previous[order[1:][same]] = order[:-1][same]
     head[slot[1 : last + 1]] = np.arange(1, last + 1)  # of equal slots the last one stays
-    return Chains(slot, previous, head)
+    return EntryChains(slot, previous, head)
 
 
 def mask_index(
@@ -84,7 +84,7 @@ def _newest_put(key_hash: Longs, slot_count: int, stored: Longs, used: int) -> i
     return max(agreed, key=agreed.__getitem__)
 
 
-def _links(stored: Longs, before: Chains, after: Chains) -> Longs:
+def _links(stored: Longs, before: EntryChains, after: EntryChains) -> Longs:
     made = after.previous.copy()
     if len(made):
         made[0] = stored[0]
@@ -94,7 +94,7 @@ def _links(stored: Longs, before: Chains, after: Chains) -> Longs:
     return made
 
 
-def _wrong(value: int, entry: int, before: Chains, after: Chains, slot: int) -> int:
+def _wrong(value: int, entry: int, before: EntryChains, after: EntryChains, slot: int) -> int:
     """A wrong link: one that skipped entries of its chain, or led back, does so in the new one if it can."""
     if not 0 < value < len(before.slot) or before.slot[value] != slot or value == entry:
         return value
@@ -104,7 +104,7 @@ def _wrong(value: int, entry: int, before: Chains, after: Chains, slot: int) -> 
     return int(after.previous[after.previous[entry]])
 
 
-def _heads(stored: Longs, before: Chains, after: Chains, random: np.random.Generator) -> Longs:
+def _heads(stored: Longs, before: EntryChains, after: EntryChains, random: np.random.Generator) -> Longs:
     made = after.head[: len(stored)].copy()
     wrong = np.flatnonzero(stored != before.head[: len(stored)])
     empty = random.permutation(np.flatnonzero(made == 0))

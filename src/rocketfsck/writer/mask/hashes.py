@@ -53,7 +53,7 @@ def file_hashes(batches: Iterable[object], start_offset: int) -> FileHashes:
 
 
 @dataclass(slots=True)
-class Pairs:
+class HashPairs:
     """What the hash `old` at a physical offset became: `add` pairs, then look for them."""
 
     _parts: list[tuple[Longs, Longs, Longs]] = field(default_factory=list)
@@ -105,7 +105,7 @@ class HashMasks:
 
     def __init__(self, secret: bytes) -> None:
         self._permutation = HashPermutation(secret)
-        self._tags, self._keys = Pairs(), Pairs()
+        self._tags, self._keys = HashPairs(), HashPairs()
         self._codes: tuple[Longs, Longs] | None = None
 
     def learn(self, old: FileHashes, new: FileHashes) -> None:

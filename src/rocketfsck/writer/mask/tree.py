@@ -36,7 +36,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 from rocketfsck.writer.mask.chains import mask_index
 from rocketfsck.writer.mask.hashes import FileHashes, HashMasks, file_hashes
 from rocketfsck.writer.mask.moved import (
@@ -239,9 +239,9 @@ def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytes]
 
 def _precision(store: Store) -> int:
     """The length of a wheel's slot (ms), as it is set or shows."""
-    told = parse_int64(store.settings.get(PRECISION_SETTING) or "")
-    if told in PRECISIONS_MS:
-        return told
+    stated = parse_int64(store.settings.get(PRECISION_SETTING) or "")
+    if stated in PRECISIONS_MS:
+        return stated
     with suppress(StoreError):
         return known_precision(store) or DEFAULT_PRECISION_MS
     return DEFAULT_PRECISION_MS
@@ -325,7 +325,7 @@ def _span(start: int, length: int, size: int) -> tuple[int, int]:
     return begin, min(begin + max(length, 0), size)
 
 
-def _write(file: StoreFile, place: Place, blocks: Iterable[tuple[int, bytes]], times: Times) -> None:
+def _write(file: StoreFile, place: ConfinedPlace, blocks: Iterable[tuple[int, bytes]], times: Times) -> None:
     """A new file of these blocks; zeros become holes. The file has the length and time of its original."""
     fileops.make_directories(place.parent)
     descriptor = fileops.create_file(place)

@@ -32,14 +32,14 @@ from rocketfsck.writer.making import WRITING, Fill, OnPut, Sums
 from rocketfsck.writer.storewriter import StoreWriter
 from rocketfsck.writer.streams import write_at
 from rocketfsck.writer.synth.kernelinput import KernelInput, kernel_input
-from rocketfsck.writer.synth.plan import Plan
+from rocketfsck.writer.synth.plan import SynthesisPlan
 
 ROWS = 1 << 15
 KEY_ROWS = 1 << 17
 INDEX_CHUNK_SIZE = 1 << 20
 
 
-def bulk_fill(plan: Plan, size: int | None, limit: int) -> Fill:
+def bulk_fill(plan: SynthesisPlan, size: int | None, limit: int) -> Fill:
     """Puts the messages of a plain plan, as `synthesis.story_fill` does."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
@@ -55,7 +55,7 @@ def bulk_fill(plan: Plan, size: int | None, limit: int) -> Fill:
 class _Bulk:
     """One run: the writer, what the kernels get, and what they keep between calls."""
 
-    def __init__(self, writer: StoreWriter, plan: Plan, size: int | None, limit: int) -> None:
+    def __init__(self, writer: StoreWriter, plan: SynthesisPlan, size: int | None, limit: int) -> None:
         external = chosen()
         if external is None:
             raise StoreError("the kernels find no CRC-32 on this machine; set ROCKETFSCK_KERNELS=plain")

@@ -24,7 +24,7 @@ from rocketfsck.writer.synth.plan import (
     FRAGMENTS,
     TAG_PREFIX,
     WORD_PREFIX,
-    Plan,
+    SynthesisPlan,
     largest_record,
 )
 
@@ -63,7 +63,7 @@ class KernelInput:
 
 
 def kernel_input(
-    plan: Plan, options: WriteOptions, external_crc: int, end_number: int, end_offset: int
+    plan: SynthesisPlan, options: WriteOptions, external_crc: int, end_number: int, end_offset: int
 ) -> KernelInput:
     """What the kernel needs to know of a plan; `end_number` and `end_offset` are where the messages end."""
     fixed = [name for name in plan.property_order if name in _FIXED_VALUES]

@@ -73,7 +73,7 @@ class Producer:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SynthesisPlan:
     """A seed, a mix, and what follows from them and the broker's version."""
 
     seed: int
@@ -100,7 +100,7 @@ class Basics:
     store_timestamp: int
 
 
-def make_plan(seed: int, mix: Mix, options: WriteOptions, start_time: int) -> Plan:
+def make_plan(seed: int, mix: Mix, options: WriteOptions, start_time: int) -> SynthesisPlan:
     """The plan. UsageError where the largest message would not fit in a commit log file or the settings."""
     dialect = options.dialect
     if not -(1 << 63) <= seed < 1 << 64:
@@ -108,7 +108,7 @@ def make_plan(seed: int, mix: Mix, options: WriteOptions, start_time: int) -> Pl
     names = [UNIQ_KEY, KEYS, TAGS, WAIT]
     names += [CLUSTER] if dialect.broker_writes_properties else []
     order = java_hash_map_order(names, options.property_map_capacity or dialect.property_map_capacity)
-    plan = Plan(
+    plan = SynthesisPlan(
         seed=seed,
         mix=mix,
         start_time=start_time,
@@ -131,7 +131,7 @@ def _producer(number: int, dialect: Dialect) -> Producer:
     return Producer(Host(address, 40_000 + number % 20_000), prefix)
 
 
-def _check_sizes(plan: Plan, options: WriteOptions) -> None:
+def _check_sizes(plan: SynthesisPlan, options: WriteOptions) -> None:
     largest, body = largest_record(plan), plan.mix.body.high
     limit = options.max_message_size
     if plan.dialect.record_limit_spares_properties:
@@ -143,7 +143,7 @@ def _check_sizes(plan: Plan, options: WriteOptions) -> None:
         raise UsageError(f"records of {largest:,} bytes: the limit with these settings is {limit:,}")
 
 
-def largest_record(plan: Plan) -> int:
+def largest_record(plan: SynthesisPlan) -> int:
     """Bytes of the largest normal message's record."""
     mix = plan.mix
     properties = (
@@ -158,7 +158,7 @@ def largest_record(plan: Plan) -> int:
 class Clock:
     """The broker's clock: `rate` messages a second from the start time, and the mix's steps."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SynthesisPlan) -> None:
         self._plan = plan
         self._stepped = 0
 
@@ -170,7 +170,7 @@ class Clock:
         return max(self._plan.start_time + number * 1000 // mix.rate + self._stepped, 0)
 
 
-def basics(plan: Plan, number: int, store_timestamp: int) -> Basics:
+def basics(plan: SynthesisPlan, number: int, store_timestamp: int) -> Basics:
     """Message `number`'s topic, queue, producer and times."""
     key = message_key(plan.seed, number)
     return Basics(
@@ -184,13 +184,13 @@ def basics(plan: Plan, number: int, store_timestamp: int) -> Basics:
     )
 
 
-def body_size(plan: Plan, key: int) -> int:
+def body_size(plan: SynthesisPlan, key: int) -> int:
     """Bytes of the body of the message of this key."""
     sizes = plan.mix.body
     return drawn_body_size(key, sizes.low, sizes.high, sizes.octaves)
 
 
-def is_text(plan: Plan, key: int) -> bool:
+def is_text(plan: SynthesisPlan, key: int) -> bool:
     """Whether the body is text rather than random bytes."""
     return drawn_content(key, CONTENTS.index(plan.mix.content)) == TEXT
 
@@ -214,14 +214,14 @@ def body_bytes(key: int, size: int, *, text: bool) -> bytes:
     return whole[:size]
 
 
-def key_words(plan: Plan, key: int) -> list[str]:
+def key_words(plan: SynthesisPlan, key: int) -> list[str]:
     """The words of KEYS."""
     by_rank = plan.mix.skew == "zipf"
     count = drawn_word_count(key, *plan.mix.keys)
     return [f"{WORD_PREFIX}{drawn_word(key, place, plan.mix.words, by_rank)}" for place in range(count)]
 
 
-def tag(plan: Plan, key: int) -> str | None:
+def tag(plan: SynthesisPlan, key: int) -> str | None:
     """TAGS, None for a message without."""
     chosen = below(draw(key, DRAW_TAG), plan.mix.tags + 1)
     return f"{TAG_PREFIX}{chosen}" if chosen else None
@@ -233,7 +233,7 @@ def unique_key(found: Basics) -> str:
     return f"{found.producer.unique_prefix}{span:08X}{found.number & 0xFFFF:04X}"
 
 
-def normal_properties(plan: Plan, found: Basics) -> dict[str, str]:
+def normal_properties(plan: SynthesisPlan, found: Basics) -> dict[str, str]:
     """The properties of a plain message."""
     values: dict[str, str] = {UNIQ_KEY: unique_key(found), WAIT: "true"}
     words, chosen = key_words(plan, found.key), tag(plan, found.key)

@@ -40,7 +40,7 @@ from rocketfsck.writer.synth.mix import KIND_NAMES
 from rocketfsck.writer.synth.plan import (
     Basics,
     Clock,
-    Plan,
+    SynthesisPlan,
     basics,
     body_bytes,
     body_size,
@@ -78,7 +78,7 @@ class _Half:
 class Storyteller:
     """Tells the messages of a plan, in order."""
 
-    plan: Plan
+    plan: SynthesisPlan
     options: WriteOptions
     halves: deque[_Half] = field(default_factory=deque)
 
@@ -93,7 +93,7 @@ class Storyteller:
             number += 1
 
 
-def kinds_of(plan: Plan, options: WriteOptions) -> tuple[tuple[str, ...], AliasTable]:
+def kinds_of(plan: SynthesisPlan, options: WriteOptions) -> tuple[tuple[str, ...], AliasTable]:
     """The kinds that the mix has shares of, and the table that chooses one of them; what the version or the
     settings do not have counts as normal."""
     missing = {kind for kind, there in _NEEDS.items() if not there(options)}

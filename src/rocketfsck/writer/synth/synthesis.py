@@ -10,12 +10,12 @@ from rocketfsck.errors import UsageError
 from rocketfsck.progress import phase
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.writer.input.rows import DEFAULT_START_TIME
-from rocketfsck.writer.making import PROGRESS_EVERY, WRITING, Fill, Made, OnPut, Sums, make_store
+from rocketfsck.writer.making import PROGRESS_EVERY, WRITING, Fill, MadeStore, OnPut, Sums, make_store
 from rocketfsck.writer.manifest import ManifestLevel
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter, put
 from rocketfsck.writer.synth.mix import Mix
-from rocketfsck.writer.synth.plan import Plan, largest_record, make_plan
+from rocketfsck.writer.synth.plan import SynthesisPlan, largest_record, make_plan
 from rocketfsck.writer.synth.stories import INNER_TOPIC, Storyteller
 
 MAX_START_TIME = 32_503_680_000_000  # the year 3000
@@ -34,7 +34,7 @@ def synthesize(
     start_time: int = DEFAULT_START_TIME,
     manifest: ManifestLevel = ManifestLevel.BRIEF,
     manifest_path: Path | None = None,
-) -> Made:
+) -> MadeStore:
     """Make a store at `path` of made-up messages.
 
     The messages end with the one that makes the commit log `size` bytes long or longer, or after
@@ -75,7 +75,9 @@ def _settled(options: WriteOptions, mix: Mix) -> WriteOptions:
     return options
 
 
-def is_bulk(plan: Plan, options: WriteOptions, size: int | None, limit: int, manifest: ManifestLevel) -> bool:
+def is_bulk(
+    plan: SynthesisPlan, options: WriteOptions, size: int | None, limit: int, manifest: ManifestLevel
+) -> bool:
     """Whether the kernels can and should make these messages."""
     plain = (
         plan.mix.is_plain
@@ -89,7 +91,7 @@ def is_bulk(plan: Plan, options: WriteOptions, size: int | None, limit: int, man
     return plain and compiled_wanted(expected)
 
 
-def story_fill(plan: Plan, size: int | None, limit: int) -> Fill:
+def story_fill(plan: SynthesisPlan, size: int | None, limit: int) -> Fill:
     """Puts messages one by one through the writer."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
@@ -110,7 +112,7 @@ def story_fill(plan: Plan, size: int | None, limit: int) -> Fill:
     return fill
 
 
-def _bulk_fill(plan: Plan, size: int | None, limit: int) -> Fill:
+def _bulk_fill(plan: SynthesisPlan, size: int | None, limit: int) -> Fill:
     from rocketfsck.writer.synth.bulk import bulk_fill
 
     return bulk_fill(plan, size, limit)

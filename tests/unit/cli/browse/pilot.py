@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from rocketfsck.cli.browse.model.files import Shelf
 from rocketfsck.cli.browse.views.app import BrowseApp
-from rocketfsck.cli.browse.views.session import Asked, Session
+from rocketfsck.cli.browse.views.session import BrowseRequest, Session
 from rocketfsck.store import open_store
 
 Size = tuple[int, int]
@@ -92,10 +92,12 @@ def drive(
     script: Callable[[Driver], Awaitable[None]],
     *,
     size: Size = (80, 24),
-    asked: Asked | None = None,
+    asked: BrowseRequest | None = None,
 ) -> None:
     """Run the browser on a store, and do what the script does."""
-    drive_app(BrowseApp(Session(Shelf(open_store(root)), "store", asked or Asked())), script, size=size)
+    drive_app(
+        BrowseApp(Session(Shelf(open_store(root)), "store", asked or BrowseRequest())), script, size=size
+    )
 
 
 def drive_app(app: BrowseApp, script: Callable[[Driver], Awaitable[None]], *, size: Size = (80, 24)) -> None:

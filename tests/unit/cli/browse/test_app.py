@@ -13,7 +13,7 @@ from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.views.app import BrowseApp
 from rocketfsck.cli.browse.views.filescreen import MOST, Rows
 from rocketfsck.cli.browse.views.lines import Lines
-from rocketfsck.cli.browse.views.session import Asked, Offer, Session
+from rocketfsck.cli.browse.views.session import BrowseRequest, Offer, Session
 from rocketfsck.repair.plan.document import read_plan
 from rocketfsck.store import open_store
 
@@ -73,7 +73,7 @@ def test_begins_where_the_command_line_says(store_dir: Directory) -> None:
         assert at.cursor.split()[1] == "1057"
         assert "record, bytes 1057 to" in at.text
 
-    drive(store_dir("5.3.3-trans"), script, asked=Asked(question=Question("offset", "1057")))
+    drive(store_dir("5.3.3-trans"), script, asked=BrowseRequest(question=Question("offset", "1057")))
 
 
 def test_goes_through_a_file_from_end_to_end(store_dir: Directory) -> None:
@@ -324,4 +324,4 @@ def test_the_first_thing_may_be_a_key(store_dir: Directory) -> None:
         assert "No more matches." in at.text
         assert at.cursor == first
 
-    drive(store_dir("5.3.3-trans"), script, asked=Asked(question=Question("key", "tx0")))
+    drive(store_dir("5.3.3-trans"), script, asked=BrowseRequest(question=Question("key", "tx0")))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.browse.model.checking import Progress, load_findings, run_check
+from rocketfsck.cli.browse.model.checking import CheckProgress, load_findings, run_check
 from rocketfsck.cli.browse.model.fields import Fields
-from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
 from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.browse.model.links import Link, chain_links, links_of
 from rocketfsck.cli.browse.model.question import Question, SearchKind
@@ -35,7 +35,7 @@ def _shelf(root: Path) -> Shelf:
     return Shelf(open_store(root))
 
 
-def _links(shelf: Shelf, place: Place) -> list[Link]:
+def _links(shelf: Shelf, place: FilePlace) -> list[Link]:
     row = shelf.row(place.name)
     assert row is not None
     file = shelf.open(row)
@@ -49,7 +49,7 @@ def _links(shelf: Shelf, place: Place) -> list[Link]:
 
 def _find(
     shelf: Shelf, kind: SearchKind, text: str, topic: str = "", file: OpenFile | None = None
-) -> list[Place]:
+) -> list[FilePlace]:
     with StoreView(shelf.store) as view:
         return search(shelf, view, Question(kind, text, topic), file, -1)
 
@@ -69,7 +69,7 @@ def test_every_record_leads_to_its_units_and_entries_and_back(name: str, store_d
     records = [item for item in log.pages.forward(0, 400) if item.kind == "record"]
     assert len(records) > 20
     for item in records[::9]:
-        here = Place(log.row.key, item.start)
+        here = FilePlace(log.row.key, item.start)
         links = _links(shelf, here)
         back = [
             other.place
@@ -134,7 +134,7 @@ def test_the_chain_of_a_slot_is_walked_in_its_own_order(store_dir: Directory) ->
 def test_a_missing_unit_says_so(restart_dir: Directory) -> None:
     shelf = _shelf(restart_dir("4.9.8-basic--cq-deleted"))
     log = _first(shelf, "commitlog")
-    titles = [link.title for link in _links(shelf, Place(log.row.key, 0))]
+    titles = [link.title for link in _links(shelf, FilePlace(log.row.key, 0))]
     assert any("has no such queue" in title or "has no unit" in title for title in titles)
     log.close()
 
@@ -143,7 +143,7 @@ def test_searches_find_records_by_all_that_names_them(store_dir: Directory) -> N
     shelf = _shelf(store_dir("4.9.8-basic"))
     log = _first(shelf, "commitlog")
     item = next(item for item in log.pages.forward(0, 200)[5:] if item.values.get("keys"))
-    here = Place(log.row.key, item.start)
+    here = FilePlace(log.row.key, item.start)
     topic = item.values["topic"].decode()
     key, unique = item.values["keys"][0], item.values["unique_key"]
     assert here in _find(shelf, "key", key, topic)
@@ -155,7 +155,7 @@ def test_searches_find_records_by_all_that_names_them(store_dir: Directory) -> N
     queue, offset = item.values["queue_id"], item.values["queue_offset"]
     (unit,) = _find(shelf, "offset", f"{topic}/{queue}/{offset}")
     assert here in [link.place for link in _links(shelf, unit)]
-    assert _find(shelf, "offset", "@17", file=log) == [Place(log.row.key, 17)]
+    assert _find(shelf, "offset", "@17", file=log) == [FilePlace(log.row.key, 17)]
     (timed,) = _find(shelf, "time", str(item.values["store_timestamp"]))
     assert timed.pos <= here.pos
     (text,) = _find(shelf, "text", unique)
@@ -188,7 +188,7 @@ def test_a_dledger_log_is_not_searched_by_time(real_dir: Directory) -> None:
     with pytest.raises(UsageError, match="open a consume queue"):
         _find(shelf, "time", "1795334683969")
     queue = _first(shelf, "consumequeue")
-    assert _find(shelf, "time", "0", file=queue) == [Place(queue.row.key, 0)]
+    assert _find(shelf, "time", "0", file=queue) == [FilePlace(queue.row.key, 0)]
 
 
 def test_work_stops_at_the_next_read(store_dir: Directory) -> None:
@@ -214,7 +214,7 @@ def test_findings_are_in_their_places(restart_dir: Directory) -> None:
     findings = _checked(shelf)
     (error,) = [item for item in findings.all if item.severity == Severity.ERROR]
     assert error.finding.rule == "CL004"
-    assert error.place == Place("commitlog/00000000000000393216", 65601)
+    assert error.place == FilePlace("commitlog/00000000000000393216", 65601)
     assert error in findings.at(error.name, 65700, 65701)
     assert error not in findings.at(error.name, 0, 65601)
     assert error not in findings.at(error.name, error.end, error.end + 1)
@@ -252,7 +252,7 @@ def test_every_finding_about_bytes_has_a_row(restart_dir: Directory) -> None:
 
 def test_a_check_runs_beside_and_can_be_stopped(restart_dir: Directory) -> None:
     shelf = _shelf(restart_dir("4.9.8-basic--torn-tail"))
-    heard: list[Progress] = []
+    heard: list[CheckProgress] = []
     findings = run_check(shelf, "cross", threading.Event(), heard.append)
     assert {item.finding.rule for item in findings.all} == {item.finding.rule for item in _checked(shelf).all}
     assert heard

@@ -13,7 +13,7 @@ import pytest
 
 from rocketfsck.cli.browse.model.files import OpenFile, Shelf
 from rocketfsck.cli.dump.item import Item
-from rocketfsck.cli.dump.source import Wanted
+from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
@@ -51,7 +51,7 @@ def _opened(root: Path) -> Iterator[OpenFile]:
 def compare_pages(file: OpenFile, count: int = 37, *, entered: bool = True) -> None:
     """Forward and, if it may be `entered`, backward and from anywhere: the pages are the parts of `dump`'s
     items."""
-    whole = [_said(item) for item in islice(file.kind.items(file.source, Wanted()), MOST + 1)]
+    whole = [_said(item) for item in islice(file.kind.items(file.source, DumpFilter()), MOST + 1)]
     whole = [said for said in whole if said[1] < said[2]]
     is_short = len(whole) <= MOST
     forward: list[Any] = []

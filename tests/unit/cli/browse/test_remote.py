@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.cli.browse.model.checking import check_command
-from rocketfsck.cli.browse.model.files import Place, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, Shelf
 from rocketfsck.store import open_store
 from rocketfsck.store.places.blocks import Blocks
 from rocketfsck.store.places.remote import RemoteFile
@@ -119,11 +119,11 @@ def test_a_store_behind_a_url_is_browsed_and_checked(put: Put, restart_dir: Dire
 
 
 def test_a_check_is_told_what_browse_was_told() -> None:
-    told = read_options(
+    stated = read_options(
         ["endpoint_url=http://127.0.0.1:9", "secret=12", "anon=true", 'client_kwargs={"a": 1}']
     )
-    words = option_words(StorageOptions(told))
-    assert read_options(words) == told
+    words = option_words(StorageOptions(stated))
+    assert read_options(words) == stated
     text = StorageOptions({"profile": "17"})
     assert read_options(option_words(text)) == text.values()
 
@@ -137,7 +137,7 @@ def test_the_command_line_of_a_check_has_the_options() -> None:
     assert words[words.index("--storage-option") + 1] == "use_listings_cache=false"
     assert words[-1] == "memory://told"
     assert words.count("--storage-option") == 1
-    assert Shelf(store).at("commitlog", 3) == Place("commitlog/00000000000000000000", 3)
+    assert Shelf(store).at("commitlog", 3) == FilePlace("commitlog/00000000000000000000", 3)
     system.rm("/told", recursive=True)
 
 

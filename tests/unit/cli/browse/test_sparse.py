@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.model.search import find_offset, find_text, find_time, needle_of, search
 from rocketfsck.query.view import StoreView
@@ -110,19 +110,23 @@ def test_times_and_offsets_cost_some_headers(root: Path, cost: Cost) -> None:
     with StoreView(shelf.store) as view:
         cost()
         name = f"commitlog/{33 * FILE_SIZE:020}"
-        assert find_time(shelf, view, None, FIRST_TIME + 1000 * 40 * 33) == Place(name, 0)
-        assert find_time(shelf, view, None, FIRST_TIME + 1000 * (40 * 33 + 20)) == Place(name, FILE_SIZE // 2)
+        assert find_time(shelf, view, None, FIRST_TIME + 1000 * 40 * 33) == FilePlace(name, 0)
+        assert find_time(shelf, view, None, FIRST_TIME + 1000 * (40 * 33 + 20)) == FilePlace(
+            name, FILE_SIZE // 2
+        )
         found = find_time(shelf, view, None, FIRST_TIME + 1000 * (40 * 33 + 25) - 999)
         assert found is not None
         assert found.name == name
         assert found.pos > FILE_SIZE // 2
-        assert find_time(shelf, view, None, FIRST_TIME - 1) == Place(f"commitlog/{0:020}", 0)
+        assert find_time(shelf, view, None, FIRST_TIME - 1) == FilePlace(f"commitlog/{0:020}", 0)
         assert find_time(shelf, view, None, FIRST_TIME + 1000 * 40 * FILES) is None
-        assert find_offset(shelf, view, None, hex(50 * FILE_SIZE)) == Place(f"commitlog/{50 * FILE_SIZE:020}")
+        assert find_offset(shelf, view, None, hex(50 * FILE_SIZE)) == FilePlace(
+            f"commitlog/{50 * FILE_SIZE:020}"
+        )
         assert cost() < 32 * MIB
         queue = _open(shelf, FILES)
         unit = find_time(shelf, view, queue, FIRST_TIME + 500_000)
-        assert unit == Place(queue.row.key, 10_000)
+        assert unit == FilePlace(queue.row.key, 10_000)
         queue.close()
 
 

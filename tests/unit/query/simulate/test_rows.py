@@ -7,7 +7,7 @@ import pytest
 
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.load import LoadedQueue
-from rocketfsck.query.start.queues import Units
+from rocketfsck.query.start.queues import AppendedColumns
 from rocketfsck.query.start.rows import Bound, RowsModel
 from rocketfsck.store.lifted import QueueBounds
 
@@ -23,7 +23,7 @@ def model(bounds: QueueBounds | None = None) -> RowsModel:
 
 def put(queue: RowsModel, first: int, count: int, step: int = 100) -> None:
     index = np.arange(first, first + count, dtype=np.int64)
-    queue.put(Units(index, index * step, np.full(count, step), np.zeros(count, np.int64)))
+    queue.put(AppendedColumns(index, index * step, np.full(count, step), np.zeros(count, np.int64)))
 
 
 def test_a_put_goes_to_its_own_queue_offset() -> None:

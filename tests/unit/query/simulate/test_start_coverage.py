@@ -61,8 +61,8 @@ def test_rocksdb_queues_are_known_by_their_files(tmp_path: Path) -> None:
 def test_settings_that_make_a_start_with_rocksdb_another_one(
     settings: dict[str, str], version: str, expected: str, tmp_path: Path
 ) -> None:
-    told = {"rocksdbCQDoubleWriteEnable": "true", **settings}
-    (reason,) = reasons(grown(tmp_path, 3), version, **told)
+    stated = {"rocksdbCQDoubleWriteEnable": "true", **settings}
+    (reason,) = reasons(grown(tmp_path, 3), version, **stated)
     assert reason.startswith(expected)
 
 
@@ -94,8 +94,10 @@ def test_a_commit_log_in_other_directories_is_not_called_lost(tmp_path: Path) ->
     (reason,) = reasons(plain)
     assert "disk1 may be the commit log" in reason
     assert "disk2" not in reason
-    told = open_store(tmp_path / "store", version="5.3.3", commitlog_paths=[tmp_path / "store/disk1"])
-    assert simulate_start(told, "5.3.3").max_offset == simulate_start(replace(told), "5.3.3").max_offset > 0
+    stated = open_store(tmp_path / "store", version="5.3.3", commitlog_paths=[tmp_path / "store/disk1"])
+    assert (
+        simulate_start(stated, "5.3.3").max_offset == simulate_start(replace(stated), "5.3.3").max_offset > 0
+    )
     shutil.rmtree(tmp_path / "store/disk1")
     assert simulate_start(open_store(store.root, version="5.3.3"), "5.3.3").queues_destroyed
 

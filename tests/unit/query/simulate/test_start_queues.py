@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.query.start.load import LoadedQueue, OpenFile
-from rocketfsck.query.start.queues import QueueModel, StartFailedError, Units
+from rocketfsck.query.start.load import LoadedFile, LoadedQueue
+from rocketfsck.query.start.queues import AppendedColumns, QueueModel, StartFailedError
 from rocketfsck.store.model import QueueKind
 
 FILE_SIZE = 100  # five units
@@ -39,13 +39,13 @@ def queue(
                 struct.pack(">qiqqqhii", *unit, 0, 0, 3 * place, 3, -1, 0) for place, unit in enumerate(units)
             )
         path.write_bytes(data.ljust(file_size, b"\0"))
-        opened.append(OpenFile(str(path), f"q/{path.name}", offset, file_size, file_size))
+        opened.append(LoadedFile(str(path), f"q/{path.name}", offset, file_size, file_size))
     return QueueModel(LoadedQueue("T", 0, kind, "q", file_size, opened), dialect_for(version))
 
 
-def units(first: int, *offsets: int) -> Units:
+def units(first: int, *offsets: int) -> AppendedColumns:
     count = len(offsets)
-    return Units(
+    return AppendedColumns(
         np.arange(first, first + count),
         np.array(offsets, np.int64),
         np.full(count, 10, np.int64),

@@ -13,7 +13,7 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.properties import property_crc, property_crc_digits
 from rocketfsck.formats.record import encode_record, make_record
-from rocketfsck.query.start.read import HUGE_SIZE, Reading, Verdict, judge_record
+from rocketfsck.query.start.read import HUGE_SIZE, BrokerReading, Verdict, judge_record
 from rocketfsck.store.reading import FileReader
 
 HOST = Host(bytes([10, 0, 0, 1]), 10911)
@@ -85,7 +85,7 @@ def test_verdicts(data: bytes, version: str, verdict: Verdict, tmp_path: Path) -
     path = tmp_path / "log"
     path.write_bytes(data)
     with FileReader(path) as reader:
-        judged = judge_record(reader, 0, len(data), Reading(dialect_for(version), check_crc=True))
+        judged = judge_record(reader, 0, len(data), BrokerReading(dialect_for(version), check_crc=True))
     assert judged.verdict is verdict
     if verdict is Verdict.OK:
         assert judged.size == judged.read_size > 0
@@ -93,7 +93,7 @@ def test_verdicts(data: bytes, version: str, verdict: Verdict, tmp_path: Path) -
         assert judged.size != judged.read_size
 
 
-def judge(path: Path, data: bytes, reading: Reading, limit: int | None = None) -> Verdict:
+def judge(path: Path, data: bytes, reading: BrokerReading, limit: int | None = None) -> Verdict:
     path.write_bytes(data)
     with FileReader(path) as reader:
         return judge_record(reader, 0, len(data) if limit is None else limit, reading).verdict
@@ -101,13 +101,13 @@ def judge(path: Path, data: bytes, reading: Reading, limit: int | None = None) -
 
 def test_the_crc_counts_only_where_it_is_checked(tmp_path: Path) -> None:
     data = patched(PLAIN, BODY + 4, ">b", 0)
-    checking = Reading(dialect_for("5.1.4"), check_crc=True)
+    checking = BrokerReading(dialect_for("5.1.4"), check_crc=True)
     assert judge(tmp_path / "log", data, checking) is Verdict.INVALID
     assert judge(tmp_path / "log", data, replace(checking, check_crc=False)) is Verdict.OK
 
 
 def test_nothing_is_read_behind_the_limit(tmp_path: Path) -> None:
-    reading = Reading(dialect_for("4.9.8"), check_crc=False)
+    reading = BrokerReading(dialect_for("4.9.8"), check_crc=False)
     assert judge(tmp_path / "log", PLAIN, reading, len(PLAIN) - 1) is Verdict.INVALID
 
 
@@ -125,8 +125,10 @@ def test_hosts_are_wide_only_for_those_who_know_the_flags(tmp_path: Path) -> Non
             store_host=wide,
         )
     )
-    assert judge(tmp_path / "log", data, Reading(dialect_for("4.6.0"), check_crc=True)) is Verdict.OK
-    assert judge(tmp_path / "log", data, Reading(dialect_for("4.5.2"), check_crc=True)) is not Verdict.OK
+    assert judge(tmp_path / "log", data, BrokerReading(dialect_for("4.6.0"), check_crc=True)) is Verdict.OK
+    assert (
+        judge(tmp_path / "log", data, BrokerReading(dialect_for("4.5.2"), check_crc=True)) is not Verdict.OK
+    )
 
 
 @pytest.mark.parametrize("version", ["4.9.8", "5.1.4"])
@@ -134,11 +136,11 @@ def test_a_huge_size_is_told(version: str, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(patched(PLAIN, 0, ">i", HUGE_SIZE) + TAIL)
     with FileReader(path) as reader:
-        judged = judge_record(reader, 0, reader.size, Reading(dialect_for(version), check_crc=True))
+        judged = judge_record(reader, 0, reader.size, BrokerReading(dialect_for(version), check_crc=True))
     assert (judged.verdict, judged.huge) == (Verdict.HALF, True)
     path.write_bytes(patched(PLAIN[:60], 0, ">i", HUGE_SIZE))
     with FileReader(path) as reader:
-        judged = judge_record(reader, 0, reader.size, Reading(dialect_for(version), check_crc=True))
+        judged = judge_record(reader, 0, reader.size, BrokerReading(dialect_for(version), check_crc=True))
     assert (judged.verdict, judged.huge) == (Verdict.INVALID, True)
 
 
@@ -161,6 +163,6 @@ def with_property_crc(value: int | None = None) -> bytes:
 def test_the_forced_property_crc_takes_the_place_of_the_bodys(
     data: bytes, verdict: Verdict, tmp_path: Path
 ) -> None:
-    reading = Reading(dialect_for("5.3.1"), check_crc=True, force_property_crc=True)
+    reading = BrokerReading(dialect_for("5.3.1"), check_crc=True, force_property_crc=True)
     assert judge(tmp_path / "log", data, reading) is verdict
     assert judge(tmp_path / "log", data, replace(reading, check_crc=False)) is Verdict.OK

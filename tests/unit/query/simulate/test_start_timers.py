@@ -135,15 +135,15 @@ OLDER = ("no timercheck", "no timer log", "the last units are zeros")
 )
 def test_a_start_goes_on_where_the_broker_did(name: str, version: str, real_copy: Directory) -> None:
     root = real_copy("5.5.0-timer")
-    damage, told = CASES[name]
+    damage, stated = CASES[name]
     damage(root)
     timers = timers_of(root, version)
-    assert (timers.queue_offset, timers.end_pos) == (told.queue, told.end)
+    assert (timers.queue_offset, timers.end_pos) == (stated.queue, stated.end)
     assert (timers.waiting_count, timers.lost_count, timers.repeated_count, timers.changed_slot_count) == (
-        told.waiting, told.lost, told.repeated, told.changed,
+        stated.waiting, stated.lost, stated.repeated, stated.changed,
     )  # fmt: skip
-    assert len(timers.lost) == told.lost
-    assert timers.harmful == bool(told.lost or told.repeated)
+    assert len(timers.lost) == stated.lost
+    assert timers.harmful == bool(stated.lost or stated.repeated)
     assert start_of(root, version).harmful == timers.harmful
 
 

@@ -18,8 +18,8 @@ from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.losses import Census, Ranges
 from rocketfsck.query.start.model import LostRange
-from rocketfsck.query.start.queues import QueueModel, Units
-from rocketfsck.query.start.read import Reading, Verdict
+from rocketfsck.query.start.queues import AppendedColumns, QueueModel
+from rocketfsck.query.start.read import BrokerReading, Verdict
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.query.start.walk import Ending, LogWalker
 from rocketfsck.scan.queues import QueueTable
@@ -54,7 +54,9 @@ def records(*properties: bytes, sys_flag: int = 0, topic: bytes = b"T") -> bytes
     return data
 
 
-def walk(path: Path, data: bytes, reading: Reading, limit: int | None = None) -> tuple[list[int], Ending]:
+def walk(
+    path: Path, data: bytes, reading: BrokerReading, limit: int | None = None
+) -> tuple[list[int], Ending]:
     """The queue offsets of the records that are accepted, and the ending."""
     path.write_bytes(data)
     walker = LogWalker(reading, QueueTable(), compiled=False)
@@ -71,7 +73,7 @@ def walk(path: Path, data: bytes, reading: Reading, limit: int | None = None) ->
 
 def test_a_walk_to_the_end(tmp_path: Path) -> None:
     data = records(b"a\x01b\x02", b"", b"")
-    assert walk(tmp_path / "log", data, Reading(dialect_for("5.3.3"), True)) == (
+    assert walk(tmp_path / "log", data, BrokerReading(dialect_for("5.3.3"), True)) == (
         [0, 1, 2],
         Ending(len(data), None),
     )
@@ -79,7 +81,7 @@ def test_a_walk_to_the_end(tmp_path: Path) -> None:
 
 def test_a_record_that_goes_over_the_limit_is_none(tmp_path: Path) -> None:
     data = records(b"", b"", b"")
-    offsets, ending = walk(tmp_path / "log", data, Reading(dialect_for("4.9.8"), False), len(data) - 3)
+    offsets, ending = walk(tmp_path / "log", data, BrokerReading(dialect_for("4.9.8"), False), len(data) - 3)
     assert offsets == [0, 1]
     assert ending.judged is not None
     assert ending.judged.verdict is Verdict.INVALID
@@ -87,20 +89,20 @@ def test_a_record_that_goes_over_the_limit_is_none(tmp_path: Path) -> None:
 
 def test_a_doubtful_record_may_be_sound(tmp_path: Path) -> None:
     data = records(b"INNER_NUM\x012\x02INNER_BASE\x0177\x02", b"INNER_NUM\x01x\x02INNER_BASE\x010\x02", b"")
-    offsets, ending = walk(tmp_path / "log", data, Reading(dialect_for("5.1.4"), True))
+    offsets, ending = walk(tmp_path / "log", data, BrokerReading(dialect_for("5.1.4"), True))
     assert (offsets, ending.judged is None) == ([0], False)
-    assert walk(tmp_path / "log", data, Reading(dialect_for("4.9.8"), True))[0] == [0, 1, 2]
+    assert walk(tmp_path / "log", data, BrokerReading(dialect_for("4.9.8"), True))[0] == [0, 1, 2]
 
 
 def test_the_first_record_may_be_the_one_refused(tmp_path: Path) -> None:
     data = records(b"DELAY\x01x\x02", b"", topic=b"SCHEDULE_TOPIC_XXXX")
-    offsets, ending = walk(tmp_path / "log", data, Reading(dialect_for("4.9.8"), False))
+    offsets, ending = walk(tmp_path / "log", data, BrokerReading(dialect_for("4.9.8"), False))
     assert (offsets, ending.pos) == ([], 0)
 
 
 def test_the_forced_property_crc(tmp_path: Path) -> None:
     data = records(b"", b"")
-    reading = Reading(dialect_for("5.3.3"), True, force_property_crc=True)
+    reading = BrokerReading(dialect_for("5.3.3"), True, force_property_crc=True)
     assert walk(tmp_path / "log", data, reading)[0] == []
 
 
@@ -108,7 +110,7 @@ def test_flags_of_wide_hosts_that_an_old_broker_does_not_know(tmp_path: Path) ->
     data = bytearray(records(b"a\x01b\x02", b"", b""))
     struct.pack_into(">i", data, 36, 0x30)
     for version, expected in (("4.5.2", [0, 1, 2]), ("4.6.0", [])):
-        offsets, ending = walk(tmp_path / "log", bytes(data), Reading(dialect_for(version), True))
+        offsets, ending = walk(tmp_path / "log", bytes(data), BrokerReading(dialect_for(version), True))
         assert offsets == expected
         assert (ending.judged is None) is bool(expected)
 
@@ -125,10 +127,10 @@ def queue_of(version: str = "5.3.3", kind: QueueKind = "file") -> QueueModel:
     return QueueModel(LoadedQueue("T", 0, kind, "q", 100 if kind == "file" else 92, []), dialect_for(version))
 
 
-def units(*pairs: tuple[int, int]) -> Units:
+def units(*pairs: tuple[int, int]) -> AppendedColumns:
     """(queueOffset, physical offset) pairs of records of ten bytes."""
     index, offset = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
-    return Units(index, offset, np.full(len(pairs), 10, np.int64), np.zeros(len(pairs), np.int64))
+    return AppendedColumns(index, offset, np.full(len(pairs), 10, np.int64), np.zeros(len(pairs), np.int64))
 
 
 @pytest.mark.parametrize(

@@ -189,19 +189,19 @@ def test_going_on_behind_files_that_are_done(tmp_path: Path) -> None:
     store = _store(tmp_path)
     whole, _ = _walk(store, compiled=True, jobs=2)
     rest = Taken()
-    told: list[int] = []
+    stated: list[int] = []
     walked = walk_log(
         store,
         units=rest,
         compiled=True,
         jobs=2,
         walked=LogWalked(file_count=2, record_count=100),
-        after_file=lambda done: told.append(done.file_count),
+        after_file=lambda done: stated.append(done.file_count),
     )
     assert rest.units == [row for row in whole.units if row[OFFSET] >= 2 * LOG_FILE_SIZE]
     assert rest.keys == []
     assert walked.record_count == 100 + len(rest.units)
-    assert told == list(range(3, len(store.commitlog.files) + 1))
+    assert stated == list(range(3, len(store.commitlog.files) + 1))
 
 
 @pytest.mark.parametrize("compiled", [False, True])

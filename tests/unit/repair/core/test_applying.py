@@ -18,7 +18,7 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply import applying
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.ledger import Account, Ledger
+from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount
 from rocketfsck.repair.apply.matching import OffsetRange
 from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.apply.undoing import undo
@@ -117,7 +117,7 @@ def test_without_keeping_there_is_no_undo(damaged: Path, in_place: bool) -> None
 
 
 def test_reports_come_back_from_json() -> None:
-    account = Account("log", "", 0, 9, 8, 7, 1, 0, 1, 0, (OffsetRange(3, 4, 1),), 1)
+    account = LedgerAccount("log", "", 0, 9, 8, 7, 1, 0, 1, 0, (OffsetRange(3, 4, 1),), 1)
     for ledger in (Ledger((account,), account, 3, 4), Ledger()):
         report = ApplyReport("/s", "beside", "aa", ("x",), True, before={"CL002": 1}, ledger=ledger)
         assert ApplyReport.from_json(json.loads(json.dumps(report.to_json()))) == report

@@ -26,7 +26,7 @@ from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.store import open_store
 from rocketfsck.store.unfinished import JOURNAL
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place, enter_root, open_root, place_at
+from rocketfsck.writer.disk.confined import ConfinedPlace, enter_root, open_root, place_at
 
 from tests.conftest import NIGHTLY
 from tests.unit.repair.core.plans import REPAIRS, plan_of, snapshot
@@ -78,7 +78,7 @@ def test_only_what_a_root_was_opened_for(tmp_path: Path) -> None:
         inner.place_of(f"{tmp_path}/mine2/x")
 
 
-OPERATIONS: list[Callable[[Place, Place], object]] = [
+OPERATIONS: list[Callable[[ConfinedPlace, ConfinedPlace], object]] = [
     lambda place, _: fileops.create(place, 1),
     lambda place, _: fileops.write(place, 0, b"x"),
     lambda place, _: fileops.truncate(place, 0),

@@ -96,8 +96,8 @@ def test_a_size_that_no_file_tells_is_assumed_and_refused(without_queues: Path) 
 def test_the_brokers_settings_make_it_known(
     without_queues: Path, store_dir: Directory, tmp_path: Path
 ) -> None:
-    told = conf(tmp_path, "mappedFileSizeConsumeQueue=590\n")  # which a broker rounds up to whole units
-    plan = plan_of(open_store(without_queues, broker_conf=told))
+    stated = conf(tmp_path, "mappedFileSizeConsumeQueue=590\n")  # which a broker rounds up to whole units
+    plan = plan_of(open_store(without_queues, broker_conf=stated))
     assert how(plan)[SIZE] == (600, "given")
     assert all(action.preen for action in plan.actions)
     assert apply_plan(plan).published

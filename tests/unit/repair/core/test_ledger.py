@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.repair.apply import ledger as module
-from rocketfsck.repair.apply.ledger import Account, Ledger, make_ledger
+from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount, make_ledger
 from rocketfsck.repair.apply.matching import OffsetRange, match_rows
 from rocketfsck.repair.plan.model import Loss
 from rocketfsck.store import open_store
@@ -82,7 +82,7 @@ def put_unit(root: Path, index: int, data: bytes) -> None:
         stream.write(data)
 
 
-def only(found: Ledger) -> Account:
+def only(found: Ledger) -> LedgerAccount:
     (account,) = found.queues
     assert (account.kind, account.topic, account.queue_id) == ("file", "Seg0", 0)
     return account

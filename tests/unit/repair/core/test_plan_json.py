@@ -45,7 +45,7 @@ from rocketfsck.repair.plan.model import (
     Loss,
     Notice,
     Plan,
-    PlannedStore,
+    PlanTarget,
     Unanswered,
 )
 from rocketfsck.repair.repairs import ALL
@@ -55,7 +55,7 @@ from rocketfsck.verify.store.config import QUEUE_KINDS
 HOSTILE = "\udcff\x1b[31m\x7f"
 ARGUMENTS = r"plan: actions\[0\].arguments of rebuild-queue: "
 PLAN = Plan(
-    PlannedStore(
+    PlanTarget(
         f"/srv/{HOSTILE}",
         "4.9.8",
         {"slot_count": 1 << 62},

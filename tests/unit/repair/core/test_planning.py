@@ -143,8 +143,8 @@ def test_the_store_is_opened_as_it_was(store_copy: Directory, tmp_path: Path) ->
     assert again.dialect_evidence.given is False
     assert describe_store(again) == planned
     assert planned.commitlog_paths == ()
-    told = open_store(root, version="4.9.8", commitlog_paths=[root / "index"])
-    planned = describe_store(told)
+    stated = open_store(root, version="4.9.8", commitlog_paths=[root / "index"])
+    planned = describe_store(stated)
     assert planned.version_given and planned.commitlog_paths == (f"{root}/index",)
     assert open_planned(planned, root, [root / "index"], settings).dialect_evidence.given
     assert describe_store(open_store(root / "commitlog")).commitlog_paths == ()

@@ -115,10 +115,10 @@ def test_the_settings_that_decide_are_those_of_the_plan_and_of_the_apply(tmp_pat
     (store.root / "commitlog/notes.txt").write_text("stray")
     conf = tmp_path / "plan.conf"
     conf.write_text((tmp_path / "broker.conf").read_text() + "brokerId=1\nlisten=no\n")
-    told = open_store(store.root, broker_conf=conf, version="5.3.3")
-    plan = make_plan(told, check_store(told, CheckOptions(jobs=1)))
+    stated = open_store(store.root, broker_conf=conf, version="5.3.3")
+    plan = make_plan(stated, check_store(stated, CheckOptions(jobs=1)))
     assert plan.store.settings == {"brokerId": "1"}
-    given = Settings(None, {**told.settings.values, "enableDLegerCommitLog": "true"})
+    given = Settings(None, {**stated.settings.values, "enableDLegerCommitLog": "true"})
     report = apply_plan(plan, keep=False, settings=given)
     assert report.published
     assert [item.after.covered for item in report.starts] == [False]

@@ -15,7 +15,7 @@ from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.heal.follow import _wanted
 from rocketfsck.repair.heal.plan import HealOptions, plan_heal
-from rocketfsck.repair.plan.arguments import CopiedRanges, Range
+from rocketfsck.repair.plan.arguments import CopiedRanges, RangeArgument
 from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.scan.options import ScanOptions
@@ -24,7 +24,7 @@ from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import ConfinedPlace
 
 from tests.conftest import Directory
 
@@ -41,7 +41,7 @@ def other(tmp_path: Path) -> Path:
 
 def action(other: Path, *ranges: tuple[int, int], digest: str = "", size: int = len(DATA)) -> Action:
     sha256 = digest or hashlib.sha256(DATA[:size]).hexdigest()
-    arguments = CopiedRanges(tuple(Range(*pair) for pair in ranges), 0, 65536, 0)
+    arguments = CopiedRanges(tuple(RangeArgument(*pair) for pair in ranges), 0, 65536, 0)
     return Action("heal-log", LOG, "", arguments, sources=(Extent(str(other), 0, size, sha256),))
 
 
@@ -146,7 +146,7 @@ def test_no_room(store_dir: Directory, tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_place_that_cannot_be_written(
     store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_source: str, target: Place) -> None:
+    def fail(_source: str, target: ConfinedPlace) -> None:
         raise OSError(28, os.strerror(28), str(target))
 
     monkeypatch.setattr(fileops, "symlink", fail)

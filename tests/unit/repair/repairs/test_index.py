@@ -9,7 +9,7 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.plan.arguments import HeaderValue, HeaderValues, IndexPart
+from rocketfsck.repair.plan.arguments import HeaderValue, HeaderValues, IndexPartArgument
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.scene import PlanScene
@@ -27,7 +27,7 @@ def test_only_the_files_from_the_first_wrong_one_on(patient: Patients) -> None:
     sick.put(files[-1].relative, 40 + 4 * sick.open().geometry.slot_count + 20, b"\x11" * 12)
     plan, after = sick.mend()
     [action] = [item for item in plan.actions if item.name == "rebuild-index"]
-    assert isinstance(action.arguments, IndexPart)
+    assert isinstance(action.arguments, IndexPartArgument)
     assert action.arguments.first_file != files[0].name
     assert not bad(after)
     assert {name: sick.mended(name).read_bytes() for name in before} == before

@@ -9,7 +9,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
-from rocketfsck.repair.plan.arguments import LogEnd, QueuesToBuild, UnitsFrom
+from rocketfsck.repair.plan.arguments import LogEndArgument, QueuesToBuild, UnitsFrom
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.repairs.answers import queue_of
 from rocketfsck.repair.repairs.queueends import tail_behind
@@ -165,13 +165,13 @@ def test_a_cut_that_leaves_whole_files_behind_sets_them_aside(patient: Patients)
 
 def test_acts_refuse_a_queue_that_is_gone_and_a_log_that_grew(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
-    for name, arguments in (("cut-queue", LogEnd(0)), ("zero-stale-units", UnitsFrom(0))):
+    for name, arguments in (("cut-queue", LogEndArgument(0)), ("zero-stale-units", UnitsFrom(0))):
         with pytest.raises(StoreError, match="no longer a queue"):
             sick.act(Action(name, "consumequeue/None/0", "", arguments))
     with pytest.raises(StoreError, match="continues after"):
-        sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", LogEnd(100)))
+        sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", LogEndArgument(100)))
     end = sick.open().commitlog.end_offset or 0
-    sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", LogEnd(end)))
+    sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", LogEndArgument(end)))
 
 
 def test_delays_are_those_that_the_other_units_tell(patient: Patients) -> None:

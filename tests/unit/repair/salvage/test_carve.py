@@ -17,7 +17,7 @@ from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import Record, encode_record, make_record
 from rocketfsck.progress import part, phase
 from rocketfsck.repair.carve import carve
-from rocketfsck.repair.carve.carve import Carver, Found
+from rocketfsck.repair.carve.carve import CarvedRecords, Carver
 from rocketfsck.repair.carve.sources import list_sources
 from rocketfsck.scan.columns import Fault
 from rocketfsck.store.reading import FileReader
@@ -45,7 +45,7 @@ def record(offset: int, body: bytes = b"body", **more: object) -> bytes:
     return encode_record(made)
 
 
-def carved(path: Path, data: bytes) -> Found:
+def carved(path: Path, data: bytes) -> CarvedRecords:
     path.write_bytes(data)
     carver = Carver()
     with FileReader(path) as reader:
@@ -152,12 +152,12 @@ def test_holes_are_passed_over(tmp_path: Path) -> None:
         stream.write(second)
         stream.truncate(1 << 36)  # 64 GiB: reading it would take minutes
     carver = Carver()
-    told: list[tuple[int, int]] = []
-    with reported("carving", told), phase("carving", 1 << 36), FileReader(path) as reader, part(1 << 36):
+    stated: list[tuple[int, int]] = []
+    with reported("carving", stated), phase("carving", 1 << 36), FileReader(path) as reader, part(1 << 36):
         carver.carve(reader, 5)
     assert carver.found["pos"].tolist() == [0, 64 << 20]
     assert set(carver.found["source"].tolist()) == {5}
-    assert told == sorted(told) and any(64 << 20 < done < 1 << 36 for done, _ in told)
+    assert stated == sorted(stated) and any(64 << 20 < done < 1 << 36 for done, _ in stated)
 
 
 def test_nested_frames_are_not_searched_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

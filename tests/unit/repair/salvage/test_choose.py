@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.repair.carve.carve import COLUMNS, Found
+from rocketfsck.repair.carve.carve import COLUMNS, CarvedRecords
 from rocketfsck.repair.carve.confidence import (
     LEVEL_POINTS,
     REASONS,
@@ -29,7 +29,7 @@ FILE_SIZE = 1000
 DEFAULTS: dict[str, int] = {"total_size": 100, "body_size": 5, "batch_size": 1, "store_timestamp": 1000}
 
 
-def found_of(*rows: dict[str, Any]) -> Found:
+def found_of(*rows: dict[str, Any]) -> CarvedRecords:
     """Records of these fields; `topic` and `queue_id` name the queue, `crc` differs unless it is given."""
     table = QueueTable()
     columns = {name: np.zeros(len(rows), kind) for name, kind in COLUMNS.items()}
@@ -39,18 +39,18 @@ def found_of(*rows: dict[str, Any]) -> Found:
         values["queue_index"] = table.intern(topic, values.pop("queue_id", 0))
         for name, value in values.items():
             columns[name][number] = value
-    return Found(columns, table)
+    return CarvedRecords(columns, table)
 
 
-def judged(found: Found, *bases: int) -> Confidence:
+def judged(found: CarvedRecords, *bases: int) -> Confidence:
     return judge(found, np.array(bases or (0,), np.int64))
 
 
-def reasons(found: Found, *bases: int) -> list[list[str]]:
+def reasons(found: CarvedRecords, *bases: int) -> list[list[str]]:
     return [names_of(bits) for bits in judged(found, *bases).reasons.tolist()]
 
 
-def fates(found: Found, *, in_place: bool = True, level: Level = Level.MEDIUM) -> list[str]:
+def fates(found: CarvedRecords, *, in_place: bool = True, level: Level = Level.MEDIUM) -> list[str]:
     chosen = choose(found, judged(found), level, in_place=in_place)
     return [FATES[Fate(fate)][0] for fate in chosen.tolist()]
 
@@ -216,11 +216,11 @@ def test_of_records_that_overlap_the_surer_then_the_newer_stays() -> None:
     assert set(choose(found, confidence, Level.MEDIUM, in_place=False).tolist()) == {Fate.TAKEN}
 
 
-def rows_at(*offsets: int, size: int = 100) -> Found:
+def rows_at(*offsets: int, size: int = 100) -> CarvedRecords:
     return found_of(*({"physical_offset": offset, "total_size": size} for offset in offsets))
 
 
-def kept(found: Found) -> Placement:
+def kept(found: CarvedRecords) -> Placement:
     placed = place_kept(found, np.arange(len(found)), FILE_SIZE)
     assert isinstance(placed, Placement), placed
     return placed

@@ -114,13 +114,13 @@ def test_a_hole_in_the_files_ends_what_is_safe(store_dir: Directory, store_copy:
     source, copy = open_store(store_dir("4.9.8-multiseg")), store_copy("4.9.8-multiseg")
     missing = sorted((copy / "commitlog").iterdir())[1]
     missing.unlink()
-    told: list[tuple[int, int]] = []
-    with reported("comparing the commit logs", told):
+    stated: list[tuple[int, int]] = []
+    with reported("comparing the commit logs", stated):
         comparison = compare_stores(source, open_store(copy))
     assert comparison.resume_offset == int(missing.name)
     assert {lack.side for lack in comparison.lacks} == {"A"}
     assert all(different.b is None for different in comparison.different)
-    assert told[-1][0] == told[-1][1] == comparison.equal_byte_count
+    assert stated[-1][0] == stated[-1][1] == comparison.equal_byte_count
 
 
 def test_what_does_not_fit_one_log_is_refused(store_dir: Directory) -> None:

@@ -58,7 +58,7 @@ def plan(scene: PlanScene) -> list[Action]:
     return list(ONE_BIT.plan(scene, scene.findings))
 
 
-def told(action: Action) -> FlippedBits:
+def stated(action: Action) -> FlippedBits:
     assert isinstance(action.arguments, FlippedBits)
     return action.arguments
 
@@ -67,7 +67,7 @@ def act(store: Path, action: Action) -> None:
     def reopen() -> Store:
         return open_store(store)
 
-    ONE_BIT.act(ActScene(Tree(store), reopen), action, told(action))  # type: ignore[arg-type]
+    ONE_BIT.act(ActScene(Tree(store), reopen), action, stated(action))  # type: ignore[arg-type]
 
 
 def messages(store: Path) -> tuple[Path, list[Message]]:
@@ -98,7 +98,7 @@ def test_a_flipped_bit_is_turned_back(name: str, where: str, store_copy: Directo
     flip(path, pos, mask)
     scene = scene_of(store)
     (action,) = plan(scene)
-    assert told(action).bits == (8 * pos + mask.bit_length() - 1,)
+    assert stated(action).bits == (8 * pos + mask.bit_length() - 1,)
     assert not action.preen
     assert action.target == f"commitlog/{path.name}"
     assert action.note.endswith(f": 1 in {round(2**31 / (8 * message.body_size + 32)):,}")
@@ -190,7 +190,7 @@ def test_a_bit_behind_the_end_is_refused(store_copy: Directory) -> None:
     flip(path, found[3].body_pos, 0x01)
     (action,) = plan(scene_of(store))
     before = path.read_bytes()
-    wrong = replace(action, arguments=FlippedBits((*told(action).bits, 8 * len(before) + 1)))
+    wrong = replace(action, arguments=FlippedBits((*stated(action).bits, 8 * len(before) + 1)))
     with pytest.raises(StoreError, match="ends before"):
         act(store, wrong)
     assert path.read_bytes() == before
@@ -205,7 +205,7 @@ def test_a_body_larger_than_a_header_and_a_chunk(tmp_path: Path) -> None:
         stream.seek(message.body_pos + 2_000_000)
         stream.write(bytes([body[2_000_000] ^ 0x20]))
     (action,) = plan(scene_of(store))
-    assert told(action).bits == (8 * (message.body_pos + 2_000_000) + 5,)
+    assert stated(action).bits == (8 * (message.body_pos + 2_000_000) + 5,)
 
 
 def test_many_bits_of_one_file_are_one_plan(store_copy: Directory) -> None:

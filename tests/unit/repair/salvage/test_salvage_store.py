@@ -22,7 +22,7 @@ from rocketfsck.repair.carve.carve import Carver
 from rocketfsck.repair.carve.confidence import Level
 from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.salvage import write as salvage_write
-from rocketfsck.repair.salvage.ledger import Gap, Salvage, SalvageOptions, find_gaps, prove_tiling
+from rocketfsck.repair.salvage.ledger import RecordGap, Salvage, SalvageOptions, find_gaps, prove_tiling
 from rocketfsck.repair.salvage.salvage import default_ledger, find_records, write_store
 from rocketfsck.store.reading import FileReader
 
@@ -135,9 +135,9 @@ def test_gaps_say_what_they_are(tmp_path: Path) -> None:
     found, size = carver.found, len(record(0))
     gaps = find_gaps(source, found, np.arange(2))
     assert gaps == [
-        Gap(0, 500, "zero"),
-        Gap(500 + size, 800 + size, "blank"),
-        Gap(800 + 2 * size, len(data), "bytes"),
+        RecordGap(0, 500, "zero"),
+        RecordGap(500 + size, 800 + size, "blank"),
+        RecordGap(800 + 2 * size, len(data), "bytes"),
     ]
     prove_tiling(source, found, np.arange(2), gaps)
     for wrong in (gaps[1:], gaps[:-1], [gaps[0], gaps[2]]):

@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CheckProgress:
     """How far a check is: `phase` in words; `done` of `total`, None where nobody knows it."""
 
     phase: str
@@ -54,17 +54,17 @@ def check_command(store: Store, level: Level, output: Path) -> list[str]:
     """The command line of the check. Values of storage options are on it, as they were on that of browse."""
     words = [sys.executable, "-m", "rocketfsck", "check", "--no-config", "--level", level]
     words += ["--format", "json", "--output", str(output), "--progress", "json"]
-    if store.delay_levels_source == "given" and store.told.delay_levels is not None:
-        words += ["--delay-levels", store.told.delay_levels]
-    for word in option_words(store.told.storage_options):
+    if store.delay_levels_source == "given" and store.stated.delay_levels is not None:
+        words += ["--delay-levels", store.stated.delay_levels]
+    for word in option_words(store.stated.storage_options):
         words += ["--storage-option", word]
-    return [*words, *told_words(replace(store.told, storage_options=NO_OPTIONS)), "--", str(store.root)]
+    return [*words, *told_words(replace(store.stated, storage_options=NO_OPTIONS)), "--", str(store.root)]
 
 
 def run_check(
-    shelf: Shelf, level: Level, stop: threading.Event, told: Callable[[Progress], None]
+    shelf: Shelf, level: Level, stop: threading.Event, stated: Callable[[CheckProgress], None]
 ) -> Findings:
-    """Check the store and place the findings; `told` hears how far it is, on the calling thread.
+    """Check the store and place the findings; `stated` hears how far it is, on the calling thread.
 
     Raises CancelledError once `stop` is set, StoreError where the check itself failed.
     """
@@ -80,7 +80,7 @@ def run_check(
         guard = threading.Thread(target=_end_when, args=(process, stop, ended), daemon=True)
         guard.start()
         try:
-            said = _follow(process, told)
+            said = _follow(process, stated)
             code = process.wait()
         finally:
             ended.set()
@@ -100,14 +100,14 @@ def _end_when(process: subprocess.Popen[bytes], stop: threading.Event, ended: th
             process.kill()
 
 
-def _follow(process: subprocess.Popen[bytes], told: Callable[[Progress], None]) -> str:
+def _follow(process: subprocess.Popen[bytes], stated: Callable[[CheckProgress], None]) -> str:
     """Pass on what the process says of its progress; the last line that is something else is returned."""
     said = ""
     assert process.stderr is not None
     for line in process.stderr:
         try:
             document = json.loads(line)
-            told(Progress(str(document["phase"]), int(document["done"]), document.get("total")))
+            stated(CheckProgress(str(document["phase"]), int(document["done"]), document.get("total")))
         except (ValueError, KeyError, TypeError):
             said = line.decode("utf-8", "replace").strip() or said
     return said

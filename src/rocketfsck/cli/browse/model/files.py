@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rocketfsck.cli.dump.kinds import KINDS, Kind, load_kind
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.dump.targets import Target, store_targets
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import FileReader
@@ -22,13 +22,13 @@ from rocketfsck.verify.finding import Severity
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.pages import Pages
 
-SHOWN_BODY = Wanted(body="hex")
-HIDDEN_BODY = Wanted()
+SHOWN_BODY = DumpFilter(body="hex")
+HIDDEN_BODY = DumpFilter()
 MARKS = {Severity.INFO: "i", Severity.WARNING: "!", Severity.ERROR: "E"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePlace:
     """A position in a file of the store: `name` as the shelf has it; `pos` in bytes, or a row's number."""
 
     name: str
@@ -60,10 +60,10 @@ class OpenFile:
     """An open file. `wanted` says whether bodies are shown."""
 
     row: FileRow
-    source: Source
+    source: DumpSource
     kind: Kind
     pages: Pages
-    wanted: Wanted = field(default=HIDDEN_BODY)
+    wanted: DumpFilter = field(default=HIDDEN_BODY)
 
     @property
     def end(self) -> int:
@@ -110,12 +110,12 @@ class Shelf:
 
     def at(
         self, kind: str, offset: int, topic: str | None = None, queue_id: int | None = None
-    ) -> Place | None:
+    ) -> FilePlace | None:
         """The place of an offset in a stream of files; None where no file holds it."""
         for row in reversed(self.streams.get((kind, topic, queue_id), ())):
             start = row.target.start_offset
             if start <= offset:
-                return Place(row.key, offset - start) if offset < start + row.size else None
+                return FilePlace(row.key, offset - start) if offset < start + row.size else None
         return None
 
     def following(self, row: FileRow, *, backward: bool = False) -> Iterator[FileRow]:
@@ -132,7 +132,7 @@ class Shelf:
         wanted = HIDDEN_BODY
         kind = load_kind(target.kind, wanted)
         path = target.path if target.database is None else target.database.files[0].path
-        source = Source(
+        source = DumpSource(
             reader=FileReader(path),
             name=target.name,
             start_offset=target.start_offset,

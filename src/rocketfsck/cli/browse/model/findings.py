@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rocketfsck.cli.browse.model.files import MARKS, Place, Shelf
+from rocketfsck.cli.browse.model.files import MARKS, FilePlace, Shelf
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.cli.show.verdict import headline_of
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
@@ -44,9 +44,9 @@ class Placed:
         return MARKS[self.severity]
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> FilePlace | None:
         """Where to look; None for what is in no file."""
-        return Place(self.name, self.start) if self.name else None
+        return FilePlace(self.name, self.start) if self.name else None
 
     @property
     def title(self) -> str:

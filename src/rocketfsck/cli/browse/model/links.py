@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
 from rocketfsck.cli.dump.index import index_geometry
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import is_database
-from rocketfsck.cli.dump.source import Wanted
+from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import entry_pos, slot_of, slot_pos
@@ -43,7 +43,7 @@ class Link:
     link is to the chain of that hash slot of the file that `place` names."""
 
     title: str
-    place: Place | None = None
+    place: FilePlace | None = None
     slot: int | None = None
 
 
@@ -57,7 +57,7 @@ def links_of(shelf: Shelf, view: StoreView, file: OpenFile, item: Item) -> list[
 def chain_links(file: OpenFile, slot: int) -> list[Link]:
     """The chain of a hash slot of an open index file: the slot, its entries from the newest on, its end."""
     links = []
-    for item in islice(file.kind.items(file.source, Wanted(slot=slot)), SHOWN_LIMIT):
+    for item in islice(file.kind.items(file.source, DumpFilter(slot=slot)), SHOWN_LIMIT):
         go_on()
         if item.kind == "chain-end":
             links.append(Link(f"{visible(item.note, keep_backslash=True)}"))
@@ -68,7 +68,9 @@ def chain_links(file: OpenFile, slot: int) -> list[Link]:
         else:
             said = f"entry {values['entry']}: physical offset {values['physical_offset']}"
             said += f", hash {values['key_hash']}"
-        links.append(Link(f"{said}{f', {item.note}' if item.note else ''}", Place(file.row.key, item.start)))
+        links.append(
+            Link(f"{said}{f', {item.note}' if item.note else ''}", FilePlace(file.row.key, item.start))
+        )
     if len(links) == SHOWN_LIMIT:
         links.append(Link(f"only the first {SHOWN_LIMIT:,} are listed"))
     return links
@@ -85,7 +87,7 @@ class _Asked:
         value: Any = self.item.values.get(name)
         return value if isinstance(value, int) else -1
 
-    def log_place(self, offset: int) -> Place | None:
+    def log_place(self, offset: int) -> FilePlace | None:
         """The place of a physical offset, in the files of a plain log or of DLedger's."""
         place = self.shelf.at("commitlog", offset)
         return place or self.shelf.at("dledger-data", offset)
@@ -103,7 +105,7 @@ class _Asked:
 def _of_record(asked: _Asked) -> Iterator[Link]:
     start = asked.item.start
     offset = asked.file.source.start_offset + start
-    if asked.shelf.at("commitlog", offset) != Place(asked.file.row.key, start):
+    if asked.shelf.at("commitlog", offset) != FilePlace(asked.file.row.key, start):
         return  # a copy in a compaction log or in tiered storage
     yield from _of_message(asked, offset)
 
@@ -169,7 +171,9 @@ def _entry_links(asked: _Asked, message: Message, offset: int) -> Iterator[Link]
                             found.add(key)
                             slot = slot_of(hashed, index.slot_count)
                             said = f"index entry {entry.number} in slot {slot} for key {visible(key)}"
-                            yield Link(said, Place(file.relative, entry_pos(entry.number, index.slot_count)))
+                            yield Link(
+                                said, FilePlace(file.relative, entry_pos(entry.number, index.slot_count))
+                            )
                             break
         except StoreError as error:
             yield Link(f"{visible(file.relative)}: {visible(str(error), keep_backslash=True)}")
@@ -197,15 +201,15 @@ def _of_batch_unit(asked: _Asked) -> Iterator[Link]:
 
 def _of_slot(asked: _Asked) -> Iterator[Link]:
     slot, key = asked.number("slot"), asked.file.row.key
-    yield Link(f"chain of slot {slot}", Place(key, asked.item.start), slot)
+    yield Link(f"chain of slot {slot}", FilePlace(key, asked.item.start), slot)
     yield _to_entry(asked, asked.number("newest_index"), "newest entry")
 
 
 def _of_entry(asked: _Asked) -> Iterator[Link]:
     slot, key = asked.number("slot"), asked.file.row.key
     yield asked.record("physical_offset")
-    yield Link(f"chain of slot {slot}", Place(key, slot_pos(slot)), slot)
-    yield Link(f"slot {slot}", Place(key, slot_pos(slot)))
+    yield Link(f"chain of slot {slot}", FilePlace(key, slot_pos(slot)), slot)
+    yield Link(f"slot {slot}", FilePlace(key, slot_pos(slot)))
     yield _to_entry(asked, asked.number("prev_index"), "entry before it in the chain")
 
 
@@ -214,7 +218,7 @@ def _to_entry(asked: _Asked, number: int, title: str) -> Link:
     pos = -1 if geometry is None else entry_pos(number, geometry[0])
     said = f"{title}: {number}"
     if number > 0 and 0 < pos < asked.file.source.size:
-        return Link(said, Place(asked.file.row.key, pos))
+        return Link(said, FilePlace(asked.file.row.key, pos))
     return Link(f"{said}: {'the end of the chain' if number == 0 else 'no such entry'}")
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import shown_item
 from rocketfsck.cli.dump.records import record_item, region_item
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.formats.names import shown_name
 from rocketfsck.progress import go_on
 from rocketfsck.query.log import KEY_ROOM
@@ -53,7 +53,7 @@ class Head:
 class LogWalk:
     """One commit log file, whose own length is the truth, as for `dump`."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DumpSource) -> None:
         self.source = source
         self.size = source.size
         self.options = ScanOptions(
@@ -64,8 +64,8 @@ class LogWalk:
         self._batch: RecordBatch = new_batch(1, KEY_ROOM, KEY_ROOM)
         self._gaps: dict[int, int] = {}
         first = head_at(source.reader, 0)
-        told = -1 if first is None else first.physical_offset
-        self._own_base = told if 0 <= told < MOST_OFFSET else source.start_offset
+        stated = -1 if first is None else first.physical_offset
+        self._own_base = stated if 0 <= stated < MOST_OFFSET else source.start_offset
 
     def heads(self, pos: int, end: int | None = None) -> Iterator[Head]:
         """What begins at `pos`, where something does, and all after it that begins before `end`.
@@ -99,7 +99,7 @@ class LogWalk:
             self._gaps.clear()
         self._gaps[pos] = gap
 
-    def item(self, head: Head, wanted: Wanted) -> Item:
+    def item(self, head: Head, wanted: DumpFilter) -> Item:
         """The item of a head, with its fields by the names that are shown."""
         if head.record is None:
             assert head.region is not None

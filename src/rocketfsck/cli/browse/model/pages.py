@@ -19,7 +19,7 @@ from typing import Protocol
 from rocketfsck.cli.browse.model.logwalk import Head, LogWalk
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import Kind, is_database
-from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.progress import go_on
 
 GRIDS = frozenset({"consumequeue", "batchconsumequeue", "index", "dledger-index", "timerwheel"})
@@ -52,7 +52,7 @@ class Pages(Protocol):
         ...
 
 
-def open_pages(source: Source, kind: Kind, wanted: Wanted) -> Pages:
+def open_pages(source: DumpSource, kind: Kind, wanted: DumpFilter) -> Pages:
     """The pages of an open file of some kind."""
     if kind.name == "commitlog":
         return LogPages(LogWalk(source), wanted)
@@ -62,7 +62,7 @@ def open_pages(source: Source, kind: Kind, wanted: Wanted) -> Pages:
 class LogPages:
     """The pages of a commit log file."""
 
-    def __init__(self, walk: LogWalk, wanted: Wanted) -> None:
+    def __init__(self, walk: LogWalk, wanted: DumpFilter) -> None:
         self.walk = walk
         self.wanted = wanted
 
@@ -98,7 +98,7 @@ class LogPages:
 class WalkPages:
     """The pages of every other file."""
 
-    def __init__(self, source: Source, kind: Kind, wanted: Wanted) -> None:
+    def __init__(self, source: DumpSource, kind: Kind, wanted: DumpFilter) -> None:
         self.source = source
         self.kind = kind
         self.wanted = wanted

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rocketfsck.cli.browse.model.files import FileRow, OpenFile, Place, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, FileRow, OpenFile, Shelf
 from rocketfsck.cli.browse.model.logwalk import Head, LogWalk
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.show.text import visible
@@ -91,7 +91,9 @@ _NUMBER = re.compile(r"@?(0[xX][0-9a-fA-F]{1,16}|\d{1,19})", re.ASCII)
 _QUEUE_PLACE = re.compile(r"(.+)[/ ](\d{1,10})[/ ](\d{1,19})", re.ASCII)
 
 
-def search(shelf: Shelf, view: StoreView, question: Question, file: OpenFile | None, pos: int) -> list[Place]:
+def search(
+    shelf: Shelf, view: StoreView, question: Question, file: OpenFile | None, pos: int
+) -> list[FilePlace]:
     """The places that answer a question, in the log's order; for a text, the next one behind `pos`.
 
     `file` is the open file that the question is asked in. An empty list: nothing was found. Raises UsageError
@@ -123,7 +125,7 @@ def needle_of(text: str) -> bytes:
 
 def find_text(
     shelf: Shelf, file: OpenFile | None, pos: int, needle: bytes, *, backward: bool = False
-) -> Place | None:
+) -> FilePlace | None:
     """The nearest place of some bytes behind `pos` (or before it), in this file or the next of its kind."""
     if file is None:
         if not shelf.rows:
@@ -139,7 +141,7 @@ def find_text(
             end = (at if number == 0 else reader.size) if backward else reader.size
             found = _last_in(reader, needle, end) if backward else _first_in(reader, needle, start)
         if found is not None:
-            return Place(other.key, found)
+            return FilePlace(other.key, found)
     return None
 
 
@@ -171,7 +173,7 @@ def _last_in(reader: FileReader, needle: bytes, end: int) -> int | None:
     return None
 
 
-def find_offset(shelf: Shelf, view: StoreView, file: OpenFile | None, text: str) -> Place:
+def find_offset(shelf: Shelf, view: StoreView, file: OpenFile | None, text: str) -> FilePlace:
     """The place that an offset names. Raises UsageError where no file has it."""
     number = _NUMBER.fullmatch(text.strip())
     if number is not None:
@@ -179,7 +181,7 @@ def find_offset(shelf: Shelf, view: StoreView, file: OpenFile | None, text: str)
         if text.strip().startswith("@"):
             if file is None or not 0 <= value < max(file.source.size, 1):
                 raise UsageError(f"this file has no byte {value}")
-            return Place(file.row.key, value)
+            return FilePlace(file.row.key, value)
         place = shelf.at("commitlog", value) or shelf.at("dledger-data", value)
         if place is None:
             raise UsageError(f"no file of the commit log has the physical offset {value}")
@@ -195,7 +197,9 @@ def find_offset(shelf: Shelf, view: StoreView, file: OpenFile | None, text: str)
     raise UsageError(visible(answer.why or "no unit is there", keep_backslash=True))
 
 
-def unit_place(shelf: Shelf, view: StoreView, topic: str, queue_id: int, queue_offset: int) -> Place | None:
+def unit_place(
+    shelf: Shelf, view: StoreView, topic: str, queue_id: int, queue_offset: int
+) -> FilePlace | None:
     """The place of the unit of a queue offset."""
     queue = view.queue(topic, queue_id)
     unit = None if queue is None else queue.any_unit_of(queue_offset)
@@ -205,7 +209,7 @@ def unit_place(shelf: Shelf, view: StoreView, topic: str, queue_id: int, queue_o
     return shelf.at(kind, unit.index * queue.queue.unit_size, topic, queue_id)
 
 
-def find_key(shelf: Shelf, view: StoreView, question: Question) -> list[Place]:
+def find_key(shelf: Shelf, view: StoreView, question: Question) -> list[FilePlace]:
     """The records with a key, by the index; where that has none, by a scan of the log."""
     unique = question.kind == "unique"
     topics = [question.topic] if question.topic else list(view.topics)
@@ -222,7 +226,7 @@ def find_key(shelf: Shelf, view: StoreView, question: Question) -> list[Place]:
     return [place for place in places if place is not None]
 
 
-def _record_place(shelf: Shelf, offset: int) -> Place | None:
+def _record_place(shelf: Shelf, offset: int) -> FilePlace | None:
     return shelf.at("commitlog", offset) or shelf.at("dledger-data", offset)
 
 
@@ -259,7 +263,7 @@ def time_of(text: str) -> int:
         raise UsageError(str(error)) from None
 
 
-def find_time(shelf: Shelf, view: StoreView, file: OpenFile | None, timestamp: int) -> Place | None:
+def find_time(shelf: Shelf, view: StoreView, file: OpenFile | None, timestamp: int) -> FilePlace | None:
     """The first unit of this queue, or else the first record of the log, stored at a time or later."""
     if file is not None and file.row.target.kind in ("consumequeue", "batchconsumequeue"):
         topic, queue_id = file.row.target.topic or "", file.row.target.queue_id or 0
@@ -268,7 +272,7 @@ def find_time(shelf: Shelf, view: StoreView, file: OpenFile | None, timestamp: i
     return _record_at_time(shelf, timestamp)
 
 
-def _record_at_time(shelf: Shelf, timestamp: int) -> Place | None:
+def _record_at_time(shelf: Shelf, timestamp: int) -> FilePlace | None:
     """By binary search over the records that know their places; trusts that times rise along the log."""
     rows = [row for row in shelf.rows if row.target.kind == "commitlog" and row.target.topic is None]
     low, high = 0, len(rows)
@@ -283,7 +287,7 @@ def _record_at_time(shelf: Shelf, timestamp: int) -> Place | None:
     for row in rows[max(low - 1, 0) : low + 1]:
         pos = first_in_file(shelf, row, timestamp)
         if pos is not None:
-            return Place(row.key, pos)
+            return FilePlace(row.key, pos)
     if any(row.target.kind == "dledger-data" for row in shelf.rows):
         raise UsageError("a DLedger log is not searched by time: open a consume queue, and search there")
     return None

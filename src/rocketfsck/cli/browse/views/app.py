@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import App
 from textual.binding import BindingType
 
-from rocketfsck.cli.browse.model.files import OpenFile, Place
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
@@ -19,7 +19,7 @@ from rocketfsck.cli.browse.views.work import Stop
 from rocketfsck.cli.show.text import count_of
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.browse.model.checking import Progress
+    from rocketfsck.cli.browse.model.checking import CheckProgress
     from rocketfsck.cli.browse.model.findings import Findings
 
 MOST_BACK = 1_000
@@ -52,7 +52,7 @@ class BrowseApp(App[None]):
         self.offers = () if isinstance(session, Session) else session
         self._session = session if isinstance(session, Session) else None
         self.under_way: set[Stop] = set()
-        self._back: list[Place] = []
+        self._back: list[FilePlace] = []
 
     @property
     def session(self) -> Session:
@@ -102,7 +102,7 @@ class BrowseApp(App[None]):
         """The screen of the file that is open."""
         return next((screen for screen in self.screen_stack if isinstance(screen, FileScreen)), None)
 
-    def go(self, place: Place) -> None:
+    def go(self, place: FilePlace) -> None:
         """Show a place, and remember where we were."""
         screen = self.file_screen
         if screen is None:
@@ -155,7 +155,7 @@ class BrowseApp(App[None]):
         file, pos = self._here()
         self.front.say("Searching… Escape stops.")
 
-        def take(places: list[Place]) -> None:
+        def take(places: list[FilePlace]) -> None:
             self.session.take(question, places)
             self.front.say("")
             if not places:
@@ -186,14 +186,14 @@ class BrowseApp(App[None]):
             pos = item.end - 1
         self.front.say("Searching… Escape stops.")
 
-        def take(place: Place | None) -> None:
+        def take(place: FilePlace | None) -> None:
             if place is None:
                 self.front.say("No more matches.")
             else:
                 self.front.say("")
                 self.go(place)
 
-        def find() -> Place | None:
+        def find() -> FilePlace | None:
             return self.session.next_text(file, pos, backward=step < 0)
 
         self.front.work("search", find, take)
@@ -210,7 +210,7 @@ class BrowseApp(App[None]):
         stop = Stop()
         self.front.say("Checking… Escape stops.")
 
-        def told(progress: Progress) -> None:
+        def stated(progress: CheckProgress) -> None:
             if stop.is_set():  # the screen may be gone
                 return
             share = "" if not progress.total else f" {100 * progress.done // progress.total} %"
@@ -219,7 +219,7 @@ class BrowseApp(App[None]):
         def check() -> Findings:
             from rocketfsck.cli.browse.model.checking import run_check
 
-            return run_check(self.session.shelf, self.session.asked.level, stop, told)
+            return run_check(self.session.shelf, self.session.asked.level, stop, stated)
 
         self.files_screen.work("check", check, self._take_findings, stop)
 

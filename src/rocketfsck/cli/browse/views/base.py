@@ -11,7 +11,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
-from rocketfsck.cli.browse.model.files import Place
+from rocketfsck.cli.browse.model.files import FilePlace
 from rocketfsck.cli.browse.model.reading import stoppable
 from rocketfsck.cli.browse.views.session import Session
 from rocketfsck.cli.browse.views.work import Stop
@@ -39,7 +39,7 @@ class Browser(Protocol):
         """The full screen in front, below any dialog."""
         ...
 
-    def go(self, place: Place) -> None:
+    def go(self, place: FilePlace) -> None:
         """Show a place, and remember where we were."""
 
     def enter(self, session: Session, *, again: bool = False) -> None:

@@ -13,7 +13,7 @@ from textual.widgets import Footer, Static
 
 from rocketfsck.cli.browse.model.cells import Table
 from rocketfsck.cli.browse.model.fields import Fields
-from rocketfsck.cli.browse.model.files import OpenFile, Place
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import LinksScreen
 from rocketfsck.cli.browse.views.lines import Lines
@@ -104,7 +104,7 @@ NOWHERE, NO_FURTHER = "This row leads to nothing else.", "No further finding in 
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RowWindow:
     """Items of a file and the row that the cursor goes to."""
 
     file: OpenFile
@@ -127,7 +127,7 @@ class FileScreen(StoreScreen):
         Binding("left_square_bracket", "finding(-1)", "Finding before", show=False),
     ]
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FilePlace) -> None:
         super().__init__()
         self._start = self._sought = place
         self.file: OpenFile | None = None
@@ -146,10 +146,10 @@ class FileScreen(StoreScreen):
         return self.query_one(Rows)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> FilePlace:
         """Where the cursor is."""
         item = self.rows.item
-        return self._start if item is None or self.file is None else Place(self.file.row.key, item.start)
+        return self._start if item is None or self.file is None else FilePlace(self.file.row.key, item.start)
 
     def on_mount(self) -> None:
         self.rows.focus()
@@ -164,13 +164,13 @@ class FileScreen(StoreScreen):
         if self.said in (EMPTY, NO_ROWS, NOWHERE, NO_FURTHER):
             self.say("")
 
-    def load(self, place: Place) -> None:
+    def load(self, place: FilePlace) -> None:
         """Show a place: open its file if need be, and the rows around it."""
         self._forget()
         self._start = self._sought = place
         self.work("rows", lambda: self._around(place), self._take_window)
 
-    def _around(self, place: Place) -> Window:
+    def _around(self, place: FilePlace) -> RowWindow:
         """The window around a place, in a worker thread."""
         with self.session.lock:
             before = self.file
@@ -182,12 +182,12 @@ class FileScreen(StoreScreen):
             ahead = pages.forward(start, PAGE)
             return self._window(file, [*behind, *ahead], len(behind), not ahead or len(ahead) < PAGE)
 
-    def _window(self, file: OpenFile, items: list[Item], cursor: int, last: bool) -> Window:
+    def _window(self, file: OpenFile, items: list[Item], cursor: int, last: bool) -> RowWindow:
         first = not items or items[0].start == 0
         table = Table(file, items, self.session.findings)
-        return Window(file, items, table, cursor, first, last or items[-1].end >= file.end)
+        return RowWindow(file, items, table, cursor, first, last or items[-1].end >= file.end)
 
-    def _take_window(self, window: Window, *, jump: bool = True) -> None:
+    def _take_window(self, window: RowWindow, *, jump: bool = True) -> None:
         if self.file is not None and self.file.source is not window.file.source:
             self.file.close()
         self.file = window.file
@@ -206,7 +206,7 @@ class FileScreen(StoreScreen):
         if file is None or not items:
             return
 
-        def more() -> Window:
+        def more() -> RowWindow:
             with self.session.lock:
                 if event.direction == "first":
                     ahead = file.pages.forward(0, PAGE)
@@ -222,7 +222,7 @@ class FileScreen(StoreScreen):
                 behind = file.pages.backward(items[0].start, PAGE)
                 return self._window(file, [*behind, *items][:MOST], cursor + len(behind), False)
 
-        def take(window: Window) -> None:
+        def take(window: RowWindow) -> None:
             grows = event.direction in ("forward", "backward")
             moved = self.rows.cursor - cursor if grows else 0
             self._take_window(replace(window, cursor=window.cursor + moved), jump=not grows)

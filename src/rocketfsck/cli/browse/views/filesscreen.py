@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
 from rocketfsck.cli.browse.model.cells import file_line, file_title
-from rocketfsck.cli.browse.model.files import Place
+from rocketfsck.cli.browse.model.files import FilePlace
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.lines import Lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
@@ -50,7 +50,7 @@ class FilesScreen(StoreScreen):
         self.query_one(Lines).again()
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
-        self.browser.go(Place(self.session.shelf.rows[event.number].key))
+        self.browser.go(FilePlace(self.session.shelf.rows[event.number].key))
 
     def action_choose(self) -> None:
         self.query_one(Lines).action_choose()

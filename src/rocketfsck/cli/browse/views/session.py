@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import Store
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Asked:
+class BrowseRequest:
     """What the command line asked for: where to begin, a report to load, the level of a check."""
 
-    place: Place | None = None
+    place: FilePlace | None = None
     question: Question | None = None
     level: Level = "full"
 
@@ -49,11 +49,11 @@ class Session:
 
     shelf: Shelf
     name: str
-    asked: Asked = field(default_factory=Asked)
+    asked: BrowseRequest = field(default_factory=BrowseRequest)
     findings: Findings | None = None
     planned: Planned | None = None
     last: Question | None = None
-    hits: list[Place] = field(default_factory=list)
+    hits: list[FilePlace] = field(default_factory=list)
     hit: int = 0
     bodies: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -62,7 +62,7 @@ class Session:
     def store(self) -> Store:
         return self.shelf.store
 
-    def open(self, place: Place) -> OpenFile:
+    def open(self, place: FilePlace) -> OpenFile:
         """The file of a place. Raises StoreError where it is not there."""
         row = self.shelf.row(place.name)
         if row is None:
@@ -89,7 +89,7 @@ class Session:
         finally:
             file.close()
 
-    def search(self, question: Question, file: OpenFile | None, pos: int) -> list[Place]:
+    def search(self, question: Question, file: OpenFile | None, pos: int) -> list[FilePlace]:
         """The places that answer a question. For worker threads; raises what `search` does."""
         from rocketfsck.cli.browse.model.search import search
         from rocketfsck.query.view import StoreView
@@ -97,20 +97,20 @@ class Session:
         with StoreView(self.store) as view:
             return search(self.shelf, view, question, file, pos)
 
-    def next_text(self, file: OpenFile | None, pos: int, *, backward: bool) -> Place | None:
+    def next_text(self, file: OpenFile | None, pos: int, *, backward: bool) -> FilePlace | None:
         """The next place of the text that was searched for last. For worker threads; raises StoreError."""
         from rocketfsck.cli.browse.model.search import find_text, needle_of
 
         assert self.last is not None
         return find_text(self.shelf, file, pos, needle_of(self.last.text), backward=backward)
 
-    def step(self, by: int) -> Place | None:
+    def step(self, by: int) -> FilePlace | None:
         """The next of several places that a search found; None after the last and before the first."""
         if not 0 <= self.hit + by < len(self.hits):
             return None
         self.hit += by
         return self.hits[self.hit]
 
-    def take(self, question: Question, hits: list[Place]) -> None:
+    def take(self, question: Question, hits: list[FilePlace]) -> None:
         """Keep what a search found, for `step`."""
         self.last, self.hits, self.hit = question, hits, 0
