@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.cli.pages.making import page_of
-from rocketfsck.documents import to_document
+from rocketfsck.common.documents import to_document
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import Engine
 from rocketfsck.page.after import Tried
@@ -35,7 +36,6 @@ from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.query.timeline.events import TimelineEvent
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Plan, PlanTarget
 from rocketfsck.repair.verdict import Verdict, judge_store, predicted
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, MappedFileQueue, Store
 from rocketfsck.verify.finding import Finding, Where

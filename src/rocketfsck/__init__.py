@@ -63,7 +63,7 @@ __all__ = [*" ".join(_HOMES.values()).split(), "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    from rocketfsck.late import late_names
+    from rocketfsck.common.late import late_names
 
     return late_names(__name__, _HOMES)(name)
 

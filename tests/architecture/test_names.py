@@ -14,12 +14,12 @@ from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.dump.kinds import KINDS, load_kind
 from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
+from rocketfsck.common.wording import PLACE
 from rocketfsck.pipeline.views.table import VIEW_NAMES, schema_of
 from rocketfsck.query.content.expression import FIELDS
 from rocketfsck.scan.views.arrow import ALL_COLUMNS
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.rules.rule import FAMILIES
-from rocketfsck.wording import PLACE
 from rocketfsck.writer.input.fields import FIELDS_BY_NAME
 
 from specs.names import ENCODED, SNAKE_CASE, glossary, schema_names

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.documents import LIMITS
+from rocketfsck.common.documents import LIMITS
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.fleet.run import check_stores

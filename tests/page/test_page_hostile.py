@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from rocketfsck.documents import to_document
+from rocketfsck.common.documents import to_document
 from rocketfsck.page.html import render
 
 from tests.page.conftest import Open

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from rocketfsck.documents import from_document, to_document
+from rocketfsck.common.documents import from_document, to_document
 from rocketfsck.page.model import Page
 
 from tests.page.conftest import Open, Opened

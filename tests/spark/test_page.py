@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rocketfsck.documents import to_document
+from rocketfsck.common.documents import to_document
 from rocketfsck.engine.spark import SparkEngine
 
 from tests.conftest import Directory

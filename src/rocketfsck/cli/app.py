@@ -22,6 +22,7 @@ from rocketfsck.cli.base import Command, write_exit_status
 from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.settings import Settings, common_options
 from rocketfsck.cli.show.fit import terminal_columns
+from rocketfsck.common.privacy import limited
 from rocketfsck.errors import (
     EXIT_CANCELLED,
     EXIT_CLEAN,
@@ -30,7 +31,6 @@ from rocketfsck.errors import (
     EXIT_USAGE,
     RocketfsckError,
 )
-from rocketfsck.privacy import limited
 
 # Signals that end a command: SIGTERM and SIGHUP end it as Ctrl-C does, and nothing is left of its work.
 

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from rocketfsck.rows import Column, arrow_batch, arrow_schema
+from rocketfsck.common.rows import Column, arrow_batch, arrow_schema
 
 ROWS_A_BATCH = 8192
 

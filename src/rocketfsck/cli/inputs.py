@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from rocketfsck.common.outputs import STDIN
 from rocketfsck.errors import StoreError
-from rocketfsck.outputs import STDIN
 
 PIECE_SIZE = 1 << 20
 

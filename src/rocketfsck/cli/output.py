@@ -1,6 +1,6 @@
 """Where results go (standard output or a file) and the machine formats: json, jsonl, csv, arrow, parquet.
 
-`rocketfsck.rows` says what a row is. The same columns have the same names in every format.
+`common.rows` says what a row is. The same columns have the same names in every format.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import IO, Any, Literal, Protocol
 from rocketfsck.cli.integers import as_asked
 from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
-from rocketfsck.documents import json_text
+from rocketfsck.common.documents import json_text
+from rocketfsck.common.outputs import STDOUT, written
+from rocketfsck.common.rows import SCHEMA_VERSION as SCHEMA_VERSION
+from rocketfsck.common.rows import Column as Column
+from rocketfsck.common.rows import base64_text, name_pair, plain_value
+from rocketfsck.common.rows import plain_values as plain_values
 from rocketfsck.errors import UsageError
-from rocketfsck.outputs import STDOUT, written
-from rocketfsck.rows import SCHEMA_VERSION as SCHEMA_VERSION
-from rocketfsck.rows import Column as Column
-from rocketfsck.rows import base64_text, name_pair, plain_value
-from rocketfsck.rows import plain_values as plain_values
 
 CheckForm = Literal["sarif", "junit", "openmetrics"]
 Format = Literal["text", "json", "jsonl", "csv", "arrow", "parquet", CheckForm]
@@ -162,7 +162,7 @@ def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
 
 @contextmanager
 def open_output(path: Path | None, *, binary: bool, forbidden: Sequence[Path] = ()) -> Iterator[IO[Any]]:
-    """Standard output, or what has the name (`rocketfsck.outputs`): a file appears when it is whole.
+    """Standard output, or what has the name (`common.outputs`): a file appears when it is whole.
 
     `forbidden` are the stores that are read: nothing is ever written into them. Raises UsageError for a
     path inside one, or for binary output to a terminal; StoreError if the file cannot be written.

@@ -19,9 +19,9 @@ from rocketfsck.cli.settings import settings_of
 from rocketfsck.cli.show.fit import FittedStream, table_columns
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.storepath import open_named_store
+from rocketfsck.common.outputs import STDOUT
+from rocketfsck.common.privacy import set_mode
 from rocketfsck.errors import RocketfsckError, UsageError
-from rocketfsck.outputs import STDOUT
-from rocketfsck.privacy import set_mode
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.sources import StoreSource

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rocketfsck.common.outputs import STDIN, STDOUT
+from rocketfsck.common.privacy import limit_to
 from rocketfsck.formats.quantities import parse_duration, parse_size, parse_time
-from rocketfsck.outputs import STDIN, STDOUT
-from rocketfsck.privacy import limit_to
 
 if TYPE_CHECKING:
     _Int = click.ParamType[int]
@@ -78,7 +78,7 @@ class InputPath(click.Path):
 
 
 class OutputPath(click.Path):
-    """A file that is written; `-` is standard output. Where it goes: `rocketfsck.outputs`."""
+    """A file that is written; `-` is standard output. Where it goes: `common.outputs`."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(path_type=Path, dir_okay=False, **kwargs)

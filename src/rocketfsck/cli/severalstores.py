@@ -15,9 +15,9 @@ from rocketfsck.cli.pages.writing import write_page
 from rocketfsck.cli.params import Decorated, Destination, StoreOptions, properties_of
 from rocketfsck.cli.paramtypes import InputPath, StorePath
 from rocketfsck.cli.show.fit import text_columns
+from rocketfsck.common.privacy import limit_to
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError
-from rocketfsck.privacy import limit_to
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rocketfsck.common.privacy import limit_to
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.privacy import limit_to
 from rocketfsck.progress import phase
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.javatext import parse_int32, parse_int64
-from rocketfsck.wording import count_of
 
 _SEPARATOR = "-"
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.layout import I32, I64, Layout, declare, field
-from rocketfsck.wording import count_of
 
 ROCKS_TIMER: Layout = declare(
     "rocksdb_timer_value",

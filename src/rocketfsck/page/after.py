@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.page.files import (
     FileTable,
     columns_of,
@@ -31,7 +32,6 @@ from rocketfsck.page.tables import Indexes
 from rocketfsck.page.timeline import timeline_of
 from rocketfsck.query.start import model
 from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import Report

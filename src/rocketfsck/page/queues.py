@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.table import columns, shown
 from rocketfsck.page.tables import Counts, Groups, QueueColumns, Topics
 from rocketfsck.query.counts.counting import StoreCounts, Tally, merged
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.facts import QueueFacts

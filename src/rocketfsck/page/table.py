@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-from rocketfsck.documents import printable
+from rocketfsck.common.documents import printable
 
 T = TypeVar("T")
 

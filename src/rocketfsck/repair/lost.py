@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rocketfsck.common.rows import Column
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.query.offsets import group_positions
 from rocketfsck.query.queues import QueueView
 from rocketfsck.query.view import StoreView
-from rocketfsck.rows import Column
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 from rocketfsck.verify.account.model import LostRun, MessageAccount

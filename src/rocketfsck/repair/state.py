@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
 from rocketfsck.query.start.verdict import StartVerdict
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report

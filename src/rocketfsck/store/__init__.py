@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketfsck.late import late_names
+from rocketfsck.common.late import late_names
 
 if TYPE_CHECKING:
     from rocketfsck.store.identify import identify_file as identify_file

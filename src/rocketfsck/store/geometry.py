@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.formats.indexfile import index_file_size
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, Geometry, Settings, Source
 from rocketfsck.store.index_geometry import IndexGuess, infer_index_geometry
 from rocketfsck.store.model import IndexFile, MappedFile
-from rocketfsck.wording import count_of
 
 _MAX_INT = (1 << 31) - 1
 _MAX_STARTS = 4096

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
     ENTRY,
@@ -36,7 +37,6 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
-from rocketfsck.wording import count_of
 
 MAX_SCAN_SIZE = 1 << 29
 """At most so many bytes are read in search of a file's last byte that is not zero."""

@@ -14,9 +14,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.store.reading import FileReader, PathLike, kinds
-from rocketfsck.wording import count_of
 
 layers: dict[str, Layer] = {}
 """What else is to be read of files that show through from others, by their paths (`store.layers`)."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import NoStoreError
 from rocketfsck.store.model import Store
-from rocketfsck.wording import count_of
 
 
 def refuse_no_store(store: Store) -> None:

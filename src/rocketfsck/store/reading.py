@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Self, cast
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, demand_lasting
 from rocketfsck.progress import go_on
 from rocketfsck.store.manners import read_some
-from rocketfsck.wording import count_of
 
 PathLike = str | os.PathLike[str]
 

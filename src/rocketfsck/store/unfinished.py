@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from rocketfsck.documents import LIMITS
+from rocketfsck.common.documents import LIMITS
 from rocketfsck.errors import StoreError
 from rocketfsck.store.circumstances import Evidence, UnfinishedRepair
 from rocketfsck.store.model import Store

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketfsck.late import late_names
+from rocketfsck.common.late import late_names
 
 if TYPE_CHECKING:
     from rocketfsck.testing.conformance import NotConformantError as NotConformantError

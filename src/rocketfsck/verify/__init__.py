@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketfsck.late import late_names
+from rocketfsck.common.late import late_names
 
 if TYPE_CHECKING:
     from rocketfsck.verify.baseline import read_baseline as read_baseline

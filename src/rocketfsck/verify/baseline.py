@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from rocketfsck.documents import json_text, to_document
-from rocketfsck.outputs import write_text
+from rocketfsck.common.documents import json_text, to_document
+from rocketfsck.common.outputs import write_text
 from rocketfsck.verify.documents import read_kept
 from rocketfsck.verify.finding import Finding
 

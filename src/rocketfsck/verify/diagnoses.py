@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.store.model import StatedOptions
 from rocketfsck.verify.advice import told_words
 from rocketfsck.verify.finding import Finding, Severity

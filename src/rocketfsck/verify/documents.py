@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rocketfsck.documents import LIMITS, DocumentKind, from_document, parse_text, printable
+from rocketfsck.common.documents import LIMITS, DocumentKind, from_document, parse_text, printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import read_whole
 

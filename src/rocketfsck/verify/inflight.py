@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import reopen_store
 from rocketfsck.verify.finding import Finding, Severity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import OtherKind, StrayReason
 from rocketfsck.store.rocks.families import is_known
@@ -11,7 +12,6 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Coverage, NotChecked
 from rocketfsck.verify.tasks.execute import Executed, after_stop
 from rocketfsck.verify.tasks.task import Context
-from rocketfsck.wording import count_of
 
 _READ_OTHERS = frozenset(
     {

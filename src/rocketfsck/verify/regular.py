@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dialect import ALL_VERSIONS
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Scalar, Where

@@ -2,7 +2,7 @@
 
 The report says what was checked and what was not and why, what was found, what that means, and what to run
 next. In JSON, text whose bytes are not UTF-8 (a topic's directory name) has a form of its own: see
-`rocketfsck.documents`.
+`common.documents`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.documents import from_document, named, plain, printable, to_document
+from rocketfsck.common.documents import from_document, named, plain, printable, to_document
+from rocketfsck.common.rows import Column, arrow_batch, arrow_schema
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError, outcome_of
-from rocketfsck.rows import Column, arrow_batch, arrow_schema
 from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.finding import Finding, Severity, SeverityName
 from rocketfsck.verify.rules.catalog import RULES, describe
@@ -21,7 +22,6 @@ from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.suggest import Reopening, suggestions
 from rocketfsck.verify.tasks.facts import RegionTotal
 from rocketfsck.verify.tasks.task import Checked
-from rocketfsck.wording import count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,11 +15,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rocketfsck._version import __version__
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import Engine, LocalEngine, core_count
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError
 from rocketfsck.progress import phase
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.unfinished import without_parts

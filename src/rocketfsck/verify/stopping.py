@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks.task import Collector, TaskResult

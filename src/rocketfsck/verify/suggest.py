@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import RULES

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rocketfsck.common.outputs import is_special
 from rocketfsck.errors import UsageError
-from rocketfsck.outputs import is_special
 from rocketfsck.progress import phase
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file

@@ -4,7 +4,7 @@ NAME.manifest.json     options, seed and mix, queues and their offsets, index fi
                        all files; the same for the same input on any machine
 NAME.messages.jsonl    with level `full`: every record as it was placed, one object a line
 
-The documents are put together here, and are not dataclasses of their own for `rocketfsck.documents`: nothing
+The documents are put together here, and are not dataclasses of their own for `common.documents`: nothing
 reads them back, what a level does not ask for is left out, and what they hold is elsewhere in another form.
 """
 

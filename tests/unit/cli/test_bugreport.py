@@ -13,7 +13,7 @@ import pytest
 
 from rocketfsck.api import iter_messages
 from rocketfsck.cli.bugreports import BugReport
-from rocketfsck.documents import from_document
+from rocketfsck.common.documents import from_document
 from rocketfsck.store.opening import open_store
 
 from tests.conftest import Directory

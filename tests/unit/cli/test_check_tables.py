@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from rocketfsck import CheckOptions, check_stores
+from rocketfsck.common.rows import Column
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export import existing
 from rocketfsck.pipeline.fleet import tables as tables_module
 from rocketfsck.pipeline.fleet.results import FleetReport
 from rocketfsck.pipeline.fleet.tables import RunTables
-from rocketfsck.rows import Column
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.documents import LIMITS, DocumentKind
+from rocketfsck.common.documents import LIMITS, DocumentKind
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli

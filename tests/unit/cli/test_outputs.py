@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.common.outputs import open_through, place_of, write_text
 from rocketfsck.errors import EXIT_OPERATIONAL
-from rocketfsck.outputs import open_through, place_of, write_text
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli

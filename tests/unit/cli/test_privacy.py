@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck import privacy
+from rocketfsck.common import privacy
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
-from rocketfsck.documents import json_text, to_document
+from rocketfsck.common.documents import json_text, to_document
 
 from tests.conftest import DATA, Directory
 from tests.pagesamples import checked_page, sample_fleet

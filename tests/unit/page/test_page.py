@@ -13,14 +13,14 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from rocketfsck.cli.schema.table import document_schema
-from rocketfsck.documents import json_text, to_document
+from rocketfsck.common.documents import json_text, to_document
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.page.fleet import StoreRows
 from rocketfsck.page.limits import DEFAULT
 from rocketfsck.page.model import Page
 from rocketfsck.page.strips import NUMBER_OF
 from rocketfsck.page.tables import SpanKind
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 
 from tests.conftest import REAL_NAMES, RESTART_NAMES, STORE_NAMES, Directory

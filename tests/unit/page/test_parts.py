@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.cli.pages.making import Windows
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import LocalEngine
 from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.files import FileTable, file_table
@@ -26,7 +27,6 @@ from rocketfsck.page.survey import LogSurvey, LogTask, survey_log
 from rocketfsck.page.surveying import survey_store
 from rocketfsck.page.table import all_shown, shown
 from rocketfsck.page.timeline import timeline_of
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.options import log_item
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding, Where

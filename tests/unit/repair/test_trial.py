@@ -13,6 +13,7 @@ import pytest
 from rocketfsck.cli.pages import trying as trying_page
 from rocketfsck.cli.pages.making import page_of
 from rocketfsck.cli.pages.trying import asked_again
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.page.model import PlanSaid
@@ -22,7 +23,6 @@ from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.repair.verdict import judge_store, predicted
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.layers import layers

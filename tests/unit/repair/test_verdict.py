@@ -10,6 +10,7 @@ import pytest
 
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.show.verdict import headline_of, verdict_lines
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.query.start import verdict as starts
 from rocketfsck.repair.plan.model import Unanswered
 from rocketfsck.repair.plan.planning import make_plan
@@ -23,7 +24,6 @@ from rocketfsck.repair.verdict import (
     sound_end_of,
     urgent_classes,
 )
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry, LiveState, LockState
 from rocketfsck.verify.finding import Severity

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.repair.lost import lost_messages
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.verify.account.gather import KINDS, Gatherer
 from rocketfsck.verify.account.model import WHYS, LostRun, MessageAccount

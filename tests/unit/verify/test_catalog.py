@@ -7,8 +7,8 @@ import string
 
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
-from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.rules.catalog import (
     FAMILIES,

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from rocketfsck.documents import LIMITS, VALUE_LIMIT, DocumentKind, parse_text
+from rocketfsck.common.documents import LIMITS, VALUE_LIMIT, DocumentKind, parse_text
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.pipeline.fleet.records import RECORDS, read_record
 from rocketfsck.repair.area.journal import MANIFESTS, find_areas, make_area, read_file, read_manifests

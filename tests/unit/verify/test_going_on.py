@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.reader.unitblocks import Kind
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, Report, check_store

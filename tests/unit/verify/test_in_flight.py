@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import LocalEngine
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.index import IndexReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry, LiveState, LockState
 from rocketfsck.store.model import Store

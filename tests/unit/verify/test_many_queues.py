@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from rocketfsck.cli.app import run
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.query.start.simulate import simulate_starts
 from rocketfsck.reader.units import OffsetSearch, UnitReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.queues.unitjoin import UnitJoin

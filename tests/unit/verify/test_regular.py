@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.show.verdict import headline_of
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dialect import ALL_VERSIONS
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.record import decode_record
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import judge_store
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Severity

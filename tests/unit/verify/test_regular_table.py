@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.regular import FRAME_RULES, STRAY_RULES
 from rocketfsck.verify.rules.catalog import RULES

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.reading import FileReader, forget_cached

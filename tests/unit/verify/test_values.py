@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocketfsck.common.outputs import write_text
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.outputs import write_text
-from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.baseline import read_baseline, write_baseline
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.tasks.facts import LogFacts

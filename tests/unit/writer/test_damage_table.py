@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.writer.damage import DAMAGES, DamageError, find_damage
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.table import MODULES, build_table

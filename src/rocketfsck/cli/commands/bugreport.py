@@ -25,9 +25,9 @@ from rocketfsck.cli.params import (
 from rocketfsck.cli.paramtypes import ByteSize, Duration, OutputPath
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import byte_size, count_of, visible
-from rocketfsck.documents import json_text, to_document
+from rocketfsck.common.documents import json_text, to_document
+from rocketfsck.common.outputs import STDOUT, is_special
 from rocketfsck.errors import RocketfsckError, UsageError
-from rocketfsck.outputs import STDOUT, is_special
 
 if TYPE_CHECKING:
     from rocketfsck.cli.bugreports import BugReport, Place

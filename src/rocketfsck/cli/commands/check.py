@@ -146,7 +146,7 @@ def command(
     check writes only files that you name. Exit status 4 means that something is wrong, 8 that
     something could not be read.
     """
-    from rocketfsck.documents import to_document
+    from rocketfsck.common.documents import to_document
     from rocketfsck.repair.prospect import plan_or_obstacle
     from rocketfsck.repair.state import check_status
     from rocketfsck.repair.verdict import judge_store, predicted, ranked

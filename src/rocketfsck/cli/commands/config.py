@@ -61,7 +61,7 @@ def command(answer: Destination) -> None:
     from rocketfsck.cli.config.applying import files_of
     from rocketfsck.cli.config.options import check_values, settings_in_force
     from rocketfsck.cli.config.rules import read_policy
-    from rocketfsck.documents import to_document
+    from rocketfsck.common.documents import to_document
 
     context = click.get_current_context()
     files = files_of(context)
@@ -81,7 +81,7 @@ def command(answer: Destination) -> None:
 def _lines(said: ConfigSaid, palette: Palette) -> Iterator[str]:
     from rocketfsck.cli.show.table import aligned
     from rocketfsck.cli.show.text import visible
-    from rocketfsck.documents import json_text
+    from rocketfsck.common.documents import json_text
 
     yield palette.bold("Config files, each over those below it")
     rows = [(file.whose, visible(file.path), _state(file)) for file in said.files]

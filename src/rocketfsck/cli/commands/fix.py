@@ -275,7 +275,7 @@ def _say(
 ) -> None:
     """What came of it."""
     from rocketfsck.cli.show.repair import apply_lines
-    from rocketfsck.documents import to_document
+    from rocketfsck.common.documents import to_document
     from rocketfsck.repair.plan.document import plan_to_json
 
     if answer.form == "json":

@@ -64,7 +64,7 @@ def command(
 
 def _page(document: dict[str, Any]) -> Any:
     """The data of a page, as it was written. Raises UsageError for anything else."""
-    from rocketfsck.documents import from_document
+    from rocketfsck.common.documents import from_document
     from rocketfsck.page.fleet import FleetPage
     from rocketfsck.page.model import Page
 

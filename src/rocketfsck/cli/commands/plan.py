@@ -35,8 +35,8 @@ from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.timing import timing_option
+from rocketfsck.common.outputs import STDOUT
 from rocketfsck.engine.passes import Passes, measured
-from rocketfsck.outputs import STDOUT
 
 if TYPE_CHECKING:
     from rocketfsck.repair.plan.model import Plan

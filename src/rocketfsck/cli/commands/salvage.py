@@ -32,9 +32,9 @@ from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.start import bad_count, verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.timing import timing_of
-from rocketfsck.documents import to_document
+from rocketfsck.common.documents import to_document
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
-from rocketfsck.rulenames import RuleName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from rocketfsck.cli.integers import integers_option, schema_with_texts
 from rocketfsck.cli.output import open_output
 from rocketfsck.cli.params import output_option
 from rocketfsck.cli.settings import common_options, settings_of
-from rocketfsck.documents import json_text
+from rocketfsck.common.documents import json_text
 from rocketfsck.errors import UsageError
 
 

@@ -23,8 +23,8 @@ from rocketfsck.cli.params import broker_conf_option, broker_version_option
 from rocketfsck.cli.paramtypes import ByteSize, OutputPath, Timestamp
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.text import byte_size, count_of, visible
+from rocketfsck.common.privacy import limit_to
 from rocketfsck.errors import EXIT_CLEAN, UsageError
-from rocketfsck.privacy import limit_to
 
 if TYPE_CHECKING:
     from rocketfsck.writer.making import MadeStore

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.documents import from_document
+from rocketfsck.common.documents import from_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
 from rocketfsck.store.places.urls import is_remote

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rocketfsck.cli.storefacts import queue_facts
+from rocketfsck.common.wording import count_of
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.memory import give_back_memory
 from rocketfsck.errors import RocketfsckError
@@ -24,7 +25,6 @@ from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.tasks.facts import Fact, QueueFacts
-from rocketfsck.wording import count_of
 
 CHECKED_SIZE = 64 << 30
 """Bytes of log and index that one machine checks where several machines did before."""

@@ -11,7 +11,7 @@ import click
 
 from rocketfsck.cli.output import open_output
 from rocketfsck.cli.paramtypes import OutputPath
-from rocketfsck.documents import json_text, to_document
+from rocketfsck.common.documents import json_text, to_document
 
 if TYPE_CHECKING:
     from rocketfsck.cli.params import Decorated

@@ -12,7 +12,7 @@ from rocketfsck.cli.query.found import FoundText, found_columns, found_row
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
 from rocketfsck.cli.show.text import Palette
-from rocketfsck.rows import ColumnKind
+from rocketfsck.common.rows import ColumnKind
 
 if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer, Found

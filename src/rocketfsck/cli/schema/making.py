@@ -1,4 +1,4 @@
-"""From types to JSON Schema (draft 2020-12), as documents are written: see `rocketfsck.documents`.
+"""From types to JSON Schema (draft 2020-12), as documents are written: see `common.documents`.
 
 A member that is text may be `<name>_b64` or `<name>_utf16` instead, since names in a store may be no UTF-8.
 Members of a dataclass are always there, those that have a default, too.
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from rocketfsck.cli.output import Column
-from rocketfsck.documents import BYTES, UNITS
+from rocketfsck.common.documents import BYTES, UNITS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _COLUMN_KINDS: dict[str, Any] = {

@@ -9,8 +9,8 @@ from itertools import groupby
 from rocketfsck.cli.show.table import aligned, wrapped
 from rocketfsck.cli.show.text import Palette, byte_size, count_of, duration, shorten, timestamp, visible
 from rocketfsck.cli.show.verdict import labelled, verdict_lines
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.repair.verdict import Verdict
-from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.rules.catalog import RULES, describe

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.cli.show.table import wrapped
 from rocketfsck.cli.show.text import Palette, visible
+from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES
-from rocketfsck.wording import fill_numbers
 
 if TYPE_CHECKING:
     from rocketfsck.query.start.verdict import StartVerdict

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from rocketfsck.wording import count_of
+from rocketfsck.common.wording import count_of
 
 # The few colours of the text output. With `colored` false every method gives its text back.
 

@@ -17,6 +17,7 @@ from itertools import chain
 from rocketfsck.cli.show.start import grouped_starts, versions_text
 from rocketfsck.cli.show.table import wrapped
 from rocketfsck.cli.show.text import Palette, count_of, visible
+from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.delay import DELIVERY
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.outlook import Outlook
@@ -27,7 +28,6 @@ from rocketfsck.repair.state import State
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.account.model import NO_EFFECTS, WHYS, Fate, MessageAccount
 from rocketfsck.verify.report import StoreFacts
-from rocketfsck.wording import fill_numbers
 
 MAY = "A broker may be started: its start loses nothing more"
 LABEL_WIDTH = 10

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from rocketfsck.common.rows import Column
 from rocketfsck.repair.state import State
-from rocketfsck.rows import Column
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.policy import Policy
 from rocketfsck.verify.report import FINDING_COLUMNS

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from rocketfsck._version import __version__
-from rocketfsck.documents import LIMITS, from_document, json_text, parse_text, printable, to_document
+from rocketfsck.common.documents import LIMITS, from_document, json_text, parse_text, printable, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow
 from rocketfsck.repair.build.resumable import boot_id

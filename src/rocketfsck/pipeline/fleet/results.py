@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from weakref import finalize
 
 from rocketfsck._version import __version__
+from rocketfsck.common.rows import arrow_batch, arrow_schema
 from rocketfsck.errors import outcome_of
 from rocketfsck.pipeline.fleet.model import (
     FINDINGS_KIND,
@@ -24,7 +25,6 @@ from rocketfsck.pipeline.fleet.model import (
     FleetState,
     StoreRow,
 )
-from rocketfsck.rows import arrow_batch, arrow_schema
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.verify.rules.rule import Level

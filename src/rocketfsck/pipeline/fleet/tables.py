@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rocketfsck._version import __version__
+from rocketfsck.common.rows import Column, arrow_batch, arrow_schema
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.existing import CHECK_DATA, ExistingTable, TableChangedError, find_table
@@ -34,7 +35,6 @@ from rocketfsck.pipeline.export.objects import Objects
 from rocketfsck.pipeline.export.runs import ObjectRun, claim_dead, object_run
 from rocketfsck.pipeline.export.storage import delta_options
 from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS
-from rocketfsck.rows import Column, arrow_batch, arrow_schema
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import sync_path

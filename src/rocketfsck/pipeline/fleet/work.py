@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.documents import printable
+from rocketfsck.common.documents import printable
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError, StoreError
 from rocketfsck.pipeline.fleet.model import CheckedStore, FleetRequest, StoreRow

@@ -6,7 +6,7 @@
     tail   := magic, position, size and CRC-32 of the footer, size of its JSON
 
 A column is written at once and found by where it is (`Column`); how many values it has, whoever wrote it
-knows. The shapes need no `rocketfsck.documents`: a CRC covers them, and only the job that wrote them
+knows. The shapes need no `common.documents`: a CRC covers them, and only the job that wrote them
 reads them. The file is written under a name of its own and renamed: attempts at the same task do not meet.
 """
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dledger import DEFAULT_INDEX_FILE_SIZE, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.query.start.disk import entries_of
@@ -37,7 +38,6 @@ from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.places.entries import EntryKind
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.store.settings import parse_settings
-from rocketfsck.wording import fill_numbers
 
 ORDER_REASON = "DISK_ERROR check {what} file order failed before recovery"
 TOO_SMALL_REASON = "[MONITOR]The processOffset is too small: {offset}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from rocketfsck.common.wording import fill_numbers
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, dialect_for
 from rocketfsck.query.start.databases import MESSAGES, has_light_rows, kind_of_queues
@@ -22,7 +23,6 @@ from rocketfsck.store.newer import has_tag_entries
 from rocketfsck.store.rocks.families import DEFAULT
 from rocketfsck.store.rocks.reading import RocksError, count_rows
 from rocketfsck.store.tiered import SEGMENT_KINDS
-from rocketfsck.wording import fill_numbers
 
 
 @dataclass(frozen=True, slots=True)

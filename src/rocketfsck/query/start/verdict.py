@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rocketfsck.common.wording import count_of, fill_numbers
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Version, dialect_of
 from rocketfsck.formats.filename import is_queue_name
@@ -17,7 +18,6 @@ from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.query.start.simulate import simulate_starts
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
-from rocketfsck.wording import count_of, fill_numbers
 
 START_TRAITS = (
     "batch_queues",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from rocketfsck.documents import to_document
+from rocketfsck.common.documents import to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.differences import Differences

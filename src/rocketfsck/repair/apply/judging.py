@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.plan.model import Action, Plan, Unanswered
-from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe, printable

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 from rocketfsck._version import __version__
-from rocketfsck.documents import from_document, json_text, to_document
+from rocketfsck.common.documents import from_document, json_text, to_document
+from rocketfsck.common.outputs import is_special, open_through, place_of
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.outputs import is_special, open_through, place_of
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.plan.kept import state_path
 from rocketfsck.repair.plan.model import Action, Plan

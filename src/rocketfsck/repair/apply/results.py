@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.documents import from_document, to_document
+from rocketfsck.common.documents import from_document, to_document
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, outcome_of
 from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.spoiled import SpoiledMessages

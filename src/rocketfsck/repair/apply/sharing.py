@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.progress import phase
@@ -27,7 +28,6 @@ from rocketfsck.store.model import ConsumeQueue, MappedFile, Store, StoreFile
 from rocketfsck.store.scratch import free_size
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import RegionTotal
-from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace
 

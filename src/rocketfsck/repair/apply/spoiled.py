@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rocketfsck.documents import printable
+from rocketfsck.common.documents import printable
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.opening import open_store
-from rocketfsck.wording import count_of
 
 _CHUNK_COUNT = 1 << 15
 _SHOWN = 3

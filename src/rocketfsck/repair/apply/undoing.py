@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.publish import bring, repaired, second_name, standing, take_back
@@ -30,7 +31,6 @@ from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.store.scratch import free_size
 from rocketfsck.verify.rules.catalog import printable
-from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 
 _SPARE_SIZE = 1 << 20

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rocketfsck.documents import DocumentKind, convert, from_document, printable, to_document
+from rocketfsck.common.documents import DocumentKind, convert, from_document, printable, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.manifests import list_files, share_of_same
 from rocketfsck.repair.area.tells import Tell

@@ -15,9 +15,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.store.reading import named_errors, os_error_text
-from rocketfsck.wording import count_of
 
 _BUSY = frozenset({errno.EACCES, errno.EAGAIN})
 _MAX_LOCK_SIZE = 1 << 20

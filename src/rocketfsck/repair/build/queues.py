@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import EXT_END_MARK, PRE_BLANK_UNIT
 from rocketfsck.progress import phase
@@ -29,7 +30,6 @@ from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build import units
 from rocketfsck.scan.build.rows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
     IndexHeader,
@@ -24,7 +25,6 @@ from rocketfsck.repair.build.model import BuiltIndexFile
 from rocketfsck.scan.build.entries import link_entries
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import IndexFile, Store
-from rocketfsck.wording import count_of
 
 PIECE_COUNT = 1 << 16
 

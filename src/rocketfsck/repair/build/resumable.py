@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.documents import LIMITS, parse_text
+from rocketfsck.common.documents import LIMITS, parse_text
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.writer.disk import fileops

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.repair.carve.carve import CarvedRecords
@@ -23,7 +24,6 @@ from rocketfsck.repair.salvage.layout import place_kept
 from rocketfsck.repair.salvage.ledger import Salvage, SalvageOptions
 from rocketfsck.repair.salvage.salvage import carve_all, finish_story
 from rocketfsck.store.model import Store
-from rocketfsck.wording import count_of
 
 Fates = NDArray[np.int8]
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck._version import __version__
+from rocketfsck.common.wording import count_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.filename import offset_to_filename
@@ -48,7 +49,6 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.run import check_store
-from rocketfsck.wording import count_of
 
 PARTED = "the histories diverge earlier: the copies have nothing in common after their first difference"
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import FENCE_TOPIC, MIN_RECORD_SIZE, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.formats.record import encode_record, make_record
-from rocketfsck.wording import count_of
 
 RECORD_SIZE_LIMIT = 128 << 10
 """Bytes of the largest filler record: below every maxMessageSize in use (4 MiB is the default, 2.9)."""

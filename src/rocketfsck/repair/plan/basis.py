@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.formats.timer import DEFAULT_PRECISION_MS
@@ -24,7 +26,6 @@ from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.arguments import Name, QueuesToBuild, WheelPrecision
 from rocketfsck.repair.plan.model import Action, Assumption, How
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import Store
@@ -32,7 +33,6 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.configfiles import load_configs
 from rocketfsck.verify.store.groups import is_system_topic
 from rocketfsck.verify.watched import area_of
-from rocketfsck.wording import count_of
 
 VERSION = "version"
 _BLOCK_COUNT = 1 << 15

@@ -3,7 +3,7 @@
     {"kind": "rocketfsck.plan", "schema_version": 5, "store": {...}, "level": ..., "actions": [...], ...}
 
 Every member of the dataclasses of `repair.plan.model` is there under its name, and nothing else
-(`rocketfsck.documents`). The arguments of an action have the class that the row of its repair names.
+(`common.documents`). The arguments of an action have the class that the row of its repair names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.documents import LIMITS, convert, from_document, json_text, parse_text, printable, to_document
+from rocketfsck.common.documents import (
+    LIMITS,
+    convert,
+    from_document,
+    json_text,
+    parse_text,
+    printable,
+    to_document,
+)
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.plan.model import SCHEMA_VERSION, Action, Plan
 from rocketfsck.repair.plan.planning import all_repairs

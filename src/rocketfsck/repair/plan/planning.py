@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rocketfsck._version import __version__
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import is_newer
 from rocketfsck.progress import phase
@@ -50,7 +51,6 @@ from rocketfsck.repair.repairs.unbuildable import (
     occupied,
     pins_now,
 )
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import DIRECTORIES
 from rocketfsck.verify.emit import TREES

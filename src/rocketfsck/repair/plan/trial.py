@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.progress import phase
 from rocketfsck.query.start.verdict import Prediction, predict_each, start_classes, versions_of
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.store.model import Store
 from rocketfsck.store.scratch import scratch_parent
-from rocketfsck.wording import count_of
 
 WRITTEN_LIMIT = 2 << 30
 """Bytes that the actions of a plan that is only tried may write."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.area.manifests import outside_directories
 from rocketfsck.repair.area.thintree import COPIED_SIZE, ThinTree
@@ -23,7 +24,6 @@ from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import Closing, os_error_text
 from rocketfsck.store.scratch import free_size
-from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace
 

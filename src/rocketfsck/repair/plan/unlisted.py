@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.progress import phase
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs import ALL
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import Report

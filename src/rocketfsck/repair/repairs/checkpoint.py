@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.reader.index import readable_headers
@@ -39,7 +40,6 @@ from rocketfsck.repair.repairs.answers import (
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.offsets import stands_right
 from rocketfsck.repair.repairs.unbuildable import stays_wrong
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.log.edit import (
     frames_in,
@@ -52,10 +54,8 @@ from rocketfsck.repair.repairs.flipbit import ONE_BIT
 from rocketfsck.repair.repairs.misnamed import is_misnamed, is_zero, is_zero_from
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.repair.repairs.queues import rebuild_queues
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
-from rocketfsck.wording import count_of
 
 _FILLER_TRAITS = ("property_crc",)
 

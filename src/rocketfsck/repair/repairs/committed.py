@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.formats.configviews import OFFSET_VIEWS
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.reader.units import UnitReader
@@ -15,10 +17,8 @@ from rocketfsck.repair.plan.arguments import DelayLevels, Name
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.answers import answer, notice, whole_file
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.store.configfiles import load_configs
-from rocketfsck.wording import count_of
 
 _SEPARATOR = "@"
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import encode_config, valid_prefix
 from rocketfsck.formats.configviews import consumer_offsets, delay_offsets, topic_configs
@@ -36,7 +38,6 @@ from rocketfsck.repair.plan.model import Action, Loss, Notice
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, whole_file
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding
@@ -45,7 +46,6 @@ from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import QUEUE_TYPE
 from rocketfsck.verify.store.groups import SUBSCRIPTIONS
 from rocketfsck.verify.tasks.task import Context, QueuesTask
-from rocketfsck.wording import count_of
 
 _BACKUP = ".bak"
 TOPICS_MADE = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.javatext import parse_int32, parse_int64
@@ -22,7 +23,6 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding
-from rocketfsck.wording import count_of
 
 
 def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE
@@ -43,10 +45,8 @@ from rocketfsck.repair.repairs.answers import (
 )
 from rocketfsck.repair.repairs.index import rebuild_indexes
 from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_unsettled, is_zero
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.wording import count_of
 
 KEPT = "set aside"
 _INNER = (RuleName.LOG_BOUNDARY_LOST, RuleName.RECORD_MALFORMED, RuleName.BLANK_TOO_EARLY)

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.places import BODY_CRC_AT
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc_trailer
@@ -27,7 +29,6 @@ from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import by_file, log_file
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.repairs.onebit import CRC_MASK, FlippedBit, find_flipped_bit_in_file
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.log.large import LargeRecord, read_large_record
 from rocketfsck.scan.log.live import LiveScan
@@ -39,7 +40,6 @@ from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.task import is_aggregate
-from rocketfsck.wording import count_of
 
 NAME = "flip-bit"
 RULE = RuleName.RECORD_BODY_CRC

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.config import encode_config
 from rocketfsck.formats.properties import LMQ_PREFIX
@@ -25,12 +27,10 @@ from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, whole_file
 from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.config import put_file
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.groups import OFFSET_DATABASES, OFFSETS, kept_in_databases
 from rocketfsck.verify.store.offsets import positions_of
-from rocketfsck.wording import count_of
 
 NAME = "set-offsets"
 FILE = f"config/{OFFSETS}"

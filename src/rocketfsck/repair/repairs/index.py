@@ -13,6 +13,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.indexfile import (
     ENTRY_SIZE,
@@ -45,12 +47,10 @@ from rocketfsck.repair.repairs.answers import (
 )
 from rocketfsck.repair.repairs.checkpoint import CHECKPOINT_NAME, checkpoint_of_crash, keep_index
 from rocketfsck.repair.repairs.misnamed import is_misnamed
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.wording import count_of
 
 LINKS = frozenset(f"IX{rule:03}" for rule in range(5, 14))
 """Rules that only slots and links break: entries are as they should be."""

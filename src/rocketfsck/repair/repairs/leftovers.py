@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Loss
@@ -19,7 +20,6 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Finding

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.log.edit import frames_in
@@ -21,7 +23,6 @@ from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count
 from rocketfsck.repair.repairs.offsets import act_offsets, set_offsets, single_offsets, stands_right
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.resync import Ground
@@ -34,7 +35,6 @@ from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
-from rocketfsck.wording import count_of
 
 _ASKING = frozenset(
     {

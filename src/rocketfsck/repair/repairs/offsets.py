@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
@@ -17,10 +19,8 @@ from rocketfsck.repair.plan.arguments import RecordPositions
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.repairs.answers import answer, by_file, log_file, one_by_one
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.reading import read_at
 from rocketfsck.verify.finding import Finding
-from rocketfsck.wording import count_of
 
 
 def single_offsets(findings: Sequence[Finding]) -> list[Finding]:

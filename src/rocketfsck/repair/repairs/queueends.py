@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
@@ -31,11 +33,9 @@ from rocketfsck.repair.repairs.groupoffsets import offsets_follow
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queues import rebuild_queues
 from rocketfsck.repair.repairs.unbuildable import asks_to_build, contested
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import queue_directory
 from rocketfsck.verify.finding import Finding
-from rocketfsck.wording import count_of
 
 _BLOCK_COUNT = 1 << 15
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_UNIT, UNIT_SIZE
@@ -25,7 +26,6 @@ from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.log.edit import live_rows
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader, named_errors
-from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.filename import offset_to_filename
@@ -52,13 +54,11 @@ from rocketfsck.repair.repairs.unbuildable import (
     linked,
     occupied,
 )
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, ExtQueue, Store
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.task import is_aggregate
 from rocketfsck.verify.watched import unknown_areas
-from rocketfsck.wording import count_of
 
 _AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "commitlog")
 _LOST = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dialect import NEWEST_NAME
-from rocketfsck.rulenames import RuleName
 
 _OWN = "the producer sent the record like this, or its former content is unknown; brokers read on after it"
 _COPY = "only another copy of the store can show that: rocketfsck compare"

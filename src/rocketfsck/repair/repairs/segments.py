@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.repair.log.edit import first_record_of, read_log_end
 from rocketfsck.repair.plan.arguments import Arguments, NewSize
 from rocketfsck.repair.plan.model import Action
@@ -34,11 +36,9 @@ from rocketfsck.repair.repairs.misnamed import (
     plan_rename,
 )
 from rocketfsck.repair.repairs.queues import rebuild_queues
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.segments import PREALLOCATED_LIMIT
-from rocketfsck.wording import count_of
 
 _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 

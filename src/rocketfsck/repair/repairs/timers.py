@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
@@ -25,7 +26,6 @@ from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import answer, by_file, notice, one_by_one, rules_in, whole_file
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import Store

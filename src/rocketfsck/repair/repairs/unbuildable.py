@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.filename import filename_to_offset, is_directory_name, offset_to_filename
 from rocketfsck.repair.area.links import dead_link_above, pin_on, pins_of
@@ -18,7 +19,6 @@ from rocketfsck.repair.plan.arguments import Name
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.answers import number, one_by_one, queue_of
 from rocketfsck.repair.repairs.reasons import DEAD_LINK, IMPOSSIBLE, LINKED, NEGATIVE, NO_FILE, NO_TEXT
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding, Severity

@@ -15,12 +15,12 @@ from typing import Literal
 
 import numpy as np
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
 from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, min_filler_size
 from rocketfsck.repair.salvage.choose import takes_queue_offset
-from rocketfsck.wording import count_of
 
 LayoutName = Literal["keep", "pack"]
 

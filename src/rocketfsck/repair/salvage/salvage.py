@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rocketfsck.common.outputs import is_special
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import parse_version
-from rocketfsck.outputs import is_special
 from rocketfsck.progress import part, phase
 from rocketfsck.repair.carve.carve import CarvedRecords, Carver
 from rocketfsck.repair.carve.confidence import Confidence, judge
@@ -44,7 +45,6 @@ from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.wording import count_of
 from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rocketfsck import caches
+from rocketfsck.common import caches
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.machine.crc import chosen
 
@@ -168,7 +168,7 @@ def _forget_old(root: Path) -> None:
 def cache_roots(*, make: bool) -> Iterator[Path]:
     """The places for a cache, best first; ROCKETFSCK_CACHE_DIR alone, where it names one.
 
-    $NUMBA_CACHE_DIR/rocketfsck, the user's cache (`rocketfsck.caches`), and rocketfsck-UID in the system's
+    $NUMBA_CACHE_DIR/rocketfsck, the user's cache (`common.caches`), and rocketfsck-UID in the system's
     directory for temporary files. Anybody could make that last one, so it counts only where it is a
     directory, this user's own, that nobody else may look into; `make` says whether to make it.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.dialect import Dialect
@@ -26,7 +27,6 @@ from rocketfsck.store.dialect.nameclues import clues_in_names, clues_in_options
 from rocketfsck.store.dialect.sampling import Clue, Fits, Samples, Weight, count_tagged
 from rocketfsck.store.model import OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.wording import count_of
 
 
 def find_clues(found: Samples) -> list[Clue]:

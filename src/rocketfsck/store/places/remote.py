@@ -20,6 +20,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.progress import go_on
 from rocketfsck.store.places.blocks import shared_blocks
@@ -27,7 +28,6 @@ from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.filesystems import CONDITIONAL_SCHEMES, NOTHING, ask, file_system
 from rocketfsck.store.places.urls import Location, StorageOptions, make_location, options_for
 from rocketfsck.store.reading import FileReader, PathLike
-from rocketfsck.wording import count_of
 
 FLAT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs"})
 """All names below a prefix are one listing, page by page, instead of one a directory."""

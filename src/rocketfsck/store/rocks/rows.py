@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.rocks import (
@@ -35,7 +36,6 @@ from rocketfsck.formats.rocksmessages import (
     decode_trans_key,
 )
 from rocketfsck.store.rocks.families import Content
-from rocketfsck.wording import count_of
 
 Values = dict[str, Any]
 

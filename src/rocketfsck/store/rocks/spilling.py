@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE, rounded_file_size
@@ -37,7 +38,6 @@ from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Ot
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import DEFAULT, OddRows
 from rocketfsck.store.rocks.reading import Rows, read_rows
-from rocketfsck.wording import count_of
 
 OFFSETS = "offset"
 VALUE_SIZE = ROCKS_UNIT.size

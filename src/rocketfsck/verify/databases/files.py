@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.rocks.families import OddRows, databases_of
 from rocketfsck.store.rocks.files import Fault, FileFault, file_faults
 from rocketfsck.store.rocks.reading import RocksError, why_not_readable
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.wording import count_of
 
 SHOWN_KEY = 60
 """Bytes of a key that a finding shows."""

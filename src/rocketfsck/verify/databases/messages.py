@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.properties import (
     REAL_TOPIC,
@@ -33,7 +34,6 @@ from rocketfsck.formats.rocksmessages import (
 )
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.indexrows import index_rows, log_messages
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.rocks.families import Content, OddRows, content_of

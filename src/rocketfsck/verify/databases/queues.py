@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import LocalEngine
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import OTHER_DATABASES
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.places.urls import is_remote

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader, walk_chain
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.sorting import among, distinct
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.places import entry_place, slot_place

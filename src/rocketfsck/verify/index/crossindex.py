@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store

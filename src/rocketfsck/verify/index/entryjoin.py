@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.reader.records import LogReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.join.keyjoin import EntryCode, EntryJoin, Mismatches
 from rocketfsck.scan.spans import find_span, group_bounds

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE
 from rocketfsck.progress import moved_by, moved_to
 from rocketfsck.reader.index import BLOCK_COUNT, Entries, IndexReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.join.replay import IndexReplay
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.spans import find_span

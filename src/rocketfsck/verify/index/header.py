@@ -5,13 +5,13 @@ Reference 4.2, 4.4, 4.6, 9.4.
 
 from __future__ import annotations
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of, fill_numbers
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.places import header_place
 from rocketfsck.verify.tasks.task import Collector, Context
-from rocketfsck.wording import count_of, fill_numbers
 
 CUT_OFF = "{first..last:entry} {count?is|are} cut off"
 EMPTY = "{first..last:entry} {count?is|are} empty"

@@ -17,8 +17,8 @@ from enum import Enum
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.indexfile import time_diff
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.finding import Facts, Finding
 from rocketfsck.verify.index.places import IndexExtent, entry_place, header_place

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.indexfile import expected_used_slots, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.index.places import entry_place, slot_place

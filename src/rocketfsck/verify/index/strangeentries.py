@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.join.keyjoin import EntryCode, Mismatches
 from rocketfsck.store.model import Store
 from rocketfsck.store.newer import writes_more_entries

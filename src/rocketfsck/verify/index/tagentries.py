@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.tasks.task import Context, TaskResult
 

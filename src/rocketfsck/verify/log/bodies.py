@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_MASK, COMPRESSION_TYPE_SHIFT
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows

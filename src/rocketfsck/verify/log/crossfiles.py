@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.log.queuetrack import UNKNOWN
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where

@@ -15,11 +15,11 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.lightqueues import lists_in, skipped_names
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.reader.records import LogReader, is_fence_topic
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import Dispatches, dispatches_of
 from rocketfsck.scan.log.queuetrack import UNKNOWN, QueueRows, QueueTracker, find_stale_row

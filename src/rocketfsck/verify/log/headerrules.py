@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags
 from rocketfsck.formats.magic import (
     INNER_BATCH,
@@ -26,7 +27,6 @@ from rocketfsck.formats.magic import (
     TRANSACTION_NOT,
 )
 from rocketfsck.formats.properties import PGROUP, TRAN_MSG
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_runs

@@ -14,9 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Bytes, Flags, Longs
 from rocketfsck.formats.properties import CRC32
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.reading import FileReader

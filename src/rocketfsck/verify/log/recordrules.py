@@ -12,10 +12,10 @@ from functools import partial
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.host import decode_host
 from rocketfsck.formats.magic import IPV4_HOST_SIZE, IPV6_HOST_SIZE, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.places import store_host_place
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.log.queuetrack import RECENT_COUNT
 from rocketfsck.store.model import Store

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.scan.log.headers import NOT_FOUND, find_candidate
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.store.reading import FileReader

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.unitblocks import OFFSET_LIMIT, is_light_queue
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.sorting import among, distinct
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import unit_place

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.unitblocks import is_light_queue, unit_offsets
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds, subtract_spans
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import ConsumeQueue, Store

@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import EXT_UNIT, EXT_UNIT_MIN_SIZE, MAX_EXT_ADDRESS
 from rocketfsck.formats.dtypes import EXT_HEAD_DTYPE
 from rocketfsck.reader.unitblocks import read_data_blocks
 from rocketfsck.reader.units import StreamReader, UnitReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.verify.emit import add_rows, unit_place
 from rocketfsck.verify.finding import Where

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS
 from rocketfsck.progress import moved_by
 from rocketfsck.reader.shortqueues import HeldUnits
 from rocketfsck.reader.unitblocks import Kind, kinds_of, read_data_blocks
 from rocketfsck.reader.units import UnitReader, Units
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, queue_place, unit_place
 from rocketfsck.verify.finding import Where

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.reader.units import UnitReader, Units
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.sorting import among
 from rocketfsck.scan.spans import common_spans, group_bounds, true_spans
 from rocketfsck.store.model import ConsumeQueue

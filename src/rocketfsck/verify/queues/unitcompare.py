@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS
 from rocketfsck.reader.units import StreamReader, Units
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, unit_place

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.reader.unitblocks import Kind
 from rocketfsck.reader.units import UnitReader, Units
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import queue_place

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 
-from rocketfsck.documents import printable
+from rocketfsck.common.documents import printable
+from rocketfsck.common.wording import count_of, fill_template
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import Finding, Scalar, Severity
 from rocketfsck.verify.rules import (
@@ -30,7 +31,6 @@ from rocketfsck.verify.rules import (
     timer,
 )
 from rocketfsck.verify.rules.rule import FAMILIES, LEVELS, Level, Rule, Strictness
-from rocketfsck.wording import count_of, fill_template
 
 __all__ = [
     "FAMILIES",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import plain_template
 from rocketfsck.verify.finding import Severity
-from rocketfsck.wording import plain_template
 
 Strictness = Literal["strict", "dialect", "heuristic", "config"]
 """`strict` holds in every store; `dialect` depends on the broker version; `heuristic` has legal exceptions;
@@ -38,7 +38,7 @@ FAMILIES: dict[str, str] = {
 class Rule:
     """One invariant: its identity, how bad a breach is, and what to say about it.
 
-    `template` is one line in the form of `rocketfsck.wording`: `{name}` is a value of the finding (`found`,
+    `template` is one line in the form of `common.wording`: `{name}` is a value of the finding (`found`,
     else a part of `where`), `{expected.name}` an expected one; `meaning` is the same line for readers.
     `repair` names the action that answers a breach, if any does; `reference` the section of the format
     reference; `fault_class` the class of the fault catalogue.

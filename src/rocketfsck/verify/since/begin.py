@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocketfsck.documents import printable
+from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import is_remote

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck._version import __version__
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import Engine
 from rocketfsck.engine.passes import Passes
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import entry_pos
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.index.file import IndexResult, check_index_file
 from rocketfsck.verify.index.goingon import NO_OFFSET

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import msgspec
 
 from rocketfsck._version import __version__
-from rocketfsck.documents import LIMITS, printable
+from rocketfsck.common.documents import LIMITS, printable
+from rocketfsck.common.outputs import write_text
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.outputs import write_text
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.since.proof import FileProof

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.markers import is_lock_content
 from rocketfsck.reader.heads import begins_record, first_head
 from rocketfsck.reader.index import read_header
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import IndexFile, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole

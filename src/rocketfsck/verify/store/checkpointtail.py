@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
 from rocketfsck.reader.heads import begins_record, first_head
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
 from rocketfsck.store.openfiles import OpenFiles

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, SPARSE_END_UNIT
@@ -34,7 +35,6 @@ from rocketfsck.reader.compaction import (
     used_rows,
 )
 from rocketfsck.reader.records import LogReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import KEY_WORD, Fault, RecordBatch
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file

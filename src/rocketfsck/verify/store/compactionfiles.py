@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.reader.compaction import CompactedQueue, read_positions
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked

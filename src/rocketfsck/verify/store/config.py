@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.configviews import OFFSET_VIEWS, TopicConfig
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE, TIMER_TOPIC
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.emit import TREES, queue_place

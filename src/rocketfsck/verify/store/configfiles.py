@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import decode_config, valid_prefix
 from rocketfsck.formats.configviews import (
@@ -18,7 +19,6 @@ from rocketfsck.formats.configviews import (
     topic_configs,
 )
 from rocketfsck.reader.configs import CONFIG_LIMIT
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StoreFile, StrayReason
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id, parse_delay_levels
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.store.configfiles import Configs

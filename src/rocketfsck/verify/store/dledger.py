@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dledger import (
@@ -35,7 +36,6 @@ from rocketfsck.formats.dledger import (
 from rocketfsck.formats.dtypes import DLEDGER_HEAD_DTYPE, DLEDGER_INDEX_DTYPE, RECORD_HEAD_DTYPE
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.reader.units import StreamReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store
 from rocketfsck.verify.emit import capped

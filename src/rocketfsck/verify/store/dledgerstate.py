@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.filename import java_parse_long
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.store.settings import parse_settings

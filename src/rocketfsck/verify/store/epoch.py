@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.epoch import EpochEntry, EpochFile, decode_epochs
 from rocketfsck.formats.markers import decode_broker_identity
 from rocketfsck.reader.epochs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding, Where

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.configviews import OFFSET_VIEWS, split_topic_group
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.store.configfiles import Configs, parse_file

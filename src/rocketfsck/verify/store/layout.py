@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.elsewhere import databases, has_log_elsewhere
 from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
@@ -23,7 +24,6 @@ from rocketfsck.verify.store.segments import check_segments, is_among_segments, 
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.watched import AREAS
-from rocketfsck.wording import fill_numbers
 
 QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 COPY_DELAY_MS = 3_600_000

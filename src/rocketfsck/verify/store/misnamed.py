@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.reader.heads import head_at, whole_head_at
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Where

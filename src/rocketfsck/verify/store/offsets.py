@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.configviews import OFFSET_VIEWS, consumer_offsets, split_topic_group
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.store.configfiles import Configs, parse_file

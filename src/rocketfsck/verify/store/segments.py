@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect, Version, dialect_of
 from rocketfsck.formats.filename import filename_to_offset, java_parse_long, offset_to_filename
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, Stray, StrayReason
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import TREES

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.engine import Engine
 from rocketfsck.engine.passes import Passes
 from rocketfsck.errors import StoreError, UsageError
@@ -21,7 +22,6 @@ from rocketfsck.verify.tasks.planning import PlannedTask, Task, TaskTimes
 from rocketfsck.verify.tasks.reread import settle
 from rocketfsck.verify.tasks.resume import ResumeState, from_json, identity_of
 from rocketfsck.verify.tasks.task import Context, IndexFileTask, LogFileTask, QueuesTask, TaskResult
-from rocketfsck.wording import count_of
 
 _PARTS = {
     LogFileTask.__name__: "checking the commit log",

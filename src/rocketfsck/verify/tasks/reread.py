@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import forget_cached

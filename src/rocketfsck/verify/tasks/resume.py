@@ -23,9 +23,9 @@ from typing import Any, Literal, TypeVar
 import msgspec
 import numpy as np
 
-from rocketfsck.documents import convert, printable
+from rocketfsck.common.documents import convert, printable
+from rocketfsck.common.outputs import write_text
 from rocketfsck.errors import UsageError
-from rocketfsck.outputs import write_text
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.verify.documents import read_given
 from rocketfsck.verify.rules.rule import Level
@@ -133,7 +133,7 @@ def _json_of(value: Any) -> str:
 
 # Results of tasks <-> JSON, exactly: for the files in which an interrupted check keeps what it has done.
 #
-# The types of a result say what is what; an array is [dtype, shape, base64]. `rocketfsck.documents` is not
+# The types of a result say what is what; an array is [dtype, shape, base64]. `common.documents` is not
 # used here: it knows no arrays, and its forms of text that is not UTF-8 are for readers outside of this
 # package.
 

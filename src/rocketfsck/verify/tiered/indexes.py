@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.dtypes import (
     TIERED_COMPACTED_ITEM_DTYPE,
@@ -39,7 +41,6 @@ from rocketfsck.reader.tiered import (
     read_segment_header,
 )
 from rocketfsck.reader.units import StreamReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -54,7 +55,6 @@ from rocketfsck.verify.tiered.indexheaders import (
     is_in,
     pairs,
 )
-from rocketfsck.wording import count_of
 
 BLOCK = 1 << 16
 """Slots and items that are looked at together."""

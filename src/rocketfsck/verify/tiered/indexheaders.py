@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.tiered import (
     OLD_LOCAL_NAMES,
@@ -22,12 +24,10 @@ from rocketfsck.formats.tiered import (
 )
 from rocketfsck.reader.heads import head_at
 from rocketfsck.reader.tiered import SegmentRow, TieredIndexHeader, TieredQueue, is_old_local
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.store.model import StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.wording import count_of
 
 MAX_KEYS = 16 << 20
 """Keys of all queues that are compared with the index: 28 bytes each are kept at most."""

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, UNIT_DTYPE
@@ -27,7 +29,6 @@ from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.tiered import NO_TIMESTAMP, TIERED_CODA
 from rocketfsck.reader.tiered import SegmentRow, TieredQueue, heads_at
 from rocketfsck.reader.units import StreamReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
@@ -39,7 +40,6 @@ from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.log.copyfaults import odd_copies
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.tiered.indexheaders import QueueKeys
-from rocketfsck.wording import count_of
 
 BLOCK = 1 << 15
 """Units that are looked at together."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.tiered import segment_name
 from rocketfsck.reader.tiered import (
@@ -22,7 +23,6 @@ from rocketfsck.reader.tiered import (
     metadata_files,
     read_metadata,
 )
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, Other, Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.store.tiered import SEGMENT_KINDS, segment_place

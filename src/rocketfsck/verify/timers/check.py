@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
@@ -34,7 +35,6 @@ from rocketfsck.reader.timerfiles import (
 from rocketfsck.reader.timers import TimerBlock, TimerGap, is_unit, put_block, timer_units, unit_at
 from rocketfsck.reader.timerwheel import newest_first, precision_of, read_wheel
 from rocketfsck.reader.units import StreamReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.timerwheel import WheelReplay
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.verify.emit import capped

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags
 from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE
 from rocketfsck.formats.javatext import java_hash, parse_int64
@@ -23,7 +24,6 @@ from rocketfsck.formats.timer import (
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.timers import TimerBlock
 from rocketfsck.reader.units import StreamReader, UnitReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import unit_place
 from rocketfsck.verify.finding import Facts, Finding, Where

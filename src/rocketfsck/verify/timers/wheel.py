@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
 from rocketfsck.reader.timerwheel import Slots, belongs, used_slots
 from rocketfsck.reader.units import StreamReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import StoreFile
 from rocketfsck.verify.finding import Facts, Finding, Where

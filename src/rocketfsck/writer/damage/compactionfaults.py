@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE
 from rocketfsck.formats.record import RECORD_HEADER
@@ -18,7 +19,6 @@ from rocketfsck.reader.compaction import (
     read_units,
     used_count,
 )
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import PromisedPlace

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
-from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import DamageError, PromisedPlace
 from rocketfsck.writer.damage.related import rules

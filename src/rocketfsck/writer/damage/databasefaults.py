@@ -6,7 +6,7 @@ rows, is RocksDB's own to write. Reference 11.4.
 
 from __future__ import annotations
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, StoreFile
 from rocketfsck.writer.damage.job import Job, damage

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.config import decode_config
@@ -19,7 +20,6 @@ from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.writer.damage.indexscene import IndexScene

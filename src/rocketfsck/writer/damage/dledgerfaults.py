@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dledger import (
     DLEDGER_ENTRY,
     DLEDGER_INDEX,
@@ -12,7 +13,6 @@ from rocketfsck.formats.dledger import (
     MAGIC_NORMAL,
 )
 from rocketfsck.formats.layout import Layout
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, OtherKind
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import PromisedPlace

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.writer.damage.derive import (
     Hit,
     derive_checkpoint,

@@ -6,10 +6,10 @@ import itertools
 import struct
 from datetime import timedelta
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.filename import index_filename
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, SLOT_SIZE, index_file_size, slot_pos
 from rocketfsck.formats.javatext import INT32_MAX
-from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.indexscene import IndexScene
 from rocketfsck.writer.damage.job import Job, at, damage
 from rocketfsck.writer.damage.model import PromisedPlace

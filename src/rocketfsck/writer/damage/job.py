@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from inspect import getdoc
 from typing import TypeVar
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.magic import is_in_consume_queue
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Store
 from rocketfsck.writer.damage.editing import Editor
 from rocketfsck.writer.damage.indexscene import IndexScene

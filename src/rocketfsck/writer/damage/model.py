@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
-from rocketfsck.rulenames import RuleName
 
 if TYPE_CHECKING:
     pass

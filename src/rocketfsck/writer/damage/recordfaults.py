@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.magic import COMPRESSED, MAGIC_BLANK, TRANSACTION_COMMIT, TRANSACTION_NOT
 from rocketfsck.formats.properties import (
     DELAY,
@@ -14,7 +15,6 @@ from rocketfsck.formats.properties import (
 from rocketfsck.formats.properties import (
     property_crc as crc_of_properties,
 )
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.logscene import LogRecord, LogScene

@@ -6,7 +6,7 @@ checkpoint that names it. These sets say what of a report is explained by the da
 
 from __future__ import annotations
 
-from rocketfsck.rulenames import RuleName
+from rocketfsck.common.rulenames import RuleName
 
 
 def rules(*names: RuleName) -> frozenset[RuleName]:

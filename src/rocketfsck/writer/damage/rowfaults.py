@@ -11,11 +11,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.rocks import ROCKS_UNIT, decode_unit_key
 from rocketfsck.formats.rocksfiles import log_records
 from rocketfsck.formats.rocksmessages import MARKS, TYPE_KEY, decode_index_key
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, StoreFile
 from rocketfsck.store.rocks.families import DEFAULT, databases_of

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketfsck.common.outputs import write_text
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.outputs import write_text
 from rocketfsck.progress import phase
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.checkpoint import (
     CHECKPOINT,
     CHECKPOINT_SIZE,
@@ -13,7 +14,6 @@ from rocketfsck.formats.checkpoint import (
 from rocketfsck.formats.epoch import EpochEntry, encode_epochs
 from rocketfsck.formats.markers import ABORT_NAME, encode_abort
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
-from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import PromisedPlace
 from rocketfsck.writer.damage.related import rules

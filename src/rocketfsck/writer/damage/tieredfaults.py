@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import UNIT, UNIT_SIZE
 from rocketfsck.formats.dtypes import UNIT_DTYPE
@@ -14,7 +15,6 @@ from rocketfsck.formats.record import RECORD_HEADER
 from rocketfsck.formats.tiered import TIERED_COMPACTED_ITEM, TIERED_COMPACTED_SLOT, TIERED_INDEX_HEADER
 from rocketfsck.reader.tiered import METADATA, TieredQueue, read_segment_header, tiered_queues
 from rocketfsck.reader.units import Units
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.damage.job import Job, damage

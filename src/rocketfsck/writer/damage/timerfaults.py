@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.timer import (
     TIMER_LOG_UNIT,
@@ -19,7 +20,6 @@ from rocketfsck.reader.timerfiles import read_progress, timer_log, wheel_files
 from rocketfsck.reader.timers import TimerBlock, TimerUnits, timer_units
 from rocketfsck.reader.timerwheel import Slots, newest_first, precision_of, read_wheel, used_slots
 from rocketfsck.reader.units import StreamReader
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import StoreFile
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import PromisedPlace

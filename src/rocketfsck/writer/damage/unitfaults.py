@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import (
     BATCH_UNIT,
     EXT_UNIT,
@@ -17,7 +18,6 @@ from rocketfsck.formats.consumequeue import (
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.javatext import INT32_MAX
-from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage

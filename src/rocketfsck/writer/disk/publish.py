@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from rocketfsck.outputs import open_through
+from rocketfsck.common.outputs import open_through
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.documents import from_document, to_document
+from rocketfsck.common.documents import from_document, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.publish import bring, second_name, take_back
 from rocketfsck.repair.apply.undoing import undo

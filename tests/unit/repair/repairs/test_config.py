@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.repair.build.config import build_subscriptions, build_topics, close_text, read_config
 from rocketfsck.repair.plan.arguments import ConfigOrigin, DelayLevels, TopicType, TopicTypes
 from rocketfsck.repair.plan.model import Action
-from rocketfsck.rulenames import RuleName
 
 from tests.conftest import Directory
 from tests.unit.repair.repairs.conftest import Patient, Patients, bad, names

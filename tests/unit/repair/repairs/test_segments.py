@@ -7,13 +7,13 @@ import shutil
 
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.properties import property_crc, property_crc_trailer
 from rocketfsck.repair.plan.arguments import NewSize, RecordPositions
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.repairs.answers import number
-from rocketfsck.rulenames import RuleName
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names
 

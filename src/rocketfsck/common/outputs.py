@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from rocketfsck import privacy
+from rocketfsck.common import privacy
 from rocketfsck.errors import StoreError
 
 STDOUT = Path("/dev/stdout")

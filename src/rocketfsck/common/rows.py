@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rocketfsck.documents import json_text
+from rocketfsck.common.documents import json_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
