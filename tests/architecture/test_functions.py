@@ -1,0 +1,133 @@
+"""Functions that are longer than a screen, or have more parameters than one keeps in mind, say why."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.architecture.test_modules import MODULES, SOURCE
+
+MOST_LINES, MOST_PARAMETERS = 60, 8
+SLACK = 10
+"""How many lines a function may have less than its entry allows."""
+
+OPTIONS = "click gives a command its options as parameters"
+CONDITIONS = "each parameter is a condition that a caller may set, by name"
+HANDED = "hands on what the command's options say, one by one"
+STEPS = "steps of one command in their order, each a call"
+ORDER = "steps of one piece of work in their order, each a call"
+KERNEL = "compiled code: a call for each part would be inlined, and its variables be parameters"
+FIELDS = "a parameter, or a line, for each field of what is made"
+
+LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
+    ("api.py", "iter_messages"): (60, 11, CONDITIONS),
+    ("cli/commands/apply.py", "command"): (60, 10, OPTIONS),
+    ("cli/commands/bugreport.py", "_write"): (60, 10, HANDED),
+    ("cli/commands/bugreport.py", "command"): (60, 12, OPTIONS),
+    ("cli/commands/check.py", "_options"): (60, 11, HANDED),
+    ("cli/commands/check.py", "command"): (149, 19, f"{OPTIONS}; {STEPS}"),
+    ("cli/commands/compare.py", "command"): (65, 15, f"{OPTIONS}; {STEPS}"),
+    ("cli/commands/damage.py", "command"): (60, 11, OPTIONS),
+    ("cli/commands/dump.py", "command"): (61, 12, f"{OPTIONS}; {STEPS}"),
+    ("cli/commands/export.py", "_options"): (60, 14, HANDED),
+    ("cli/commands/export.py", "command"): (60, 10, OPTIONS),
+    ("cli/commands/fix.py", "command"): (75, 19, f"{OPTIONS}; {STEPS}"),
+    ("cli/commands/plan.py", "command"): (68, 14, f"{OPTIONS}; {STEPS}"),
+    ("cli/commands/rebuild.py", "command"): (143, 12, f"{OPTIONS}; {STEPS}"),
+    ("cli/commands/report.py", "command"): (60, 11, OPTIONS),
+    ("cli/commands/salvage.py", "command"): (60, 12, OPTIONS),
+    ("cli/commands/simulate.py", "command"): (62, 8, "half of the lines are the help"),
+    ("cli/commands/write.py", "command"): (60, 9, OPTIONS),
+    ("cli/severalstores.py", "check_many"): (64, 10, f"{HANDED}; {STEPS}"),
+    ("cli/storefacts.py", "store_facts"): (71, 8, FIELDS),
+    ("formats/record.py", "make_record"): (60, 15, FIELDS),
+    ("opened.py", "to_arrow"): (60, 11, CONDITIONS),
+    ("page/collect.py", "collect"): (72, 8, FIELDS),
+    ("page/findings.py", "later_findings"): (61, 8, ORDER),
+    ("pipeline/export/job.py", "export_stores"): (65, 8, ORDER),
+    ("pipeline/export/tables.py", "commit_iceberg"): (60, 9, HANDED),
+    ("pipeline/export/tasks.py", "write_files"): (68, 8, ORDER),
+    ("query/content/scanning.py", "_scan"): (60, 9, CONDITIONS),
+    ("query/keys.py", "find_by_key"): (60, 11, CONDITIONS),
+    ("query/start/recover.py", "dispatch_log"): (65, 8, "the broker's own loop, in its order"),
+    ("query/start/result.py", "start_of"): (61, 8, FIELDS),
+    ("query/start/state.py", "__init__"): (75, 9, FIELDS),
+    ("query/tiered.py", "with_tiered_key"): (60, 9, CONDITIONS),
+    ("repair/apply/applying.py", "apply_plan"): (60, 10, CONDITIONS),
+    ("repair/plan/planning.py", "make_plan"): (100, 12, f"{CONDITIONS}; {ORDER}"),
+    ("repair/repairs/answers.py", "answer"): (60, 10, FIELDS),
+    ("repair/repairs/queueends.py", "cut_queues"): (63, 8, ORDER),
+    ("repair/repairs/queues.py", "rebuild_queues"): (73, 8, ORDER),
+    ("repair/salvage/salvage.py", "finish_story"): (60, 9, FIELDS),
+    ("scan/build/units.py", "_place"): (108, 9, KERNEL),
+    ("scan/compiled/dispatch.py", "store_dispatches"): (60, 13, KERNEL),
+    ("scan/compiled/index.py", "replay"): (66, 10, KERNEL),
+    ("scan/compiled/records.py", "_scan"): (312, 18, KERNEL),
+    ("scan/compiled/records.py", "scan_records"): (66, 9, "takes the columns apart for the kernel, and back"),
+    ("scan/join/keymerge.py", "join_entry_rows"): (194, 13, KERNEL),
+    ("scan/log/tiling.py", "__call__"): (60, 9, "has the parameters of the scans that it stands for"),
+    ("scan/log/tiling.py", "fill_batch"): (60, 9, "has the parameters of the scans that it calls"),
+    ("scan/log/tiling.py", "scan_log_file"): (68, 10, CONDITIONS),
+    ("scan/plain/records.py", "_read_row"): (
+        128,
+        9,
+        "the fields of a record in their order, each with its test",
+    ),
+    ("scan/plain/records.py", "scan_records"): (61, 9, "the same parameters as its compiled twin"),
+    ("scan/synth/compiled.py", "make_records"): (150, 8, KERNEL),
+    ("store/opening.py", "_open_store"): (64, 8, FIELDS),
+    ("verify/run.py", "check_store"): (114, 8, ORDER),
+    ("verify/tasks/execute.py", "execute"): (77, 8, ORDER),
+    ("writer/damage/derive.py", "derive_queue"): (68, 8, "one question a kind of change, in their order"),
+    ("writer/synth/kernelinput.py", "kernel_input"): (61, 8, FIELDS),
+    ("writer/synth/synthesis.py", "synthesize"): (60, 9, CONDITIONS),
+}
+"""Larger functions: how many lines and parameters each may have, and why. The list can only shrink."""
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many parameters a caller sees."""
+    given = function.args
+    names = [item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def _sizes() -> dict[tuple[str, str], tuple[int, int]]:
+    """Lines and parameters of every function; of several with a name, the most."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for module in MODULES:
+        for node in ast.walk(ast.parse((SOURCE / module).read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                lines, most = found.get((module, node.name), (0, 0))
+                found[module, node.name] = (
+                    max(lines, node.end_lineno - node.lineno + 1),
+                    max(most, _parameters(node)),
+                )
+    assert len(found) > 1000, "or nothing was looked at"
+    return found
+
+
+def test_a_function_is_seen_at_once() -> None:
+    """Split one that is too large, or say in LARGE why it is one."""
+    too_large = {
+        name: (lines, parameters)
+        for name, (lines, parameters) in _sizes().items()
+        if lines > LARGE.get(name, (MOST_LINES, 0))[0]
+        or parameters > LARGE.get(name, (0, MOST_PARAMETERS))[1]
+    }
+    assert too_large == {}
+
+
+def test_entries_of_large_functions_are_needed() -> None:
+    """An entry goes when its function has the usual size again; its figures follow one that shrinks."""
+    sizes = _sizes()
+    stale = {}
+    for name, (most_lines, most_parameters, reason) in LARGE.items():
+        lines, parameters = sizes.get(name, (0, 0))
+        is_needed = lines > MOST_LINES or parameters > MOST_PARAMETERS
+        is_loose = most_lines > max(lines + SLACK, MOST_LINES) or most_parameters > max(
+            parameters, MOST_PARAMETERS
+        )
+        if not is_needed or is_loose or len(reason) <= 20:
+            stale[name] = (lines, parameters)
+    assert stale == {}
