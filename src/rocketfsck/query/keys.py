@@ -246,7 +246,7 @@ class _KeySearch:
         if wrong is not None:
             self._scan(0, None, f"{wrong.source}: {wrong.why}")
             return
-        behind = self._behind_log()
+        behind = self._after_log()
         if behind is not None:
             self._scan(0, None, f"{behind.file} reaches beyond the end of the log, as after a truncation")
             return
@@ -265,7 +265,7 @@ class _KeySearch:
         end = step.end_offset + (behind.total_size if isinstance(behind, Message) else 1)
         self._scan(step.begin_offset, end, f"{file.relative} has no entries for the tags of some records")
 
-    def _behind_log(self) -> IndexStep | None:
+    def _after_log(self) -> IndexStep | None:
         """The index file whose last put is not a live record: what came later is missing (reference 4.8)."""
         used = [step for step in self.trace.index_steps if step.index_count > 1]
         if not used:

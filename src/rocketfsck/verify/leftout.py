@@ -80,7 +80,7 @@ def levels_above(options: CheckOptions) -> Iterator[NotChecked]:
         )
 
 
-def behind_stop(coverage: Coverage) -> Iterator[NotChecked]:
+def parts_after_stop(coverage: Coverage) -> Iterator[NotChecked]:
     """What a check that stopped early did not come to, besides the files that `execute` names."""
     if coverage.stopped_after is not None:
         yield NotChecked(

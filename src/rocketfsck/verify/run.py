@@ -31,7 +31,7 @@ from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import diagnose, next_commands
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.inflight import InFlight
-from rocketfsck.verify.leftout import behind_stop, levels_above, parts_apart, parts_unread
+from rocketfsck.verify.leftout import levels_above, parts_after_stop, parts_apart, parts_unread
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.regular import settle_regular
 from rocketfsck.verify.report import NotChecked, Report, StoreFacts
@@ -154,7 +154,7 @@ def check_store(
     diagnoses = diagnose(findings, str(store.root), store.stated, version, _inner_files(known))
     commands = next_commands(diagnoses, findings, plan_command(store, options))
     rest = continue_command(store, options, coverage)
-    left_out += [*parts_unread(context, databases.read), *behind_stop(coverage)]
+    left_out += [*parts_unread(context, databases.read), *parts_after_stop(coverage)]
     left_out += [
         NotChecked(finding.where.file, f"not understood: {describe(finding)}")
         for finding in findings

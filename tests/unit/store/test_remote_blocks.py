@@ -40,9 +40,9 @@ class Pattern:
         return bytes(map(byte_at, range(start, start + 64))) + bytes(end - start - 64)
 
 
-def read(blocks: Blocks, source: Pattern, pos: int, size: int, *, goes_on: bool = False) -> bytes:
+def read(blocks: Blocks, source: Pattern, pos: int, size: int, *, continues: bool = False) -> bytes:
     target = bytearray(size)
-    blocks.read_into(source, memoryview(target), pos, goes_on=goes_on)
+    blocks.read_into(source, memoryview(target), pos, continues=continues)
     return bytes(target)
 
 
@@ -71,7 +71,7 @@ def test_a_small_file_is_one_block() -> None:
 def test_reading_on_fetches_ahead() -> None:
     blocks, source = Blocks(), Pattern()
     read(blocks, source, 0, 2 * SMALL_SIZE)
-    read(blocks, source, 2 * SMALL_SIZE, 2 * SMALL_SIZE, goes_on=True)
+    read(blocks, source, 2 * SMALL_SIZE, 2 * SMALL_SIZE, continues=True)
     for pos in range(0, SIZE, LARGE_SIZE):
         read(blocks, source, pos, min(LARGE_SIZE, SIZE - pos))
     whole = [(pos, min(pos + LARGE_SIZE, SIZE)) for pos in range(0, SIZE, LARGE_SIZE)]

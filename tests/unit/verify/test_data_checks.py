@@ -189,8 +189,8 @@ def test_seam_needs_time_and_numbers() -> None:
     repeats = tracker.look(rows, queue, longs(5, 6, 5, 6), one, 1)
     assert find_seam(repeats, longs(10, 20, 15, 16), None) == 2
     assert find_seam(repeats, longs(10, 20, 21, 22), None) is None  # numbers given again later
-    goes_on = tracker.look(rows, queue, longs(5, 6, 7, 8), one, 1)
-    assert find_seam(goes_on, longs(10, 20, 15, 16), None) is None  # a clock step
+    continues = tracker.look(rows, queue, longs(5, 6, 7, 8), one, 1)
+    assert find_seam(continues, longs(10, 20, 15, 16), None) is None  # a clock step
     assert find_seam(repeats, longs(10, 20, 15, 16), 30) == 0
     assert find_seam(tracker.look(longs(), longs(), longs(), longs(), 1), longs(), None) is None
     assert is_older_life(longs(3, 4), 5)

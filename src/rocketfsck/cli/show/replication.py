@@ -71,7 +71,7 @@ def config_lines(found: ConfigsCompared) -> Iterator[str]:
                 f"  a broker that continues with {name} delivers {count_of(change.again_count, 'message')} "
                 f"again, and passes over {change.skipped_count:,}"
             )
-        yield from _behind(delays)
+        yield from _after(delays)
     for side in found.one_sided:
         for noun, count, names in (
             ("topic", side.topic_count, side.topics),
@@ -107,7 +107,7 @@ def _committed(found: OffsetsCompared) -> Iterator[str]:
     yield from (f"  {line}" for line in aligned(rows, right=range(2, len(_HEAD))))
     if found.difference_count > SHOWN:
         yield f"  and {found.difference_count - SHOWN:,} more rows (--format json has up to 1,000)"
-    yield from _behind(found)
+    yield from _after(found)
 
 
 def _notice(change: ConsumerEffect) -> str:
@@ -115,7 +115,7 @@ def _notice(change: ConsumerEffect) -> str:
     return " and ".join(text.format(count_of(n, "message")) for text, n in counts if n) or "notice nothing"
 
 
-def _behind(found: OffsetsCompared) -> Iterator[str]:
+def _after(found: OffsetsCompared) -> Iterator[str]:
     if found.behind is None:
         yield "  each store has higher offsets than the other somewhere; a slave that lags has none"
     else:

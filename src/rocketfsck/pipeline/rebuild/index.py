@@ -132,11 +132,11 @@ def build_index_part(task: IndexTask) -> IndexPart:
 
 def take_index(builder: IndexBuilder, parts: Sequence[IndexPart], take: Take) -> list[BuiltIndexFile]:
     """Give the files their names, in the builder's directory. Raises StoreError."""
-    goes_on = builder.room_before is not None
+    continues = builder.room_before is not None
     files = []
     for part in sorted(parts, key=lambda part: part.number):
         file, number = part.file, part.number
-        if number or not goes_on:
+        if number or not continues:
             name = builder.names.name(number, file.begin_physical_offset, part.created_timestamp)
             file = replace(file, name=name)
         builder.names.last = file.name

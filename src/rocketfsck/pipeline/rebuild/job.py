@@ -176,9 +176,9 @@ def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Ben
         ext_queues = replace(slim, ext_queues=store.ext_queues[:1])
         tasks += _queue_tasks(engine, store, options, bench, ext_queues, segments)
     if builder is not None:
-        goes_on = options.only_missing or options.from_offset is not None
+        continues = options.only_missing or options.from_offset is not None
         indexing = Indexing(
-            replace(slim, indexes=store.indexes if goes_on else ()),
+            replace(slim, indexes=store.indexes if continues else ()),
             bench.scratch,
             bench.parts,
             options.from_offset,

@@ -130,8 +130,8 @@ def _demand_all(log: Log, found: Sequence[FileRange], start: LogPlace, end: LogP
     for part in (*found, None):
         low = end.offset if part is None else part.base_offset + part.start_pos
         if low > max(at, start.clear_offset):
-            behind_blank = before is not None and leads_to(log, before.file, before.base_offset, low)
-            if not behind_blank:
+            after_blank = before is not None and leads_to(log, before.file, before.base_offset, low)
+            if not after_blank:
                 raise DataLossError(
                     "expired" if before is None else "missing",
                     f"bytes {at} to {low} of the log were deleted after the batch was planned",

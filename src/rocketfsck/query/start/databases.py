@@ -61,13 +61,16 @@ OLD_LOG_REASON = (
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Up to where databases have records: physical offsets. `queues`: of the queues that are read, in place
-    of the checkpoint; `beside`: of those next to files, for which `extra_files` more files are looked at, and
-    `waits` says whether a mark of 0 counts; `messages`: those of rocksdbstore/, None where it cannot be read,
-    `in_dispatch` whether they say where to dispatch from, too."""
+    """Up to where databases have records: physical offsets.
+
+    `queues`: of the queues that are read, in place of the checkpoint; `double_written`: of those next to
+    files, for which `extra_files` more files are looked at, and `waits` says whether a mark of 0 counts;
+    `messages`: those of rocksdbstore/, None where it cannot be read, `in_dispatch` whether they say where to
+    dispatch from, too.
+    """
 
     queues: int | None = None
-    beside: int | None = None
+    double_written: int | None = None
     extra_files: int = EXTRA_FILES
     waits: bool = False
     messages: tuple[int | None, ...] = ()
@@ -77,8 +80,8 @@ class Marks:
         """The physical offset that a recovery dispatches from, `offset` by the queues in files."""
         if self.queues is not None:
             offset = self.queues
-        elif self.beside is not None:
-            offset = min(offset, self.beside)
+        elif self.double_written is not None:
+            offset = min(offset, self.double_written)
         stated = [mark for mark in self.messages if mark is not None and mark > 0] if self.in_dispatch else []
         return min([offset, *stated])
 
@@ -97,7 +100,11 @@ class Matcher:
     def allows(self, physical_offset: int) -> bool:
         """Whether the databases have what is before this file's first record."""
         marks = self.marks
-        if marks.beside is not None and (marks.beside > 0 or marks.waits) and physical_offset > marks.beside:
+        if (
+            marks.double_written is not None
+            and (marks.double_written > 0 or marks.waits)
+            and physical_offset > marks.double_written
+        ):
             self.left -= 1
             if self.left >= 0:
                 return False
@@ -279,7 +286,7 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> StartingQue
     extra = parse_int32((settings.get("combineCQMaxExtraSearchCommitLogFiles") or "").strip())
     marks = Marks(
         queues=mark if kind == "rows" else None,
-        beside=mark if kind == "both" else None,
+        double_written=mark if kind == "both" else None,
         extra_files=EXTRA_FILES if extra is None else extra,
         waits=not _has_two_paths(dialect),
         messages=messages,

@@ -268,7 +268,7 @@ class _Join:
         if piece.start != self.pos or times_fall(piece, self.newest):
             self._give_up()
             return
-        if piece.stop not in (Stop.LIMIT, Stop.BLANK, Stop.ZERO) or not self._goes_on(piece):
+        if piece.stop not in (Stop.LIMIT, Stop.BLANK, Stop.ZERO) or not self._continues(piece):
             self._give_up()
             return
         for rows in piece.rows:
@@ -286,7 +286,7 @@ class _Join:
         self.finished = piece.stop != Stop.LIMIT
         self.walk.tell(self.pos)
 
-    def _goes_on(self, piece: Piece[_BatchRows]) -> bool:
+    def _continues(self, piece: Piece[_BatchRows]) -> bool:
         """Whether what follows the piece is as it should be: a piece, a BLANK that fits, or zeros."""
         if piece.stop == Stop.LIMIT:
             return True

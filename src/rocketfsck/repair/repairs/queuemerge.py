@@ -155,11 +155,11 @@ class Merger:
         starts, ends = self._live_ranges(number)
         at = int(np.searchsorted(starts, offset, "right")) - 1
         if at < 0 or offset >= int(ends[at]):
-            return self._goes_on(number, offset)
+            return self._continues(number, offset)
         head = self.log.head(offset)
         return head is not None and head.total_size == size and is_fence(head)
 
-    def _goes_on(self, number: int, offset: int) -> bool:
+    def _continues(self, number: int, offset: int) -> bool:
         """Whether live records follow an offset."""
         for later in range(number, len(self.log.files)):
             starts, _ = self._live_ranges(later)

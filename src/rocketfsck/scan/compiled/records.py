@@ -341,13 +341,13 @@ def _scan(
         is_v2 = 1 if magic_code == _V2 else 0
         born_growth = IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0
         store_growth = IPV6_GROWTH if sys_flag & STORE_HOST_V6 else 0
-        behind_born = record + born_growth  # what all places behind bornHost count from
-        behind_hosts = behind_born + store_growth
-        body = behind_hosts + BODY_AT
+        after_born = record + born_growth  # what all places behind bornHost count from
+        after_hosts = after_born + store_growth
+        body = after_hosts + BODY_AT
         if body + 1 + is_v2 + 2 > record_end:
             stop = _BAD_LENGTHS
             break
-        body_size = load_i32(behind_hosts + BODY_LENGTH_AT)
+        body_size = load_i32(after_hosts + BODY_LENGTH_AT)
         body_bytes = max(body_size, 0)
         topic = body + body_bytes + 1 + is_v2
         if topic + 2 > record_end:
@@ -382,7 +382,7 @@ def _scan(
         body_crc = load_i32(record + BODY_CRC_AT)
         queue_offset = load_i64(record + QUEUE_OFFSET_AT)
         physical_offset = load_i64(record + PHYSICAL_OFFSET_AT)
-        prepared_offset = load_i64(behind_hosts + PREPARED_OFFSET_AT)
+        prepared_offset = load_i64(after_hosts + PREPARED_OFFSET_AT)
         found_at = file_pos + pos
         compression = sys_flag >> 8 & 7
         if read_bodies and body_size > 0:
@@ -391,7 +391,7 @@ def _scan(
         faults |= _F_PHYSICAL_OFFSET if physical_offset != base_offset + found_at else 0
         faults |= _F_SYS_FLAG if sys_flag & ~KNOWN_SYS_FLAGS else 0
         faults |= _F_COMPRESSION if compression > 3 or (compression != 0 and sys_flag & 1 == 0) else 0
-        ports = _port(behind_born + STORE_TIMESTAMP_AT) | _port(behind_hosts + RECONSUME_TIMES_AT)
+        ports = _port(after_born + STORE_TIMESTAMP_AT) | _port(after_hosts + RECONSUME_TIMES_AT)
         faults |= _F_PORT if ports > 0xFFFF else 0
         faults |= _F_QUEUE_ID if queue_id < 0 else 0
         faults |= _F_QUEUE_OFFSET if queue_offset < 0 else 0
@@ -531,10 +531,10 @@ def _scan(
                 physical_offset,
                 sys_flag,
                 load_i64(record + BORN_TIMESTAMP_AT),
-                load_i64(behind_born + STORE_TIMESTAMP_AT),
+                load_i64(after_born + STORE_TIMESTAMP_AT),
                 host_value(record + BORN_HOST_AT, born_growth),
-                host_value(behind_born + STORE_HOST_AT, store_growth),
-                load_i32(behind_hosts + RECONSUME_TIMES_AT),
+                host_value(after_born + STORE_HOST_AT, store_growth),
+                load_i32(after_hosts + RECONSUME_TIMES_AT),
                 prepared_offset,
                 file_pos + body - buffer,
                 body_size,

@@ -111,11 +111,11 @@ class LiveScan:
         """Cut the batch where it turns stale; False if nothing of it is live."""
         times = batch["store_timestamp"]
         found = self._tracker.look_at(batch, queue_count)
-        behind_gap = begins_run and self._gap_pos is not None
+        after_gap = begins_run and self._gap_pos is not None
         recent = sorted(self._recent)[len(self._recent) // 2] if self._recent else None
-        row = find_stale_row(found, times, self._newest, recent, behind_gap=behind_gap)
+        row = find_stale_row(found, times, self._newest, recent, after_gap=after_gap)
         if row is not None:
-            at_gap = row == 0 and behind_gap
+            at_gap = row == 0 and after_gap
             self.stale_pos = self._gap_pos if at_gap else int(batch["pos"][row])
             batch.cut(row)
             if not row:
@@ -125,7 +125,7 @@ class LiveScan:
         newest = int(times.max())
         self._newest = newest if self._newest is None else max(self._newest, newest)
         self._recent = [*self._recent, *times[-RECENT_COUNT:].tolist()][-RECENT_COUNT:]
-        if behind_gap:
+        if after_gap:
             self.damaged, self._gap_pos = True, None
         self.end_pos = int(batch["pos"][-1]) + int(batch["total_size"][-1])
         return True

@@ -141,15 +141,15 @@ def is_older_life(store_timestamp: Longs, recent: int | None) -> bool:
 
 
 def find_stale_row(
-    found: QueueRows, store_timestamp: Longs, newest: int | None, recent: int | None, *, behind_gap: bool
+    found: QueueRows, store_timestamp: Longs, newest: int | None, recent: int | None, *, after_gap: bool
 ) -> int | None:
     """The first row of an earlier life of the log, None where all are live.
 
-    `newest` and `recent` tell of the live records before the batch, `behind_gap` whether bytes that are not
+    `newest` and `recent` tell of the live records before the batch, `after_gap` whether bytes that are not
     a record lie right in front of it.
     """
     row = find_seam(found, store_timestamp, newest)
-    if row is None and behind_gap and is_older_life(store_timestamp, recent):
+    if row is None and after_gap and is_older_life(store_timestamp, recent):
         return 0
     return row
 

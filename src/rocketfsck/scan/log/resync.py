@@ -96,7 +96,7 @@ class Ground:
 
     def _after_damage(self, pos: int, reason: Reason, other_base: int) -> Iterator[Region]:
         entry = framed_size(self.reader, pos, self.base_offset, self.file_size) if self.in_entries else None
-        if entry is not None and self._goes_on(pos + entry, other_base):
+        if entry is not None and self._continues(pos + entry, other_base):
             yield Region(pos, pos + entry, RegionKind.MALFORMED, reason)
             return
         at = pos if entry is None else pos + ENTRY_HEADER_SIZE
@@ -109,7 +109,7 @@ class Ground:
         framed_end = at + total_size if MIN_RECORD_SIZE <= total_size <= self.file_size - at else None
         found = self.carve(pos + 1, other_base)
         if found is not None:
-            framed = framed_end is not None and self._goes_on(framed_end, other_base)
+            framed = framed_end is not None and self._continues(framed_end, other_base)
             if framed and framed_end is not None and not self._leads_to(found, framed_end):
                 yield Region(pos, framed_end, RegionKind.MALFORMED, reason)
             else:
@@ -159,10 +159,10 @@ class Ground:
             )
             if index >= 0:
                 window.start = index
-                if self._goes_on(window.file_pos + index, other_base):
+                if self._continues(window.file_pos + index, other_base):
                     found = window.file_pos + index
                     lead = ENTRY_HEADER_SIZE if self.in_entries and found - ENTRY_HEADER_SIZE >= pos else 0
-                    return found - lead if lead and self._goes_on(found - lead, other_base) else found
+                    return found - lead if lead and self._continues(found - lead, other_base) else found
                 window.start = index + 1
                 continue
             is_zero = nonzero_index(window.buffer, window.start, window.end) == window.end
@@ -180,7 +180,7 @@ class Ground:
             self.window.move_to(data[0] - min(HEADER_SIZE, data[0] - pos))
         return True
 
-    def _goes_on(self, pos: int, other_base: int) -> bool:
+    def _continues(self, pos: int, other_base: int) -> bool:
         """Whether a sound record that knows its own place, or a BLANK that fits, is at `pos`."""
         if self.in_entries:
             if is_entry_blank(self.reader, pos, self.size, self.file_size):

@@ -34,7 +34,7 @@ from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain import records as plain
-from rocketfsck.scan.plain.entries import behind_entry, record_pos
+from rocketfsck.scan.plain.entries import after_entry, record_pos
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
@@ -179,7 +179,7 @@ def fill_batch(
             return stop
         pos = window.file_pos + window.start
         if options.in_entries:
-            behind = behind_entry(reader, pos)
+            behind = after_entry(reader, pos)
             if behind > pos:
                 window.move_to(behind)
                 continue

@@ -65,7 +65,7 @@ def record_pos(reader: FileReader, pos: int) -> int:
     return pos + lead[0] if isinstance(lead, tuple) and lead[1] else pos
 
 
-def behind_entry(reader: FileReader, pos: int) -> int:
+def after_entry(reader: FileReader, pos: int) -> int:
     """Where the file continues after an entry that holds no record; `pos` if no such entry is there."""
     head = reader.read_upto(pos, BLANK_HEADER_SIZE)
     lead = entry_lead(head, 0, reader.size - pos, reader.size - pos) if len(head) == BLANK_HEADER_SIZE else 0

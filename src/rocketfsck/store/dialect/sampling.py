@@ -182,8 +182,8 @@ class _Walk:
         """`pos:pos + size` of the file, shorter at its end and when enough has been read."""
         offset = pos - self._start
         if offset + size > len(self._buffer):
-            goes_on = offset <= len(self._buffer)
-            self._read_size = min(2 * self._read_size, _BUFFER_SIZE) if goes_on else _FIRST_SIZE
+            continues = offset <= len(self._buffer)
+            self._read_size = min(2 * self._read_size, _BUFFER_SIZE) if continues else _FIRST_SIZE
             wanted = min(max(size, self._read_size), self._budget)
             self._buffer, self._start, offset = self.reader.read_upto(pos, wanted), pos, 0
             self._budget -= len(self._buffer)

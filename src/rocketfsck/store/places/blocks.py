@@ -59,13 +59,13 @@ class Blocks:
         """Bytes in the blocks that are there."""
         return self._held
 
-    def read_into(self, source: BlockSource, target: memoryview, pos: int, *, goes_on: bool) -> None:
+    def read_into(self, source: BlockSource, target: memoryview, pos: int, *, continues: bool) -> None:
         """Fill `target` with the source's bytes from `pos` on, all of which it has. Raises StoreError.
 
-        `goes_on` says that the reading before ended at `pos`.
+        `continues` says that the reading before ended at `pos`.
         """
         done = 0
-        long = goes_on or len(target) > SMALL_SIZE
+        long = continues or len(target) > SMALL_SIZE
         while done < len(target):
             at = pos + done
             start, block = self._block(source, at, long)

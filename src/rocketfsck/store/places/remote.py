@@ -322,9 +322,9 @@ class RemoteReader(FileReader):
                 offset=pos,
             )
         go_on()
-        goes_on = pos == self._read_end and pos > 0
+        continues = pos == self._read_end and pos > 0
         self._read_end = pos + len(target)
-        shared_blocks().read_into(self._file, target, pos, goes_on=goes_on)
+        shared_blocks().read_into(self._file, target, pos, continues=continues)
 
     def data_extents(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
         """All of it: nobody tells of holes."""

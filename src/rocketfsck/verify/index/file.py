@@ -24,8 +24,8 @@ from rocketfsck.scan.spans import find_span
 from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.index.chains import MISMATCH_LIMIT, BrokenLinks, classify_links, walk_damaged
 from rocketfsck.verify.index.crossindex import merge_index_files
-from rocketfsck.verify.index.goingon import new_entries, slots_digest
 from rocketfsck.verify.index.header import HeaderCheck, ends_of
+from rocketfsck.verify.index.newentries import new_entries, slots_digest
 from rocketfsck.verify.index.places import IndexExtent, entry_place
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Checked, Collector, Context, IndexFileTask, IndexKnown, TaskResult

@@ -145,8 +145,8 @@ class _LogWalk:
             return
         found = self._look(batch)
         times = batch["store_timestamp"]
-        behind_gap = not self.run_count and self.judge.after_gap
-        seam = find_stale_row(found, times, self.clocks.newest, self.clocks.recent, behind_gap=behind_gap)
+        after_gap = not self.run_count and self.judge.after_gap
+        seam = find_stale_row(found, times, self.clocks.newest, self.clocks.recent, after_gap=after_gap)
         if seam is not None:
             pos = int(batch["pos"][seam])
             if seam == 0 and not self.run_count:

@@ -56,7 +56,7 @@ class LogMap:
         elif last < 0 and files:
             self.log_end = int(self._starts[0])
         self._last = last
-        self._goes_on = has_log_elsewhere(store)
+        self._continues = has_log_elsewhere(store)
 
     @property
     def is_misnamed_in_front(self) -> bool:
@@ -80,7 +80,7 @@ class LogMap:
             found[offsets >= self.log_end] = Ground.BEYOND
         else:
             found[(file < 0) & (offsets >= self._ends[-1])] = Ground.BEYOND
-        if self._goes_on:
+        if self._continues:
             found[(file < 0) & (offsets >= self._ends[-1])] = Ground.UNKNOWN
         for number in distinct(file[file >= 0]).tolist():
             rows = np.flatnonzero((file == number) & (found != Ground.BEYOND))

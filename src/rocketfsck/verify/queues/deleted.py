@@ -134,8 +134,10 @@ class DeletedQueues:
         if unit is None or unit.is_pre_blank or not unit.size:
             return -1
         if self._lacks(unit.physical_offset):  # a single unit may be damaged itself
-            goes_on = second is not None and second.size > 0 and second.physical_offset > unit.physical_offset
-            return unit.physical_offset if goes_on else -1
+            continues = (
+                second is not None and second.size > 0 and second.physical_offset > unit.physical_offset
+            )
+            return unit.physical_offset if continues else -1
         with LogReader(self._store.commitlog) as log:
             head = log.head(unit.physical_offset)
         fits = head is not None and (head.queue_id, head.queue_offset) == (queue.queue_id, 0)
@@ -175,8 +177,8 @@ def _made_again(queues: Sequence[Longs]) -> int | None:
     if first is None:
         return None
     formers = [rows[:begin] if begin else rows for rows, begin in zip(queues, begins, strict=True)]
-    goes_on = any(rows[0, 2] < first < rows[-1, 3] for rows in formers)
-    return None if goes_on else first
+    continues = any(rows[0, 2] < first < rows[-1, 3] for rows in formers)
+    return None if continues else first
 
 
 def _last_begin(rows: Longs) -> int:

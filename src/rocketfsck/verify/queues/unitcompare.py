@@ -41,7 +41,7 @@ class DispatchRows:
         return DispatchRows(*(getattr(self, name)[chosen] for name in DispatchRows.__slots__))
 
 
-def _behind_addresses(queue: ConsumeQueue, tags: Longs, ext: Flags) -> Longs:
+def _after_addresses(queue: ConsumeQueue, tags: Longs, ext: Flags) -> Longs:
     """The tagsCodes, those that are ext addresses replaced by what the ext units hold."""
     if queue.ext is None or not ext.any():
         return tags
@@ -75,7 +75,7 @@ class UnitComparer:
         ext = tags <= MAX_EXT_ADDRESS
         delayed = rows.level > 0
         if delayed.any():
-            self._count_delays(number, rows, _behind_addresses(queue, tags, ext & delayed), delayed)
+            self._count_delays(number, rows, _after_addresses(queue, tags, ext & delayed), delayed)
         plain = ~ext & ~delayed & (rows.tags != UNKNOWN_TAGS)
         self._collector.ask(RuleName.UNIT_TAGS_CODE, int(np.count_nonzero(plain & (rows.tags != 0))))
         wrong = np.flatnonzero(plain & (tags != rows.tags))

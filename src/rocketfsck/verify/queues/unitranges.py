@@ -109,9 +109,9 @@ class MatchedUnits:
         first = np.ones(len(rows), np.bool_)
         first[1:] = rows[1:, 0] != rows[:-1, 0]
         last = np.append(first[1:], True)
-        goes_on = first & (start == self._end[number])
-        start[goes_on] = self._start[number[goes_on]]
-        ended = number[first & ~goes_on]
+        continues = first & (start == self._end[number])
+        start[continues] = self._start[number[continues]]
+        ended = number[first & ~continues]
         ended = ended[self._end[ended] > self._start[ended]]
         self._set_aside(ended, self._start[ended], self._end[ended])
         self._set_aside(number[~last], start[~last], end[~last])

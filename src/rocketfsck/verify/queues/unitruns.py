@@ -135,15 +135,15 @@ def shape_of(runs: list[UnitRun], files_start: int) -> Shape:
             unit_count += run.count
             end, last_offset, last_end = run.end, run.last_offset, run.last_end
         else:
-            flaws += _behind(waiting)
+            flaws += _after(waiting)
             waiting = []
             flaws.append(Flaw(RuleName.UNIT_STALE, run))
             stale.append((run.start, run.end))
-    flaws += _behind(waiting)
+    flaws += _after(waiting)
     return Shape(files_start, end, pre_blank_count, unit_count, last_end, tuple(flaws), tuple(stale))
 
 
-def _behind(flaws: list[Flaw]) -> list[Flaw]:
+def _after(flaws: list[Flaw]) -> list[Flaw]:
     """What was treated as a part of the queue, once it turns out that no unit of the queue follows.
 
     Zeros are the rest of the file then. Pre-blank units hold no places of lost records there: brokers that

@@ -15,7 +15,7 @@ import numpy as np
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.verify.index.file import IndexResult
-from rocketfsck.verify.index.goingon import NO_OFFSET
+from rocketfsck.verify.index.newentries import NO_OFFSET
 from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.index.spread import spread_notes
 from rocketfsck.verify.log.result import LogResult

@@ -24,7 +24,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.index.file import IndexResult, check_index_file
-from rocketfsck.verify.index.goingon import NO_OFFSET
+from rocketfsck.verify.index.newentries import NO_OFFSET
 from rocketfsck.verify.log.result import LogResult, is_settled
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.file import QueuesResult, check_queues

@@ -200,11 +200,11 @@ class _EntryWalk:
         follows = number[good] == np.concatenate(([self.last_number], number[good[:-1]])) + 1
         for at in np.flatnonzero(follows & (pos[good] != before)).tolist():
             row = int(good[at])
-            if self._behind_blank(int(before[at])) != int(pos[row]):
+            if self._after_blank(int(before[at])) != int(pos[row]):
                 reason[row], expected[row] = GAP, int(before[at])
         self.next_pos, self.last_number = int(ends[-1]), int(number[good[-1]])
 
-    def _behind_blank(self, pos: int) -> int:
+    def _after_blank(self, pos: int) -> int:
         """Where the next entry can begin if one ends at `pos`: there, or at the start of the next file."""
         head = self._header(pos)
         following = [start for start in self.log.starts if start > pos]
@@ -254,7 +254,7 @@ class _EntryWalk:
         pos = self.log.start if self.next_pos is None else self.next_pos
         start, index, count = pos, 0, 0
         while count < WALK_LIMIT:
-            pos = self._behind_blank(pos)
+            pos = self._after_blank(pos)
             head = self._header(pos)
             if head is None or not _is_entry(head) or head[4] != pos:
                 break

@@ -31,7 +31,7 @@ def first_of(data: bytes, start: int, end: int, is_wanted: Callable[[int, int, i
 def candidate(data: bytes, start: int, end: int, bases: tuple[int, int], sizes: tuple[int, int]) -> int:
     """Where the log may go on in bytes that begin a file: `sizes` are the file's, and the other end."""
 
-    def goes_on(index: int, size: int, magic: int) -> bool:
+    def continues(index: int, size: int, magic: int) -> bool:
         if magic == MAGIC_BLANK:
             return size in (sizes[0] - index, sizes[1] - index)
         if magic not in (MAGIC_V1, MAGIC_V2) or index + 36 > end or not 91 <= size <= sizes[0] - index:
@@ -39,7 +39,7 @@ def candidate(data: bytes, start: int, end: int, bases: tuple[int, int], sizes: 
         offset = struct.unpack_from(">q", data, index + 28)[0]
         return offset in (bases[0] + index, bases[1] + index)
 
-    return first_of(data, start, end, goes_on)
+    return first_of(data, start, end, continues)
 
 
 @pytest.mark.parametrize("seed", range(8))
