@@ -29,7 +29,7 @@ def s3_server() -> Iterator[str]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server.start()
     host, port = server.get_host_and_port()
-    with _told(f"http://{host}:{port}") as url:
+    with _stated(f"http://{host}:{port}") as url:
         yield url
         server.stop()
 
@@ -42,7 +42,7 @@ def s3_server_apart() -> Iterator[str]:
     with subprocess.Popen([sys.executable, "-c", _APART], stdin=PIPE, stdout=PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
-        with _told(server.stdout.readline().strip()) as url:
+        with _stated(server.stdout.readline().strip()) as url:
             yield url
         server.stdin.close()
 
@@ -60,7 +60,7 @@ server.stop()
 
 
 @contextmanager
-def _told(url: str) -> Iterator[str]:
+def _stated(url: str) -> Iterator[str]:
     names = {
         "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": KEY,

@@ -172,12 +172,12 @@ def _written(
     scenario: Scenario, options: WriteOptions, path: Path, seed: int, start_time: int, *, append: bool
 ) -> Written:
     records: list[PutRecord] = []
-    messages = _told(scenario, options, seed, start_time, records)
+    messages = _stated(scenario, options, seed, start_time, records)
     store = write_store(path, messages, options, append=append, on_put=records.append)
     return Written(scenario, store, options, tuple(records))
 
 
-def _told(
+def _stated(
     scenario: Scenario, options: WriteOptions, seed: int, start_time: int, records: list[PutRecord]
 ) -> Iterator[Event]:
     """The mix's messages, each told what became of the one before."""

@@ -114,7 +114,7 @@ class Monitor:
         self._is_plain = not sys.stderr.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "")
         self._drawn = False
         self._spun = 0
-        self._said = self._told = 0.0
+        self._said = self._stated = 0.0
         self._number = -1
         self._lock = threading.RLock()
         self._wake: tuple[int, int] | None = None
@@ -216,8 +216,8 @@ class Monitor:
         document = self.meter.look(now)
         if not self._is_plain:
             self._draw(document)
-        elif moment - self._told >= PLAIN_SECONDS:
-            self._told = moment
+        elif moment - self._stated >= PLAIN_SECONDS:
+            self._stated = moment
             self._write(f"{plain_line(document)}\n")
 
     def _draw(self, document: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from rocketfsck.page.files import (
 from rocketfsck.page.findings import later_findings
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.model import After, Cells, ChangedTable, FileFate, Page, StartSaid
-from rocketfsck.page.queues import QueueFindings, groups_of, queues_of, queues_told, topics_of
+from rocketfsck.page.queues import QueueFindings, groups_of, queues_of, queues_stated, topics_of
 from rocketfsck.page.survey import IndexSurvey
 from rocketfsck.page.surveying import Survey
 from rocketfsck.page.table import columns, runs_of, shown
@@ -111,7 +111,7 @@ def after_of(
     """What is different from `page`, whose files are in `table` and whose queues `stated` has."""
     few = limits.of_changes
     store, survey, left = tried.store, tried.survey, tried.report.findings
-    found = queues_told(store, tried.facts, survey.account, left, limits)
+    found = queues_stated(store, tried.facts, survey.account, left, limits)
     then = QueueFindings(stated.names, found.facts, found.logs)
     later = later_table(table, store, then.rows, limits)
     put_log(later, store, survey.logs)

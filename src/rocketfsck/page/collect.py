@@ -20,7 +20,7 @@ from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, pu
 from rocketfsck.page.findings import WindowOf, findings_of
 from rocketfsck.page.limits import DEFAULT, Limits
 from rocketfsck.page.model import ActionSaid, LeftOut, Page, PlanSaid, StartSaid, Summary, UnansweredSaid
-from rocketfsck.page.queues import groups_of, names_of, queues_of, queues_told, topics_of
+from rocketfsck.page.queues import groups_of, names_of, queues_of, queues_stated, topics_of
 from rocketfsck.page.survey import LogSurvey
 from rocketfsck.page.surveying import Survey
 from rocketfsck.page.table import all_shown, shown
@@ -178,7 +178,7 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     tried = material.tried
     others = set() if tried is None else names_of(tried.store, tried.survey.account)
     found = report.findings if tried is None else (*report.findings, *tried.report.findings)
-    stated = queues_told(store, facts, survey.account, found, limits, others)
+    stated = queues_stated(store, facts, survey.account, found, limits, others)
     table = FileTable() if store is None else file_table(store, stated.rows, limits)
     if store is None:
         _reported(table, report)

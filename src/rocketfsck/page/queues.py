@@ -44,7 +44,7 @@ class QueueFindings:
         return {name: row for row, name in enumerate(self.names)}
 
 
-def queues_told(
+def queues_stated(
     store: Store | None,
     facts: Iterable[QueueFacts],
     account: StoreCounts,

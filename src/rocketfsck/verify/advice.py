@@ -15,7 +15,7 @@ from rocketfsck.verify.rules.rule import Level
 
 def store_command(words: Sequence[str], stated: StatedOptions, root: Path | str) -> str:
     """`rocketfsck WORDS… STORE` for a shell, with the options that open the store as it was opened."""
-    return shlex.join(["rocketfsck", *words, *told_words(stated), str(root)])
+    return shlex.join(["rocketfsck", *words, *stated_words(stated), str(root)])
 
 
 def plan_command(store: Store, options: CheckOptions) -> str | None:
@@ -40,7 +40,7 @@ def _delay_levels(store: Store) -> list[str]:
     return [] if levels is None else ["--delay-levels", levels]
 
 
-def told_words(stated: StatedOptions) -> tuple[str, ...]:
+def stated_words(stated: StatedOptions) -> tuple[str, ...]:
     """The options shared by all commands that read a store: settings, version, commit log paths."""
     words = [] if stated.broker_conf is None else ["--broker-conf", str(stated.broker_conf)]
     words += [] if stated.version is None else ["--broker-version", stated.version]

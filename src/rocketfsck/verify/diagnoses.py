@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.store.model import StatedOptions
-from rocketfsck.verify.advice import told_words
+from rocketfsck.verify.advice import stated_words
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Diagnosis
 from rocketfsck.verify.rules.catalog import RULES, severity_of
@@ -80,7 +80,7 @@ def diagnose(
             name = damage.get(_first_offset(finding)) or name
         groups.setdefault(name, []).append(finding)
     order = sorted(groups, key=lambda name: (_depth(name, groups), -_worst(groups[name]), name))
-    place = Reopening(store, told_words(stated or StatedOptions()), version)
+    place = Reopening(store, stated_words(stated or StatedOptions()), version)
     return tuple(_diagnosis(name, groups, place) for name in order)
 
 

@@ -25,7 +25,7 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.unfinished import without_parts
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.account.model import MessageAccount
-from rocketfsck.verify.advice import continue_command, plan_command, told_words
+from rocketfsck.verify.advice import continue_command, plan_command, stated_words
 from rocketfsck.verify.baseline import read_baseline
 from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import diagnose, next_commands
@@ -215,7 +215,7 @@ def store_facts(store: Store) -> StoreFacts:
         known_from=tuple((item.what, item.why) for item in evidence.known_from),
         geometry={name: getattr(geometry, name) for name in names},
         geometry_sources={name: geometry.source(name) for name in names},
-        open_options=told_words(store.stated),
+        open_options=stated_words(store.stated),
         live=store.live.locked,
         live_known_from=store.live.how,
         file_count=len(files),

@@ -118,7 +118,7 @@ def test_sigusr2_turns_plain_lines_on_and_off(capfd: pytest.CaptureFixture[str],
         with phase("working hard", 10):
             os.kill(os.getpid(), signal.SIGUSR2)
             _wait(lambda: monitor._shows)
-            _wait(lambda: monitor._told > 0)
+            _wait(lambda: monitor._stated > 0)
             os.kill(os.getpid(), signal.SIGUSR2)
             _wait(lambda: not monitor._shows)
     finally:

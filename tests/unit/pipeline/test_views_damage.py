@@ -161,7 +161,7 @@ def test_modes(make: Log, tmp_path: Path) -> None:
         assert read("messages", root, fixed=True, mode="FAILFAST") == kept
 
 
-def _told(root: Path) -> list[dict[str, Any]]:
+def _stated(root: Path) -> list[dict[str, Any]]:
     return [json.loads(row["_corrupt_record"]) for row in damage(read("messages", root))]
 
 
@@ -189,12 +189,12 @@ def test_what_is_said_of_damage(tmp_path: Path) -> None:
 
 
 def test_zeros_between_records_are_damage_those_at_the_end_are_not(tmp_path: Path) -> None:
-    kinds = {said["kind"] for said in _told(_store(tmp_path / "holed", _holed()))}
+    kinds = {said["kind"] for said in _stated(_store(tmp_path / "holed", _holed()))}
     assert kinds >= {"zero"} or kinds == {"damaged"}
-    assert _told(_store(tmp_path / "empty", _nothing())) == []
+    assert _stated(_store(tmp_path / "empty", _nothing())) == []
     cut = _records(20)
     hole = cut.ljust(20_000, b"\0") + record(20_000, queue_offset=20)
-    (said,) = _told(_store(tmp_path / "hole", hole.ljust(SIZE, b"\0")))
+    (said,) = _stated(_store(tmp_path / "hole", hole.ljust(SIZE, b"\0")))
     assert (said["kind"], said["start"], said["end"]) == ("zero", len(cut), 20_000)
 
 

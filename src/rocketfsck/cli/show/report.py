@@ -137,7 +137,7 @@ def _identity(report: Report, palette: Palette, columns: int) -> Iterator[str]:
         else f"physical offsets {store.start_offset} to {store.end_offset}"
     )
     yield f"  {count_of(store.file_count, 'file')}, {byte_size(store.byte_count)}, {range_text}"
-    how = _told(store.known_from) if store.dialect_given else _because(store.known_from)
+    how = _stated(store.known_from) if store.dialect_given else _because(store.known_from)
     span = f"{store.versions[0]} to {store.versions[-1]}" if len(store.versions) > 1 else store.dialect
     yield from wrapped(f"written by: RocketMQ {span}, read as {store.dialect} ({how})", columns, "  ")
     sizes = (
@@ -150,7 +150,7 @@ def _identity(report: Report, palette: Palette, columns: int) -> Iterator[str]:
     yield from (palette.warning(line) if store.live else line for line in wrapped(live, columns, "  "))
 
 
-def _told(known_from: Sequence[tuple[str, str]]) -> str:
+def _stated(known_from: Sequence[tuple[str, str]]) -> str:
     """What is known of a version that the user gave, and what in the store speaks against it."""
     first, *others = known_from or [("", "given by the user")]
     against = "; ".join(what for what, why in others if "conflicts with" in why)

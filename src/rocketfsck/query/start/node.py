@@ -199,7 +199,7 @@ def _committed(
     store: Store, node: Node, walk: EntryWalk, kept: Sequence[LoadedFile]
 ) -> tuple[int | None, int | None]:
     """The last entry that the group agreed on, and where it ends. Raises StartFailedError."""
-    stated = _told_committed(store, node)
+    stated = _stated_committed(store, node)
     if stated is None or walk.last is None or stated < _first_index(node):
         return None, None
     index = min(stated, walk.last.index)
@@ -238,7 +238,7 @@ def _first_index(node: Node) -> int:
         return int(HEADER.unpack(reader.read(0, ENTRY_HEADER_SIZE))[2])
 
 
-def _told_committed(store: Store, node: Node) -> int | None:
+def _stated_committed(store: Store, node: Node) -> int | None:
     """The committedIndex in checkpoint; None where nothing is read of it. Raises StartFailedError."""
     name = f"{node.directory}/checkpoint"
     found = [file for other in store.others for file in other.files if file.relative == name]

@@ -299,7 +299,7 @@ def confirmed(plan: Plan, assume: Iterable[str], settings: Settings | None) -> P
             raise UsageError(f"the plan does not depend on {printable(name)!r}; it depends on {known}")
         if value is not None and _normal(name, value) != str(values[name].value):
             raise UsageError(_other(name, printable(value), values[name]))
-    stated = {item.name: _told(item, settings) for item in values.values()} if settings is not None else {}
+    stated = {item.name: _stated(item, settings) for item in values.values()} if settings is not None else {}
     for name, text in stated.items():
         if text is not None and text != str(values[name].value):
             raise UsageError(_other(name, f"{printable(text)} in broker.conf", values[name]))
@@ -337,7 +337,7 @@ def _normal(name: str, value: str) -> str:
     return BASES[name].normal(value) if name in BASES else value.strip()
 
 
-def _told(item: Assumption, settings: Settings) -> str | None:
+def _stated(item: Assumption, settings: Settings) -> str | None:
     """The value that a broker with this broker.conf uses; None where the file does not say such things."""
     basis = BASES.get(item.name)
     if basis is None or not basis.keys:

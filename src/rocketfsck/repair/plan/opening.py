@@ -29,25 +29,25 @@ def describe_store(store: Store) -> PlanTarget:
         root=str(store.root),
         version=str(store.dialect.version),
         geometry={name: getattr(store.geometry, name) for name in GEOMETRY_DEFAULTS},
-        commitlog_paths=tuple(store.commitlog.locations) if _is_told(store) else (),
+        commitlog_paths=tuple(store.commitlog.locations) if _is_stated(store) else (),
         delay_levels=store.delay_levels,
         log_start_offset=store.commitlog.start_offset,
         log_end_offset=store.commitlog.end_offset,
         versions=tuple(map(str, evidence.versions)),
         version_given=evidence.given,
-        settings=_told_settings(store),
+        settings=_stated_settings(store),
         delay_levels_given=store.delay_levels_source == "given",
     )
 
 
-def _told_settings(store: Store) -> dict[str, str]:
+def _stated_settings(store: Store) -> dict[str, str]:
     """What a broker.conf sets of what is looked at; a default where it sets none of that: there was one."""
     values = store.settings.values
     stated = {name: values[name] for name in LOOKED_AT if name in values}
     return stated or ({} if store.settings.path is None else {INDEX_SWITCH: "true"})
 
 
-def _is_told(store: Store) -> bool:
+def _is_stated(store: Store) -> bool:
     """Whether the commitlog is elsewhere than where it is looked for."""
     return store.commitlog.locations not in ((f"{store.root}/commitlog",), (str(store.root),))
 

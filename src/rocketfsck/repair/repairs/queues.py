@@ -102,7 +102,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     ]
     queues = [queue for queue in scene.store.queues if every or (queue.topic, queue.queue_id) in names]
     ends = _new_ends(asked, queues)
-    levels, losses = _told_levels(scene), [*_losses(asked), *_expired(scene, queues)]
+    levels, losses = _stated_levels(scene), [*_losses(asked), *_expired(scene, queues)]
     count = sum(number(finding.found, "record_count") for finding in asked if finding.rule in _LOST)
     yield from in_the_way(
         scene,
@@ -159,7 +159,7 @@ def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
     return f"rebuild {count_of(len(names), 'queue')} from the log"
 
 
-def _told_levels(scene: PlanScene) -> str | None:
+def _stated_levels(scene: PlanScene) -> str | None:
     """`messageDelayLevel` as the units of the schedule topic tell it; None: nothing else than is known."""
     stated = {
         number(finding.found, "level"): number(finding.found, "delay_ms")

@@ -263,7 +263,7 @@ def _set_header(job: Job, index: IndexScene, field: str, value: int) -> Promised
     return PromisedPlace(index.file.relative, start, start + size)
 
 
-def _geometry_is_told(job: Job) -> bool:
+def _geometry_is_stated(job: Job) -> bool:
     """Whether slots and entries are known without this file's own indexCount."""
     sources = {job.store.geometry.source(name) for name in ("slot_count", "entry_count")}
     default = job.store.geometry.index_file_size == index_file_size()
@@ -280,7 +280,7 @@ def _geometry_is_told(job: Job) -> bool:
 )
 def index_count_low(job: Job) -> None:
     """indexCount is less than the number of entries."""
-    job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
+    job.need(_geometry_is_stated(job), "second index file: alone its indexCount tells the geometry")
     index = _header(job, "index file with several entries", 3)
     lost = 1 + job.rng.randrange(min(index.used - 2, 5))
     _set_header(job, index, "indexCount", index.used + 1 - lost)
@@ -296,7 +296,7 @@ def index_count_low(job: Job) -> None:
 )
 def index_count_high(job: Job) -> None:
     """indexCount is more than the number of entries."""
-    job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
+    job.need(_geometry_is_stated(job), "second index file: alone its indexCount tells the geometry")
     index = job.index_file(
         "index file that is not full", lambda item: _is_free(job, item) and item.used + 2 < item.last_entry
     )

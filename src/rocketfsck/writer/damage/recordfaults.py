@@ -56,13 +56,13 @@ def _set_number(job: Job, record: LogRecord, field: str, value: int) -> None:
     _set(job, record, field, value.to_bytes(end - start, "big", signed=True))
 
 
-def _told(job: Job, record: LogRecord, what: str) -> None:
+def _stated(job: Job, record: LogRecord, what: str) -> None:
     job.note = f"{what} of the record at {record.physical_offset} ({record.topic}/{record.queue_id})"
 
 
 def _changed(job: Job, record: LogRecord, what: str, rule: RuleName) -> None:
     """Note what of a record was changed; a check must find this rule at the record."""
-    _told(job, record, what)
+    _stated(job, record, what)
     job.promise(rule, job.record_place(record))
 
 
@@ -171,7 +171,7 @@ def blank_early(job: Job) -> None:
     record = job.record("record between two others", _is_inner)
     left = job.log(record.file).size - record.pos
     job.editor.write(record.file.relative, record.pos, struct.pack(">ii", left, MAGIC_BLANK))
-    _told(job, record, "a BLANK in the place")
+    _stated(job, record, "a BLANK in the place")
     offset = record.physical_offset + 8
     job.promise(
         RuleName.BLANK_TOO_EARLY,
@@ -443,7 +443,7 @@ def time_back(job: Job) -> None:
     record = job.record("commit log file in which time rises", alone)
     following = job.log(record.file).record(record.number + 1)
     _set_number(job, record, "storeTimestamp", record.store_timestamp + _HOUR)
-    _told(job, record, "storeTimestamp")
+    _stated(job, record, "storeTimestamp")
     job.promise(
         RuleName.STORE_TIMESTAMP_BACK,
         PromisedPlace(record.file.relative, following.pos, physical_offset=following.physical_offset),
@@ -476,7 +476,7 @@ def queue_offset_repeated(job: Job) -> None:
     record = job.record("record that follows another of its queue", follows)
     job.rely(record.file.relative, before["it"].pos, before["it"].end)
     _set_number(job, record, "queueOffset", record.queue_offset - 1)
-    _told(job, record, "queueOffset")
+    _stated(job, record, "queueOffset")
     place = job.record_place(record)
     job.promise(RuleName.QUEUE_OFFSET_REPEATED, place)
 

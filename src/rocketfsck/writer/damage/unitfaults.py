@@ -61,7 +61,7 @@ def _is_normal(unit: SceneUnit, _scene: QueueScene, record: LogRecord) -> bool:
     return not record.traits & Trait.SCHEDULE_TOPIC and not is_ext_address(unit.tags_code)
 
 
-def _told(job: Job, unit: SceneUnit, what: str) -> None:
+def _stated(job: Job, unit: SceneUnit, what: str) -> None:
     job.note = f"{what} of {unit.queue.topic}/{unit.queue.queue_id} at queue offset {unit.index}"
 
 
@@ -77,7 +77,7 @@ def _without_unit(unit: SceneUnit, record: LogRecord) -> PromisedPlace:
 
 def _changed(job: Job, unit: SceneUnit, what: str, rule: RuleName, offset: int | None = None) -> None:
     """Note what of a unit was changed; a check must find this rule at it, with this physical offset."""
-    _told(job, unit, what)
+    _stated(job, unit, what)
     job.promise(rule, unit_place(unit, 1, offset))
 
 
@@ -110,7 +110,7 @@ def queue_behind(job: Job) -> None:
     scene = job.queue(unit.queue)
     end = scene.unit(scene.end_index - 1).end
     job.editor.write(unit.file.relative, unit.start, bytes(end - unit.start))
-    _told(job, unit, f"the last {scene.end_index - unit.index} units")
+    _stated(job, unit, f"the last {scene.end_index - unit.index} units")
     job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
@@ -142,7 +142,7 @@ def dangling_tail(job: Job) -> None:
     size = 100 + job.rng.randrange(200)
     for number in range(count):
         _write(job, scene.unit(scene.end_index + number), end + number * size, size, 0)
-    _told(job, first, f"{count} units after the last one")
+    _stated(job, first, f"{count} units after the last one")
     job.rely(job.last_log().file.relative, job.last_log().live_end)
     job.promise(RuleName.UNIT_BEYOND_LOG, unit_place(first, count, end))
 
@@ -246,7 +246,7 @@ def queue_shift(job: Job) -> None:
     end = scene.unit(scene.end_index - 1).end
     data = job.editor.read(unit.file.relative, unit.end, end)
     job.editor.write(unit.file.relative, unit.start, data + bytes(unit.end - unit.start))
-    _told(job, unit, "the unit removed, the later units moved up")
+    _stated(job, unit, "the unit removed, the later units moved up")
     following = scene.unit(unit.index + 1)
     job.promise(RuleName.UNIT_SHIFTED, replace(unit_place(unit, 1, following.offset), end=None))
     job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
@@ -293,7 +293,7 @@ def partial_unit(job: Job) -> None:
     offset_end = 8 - len(unit.offset.to_bytes(8, "big").lstrip(b"\0")) + 1
     size = unit.start + offset_end + job.rng.randrange(20 - offset_end)
     job.editor.truncate(unit.file.relative, size)
-    _told(job, unit, f"{unit.file.relative} cut to {size:,} bytes, within the unit")
+    _stated(job, unit, f"{unit.file.relative} cut to {size:,} bytes, within the unit")
     place = PromisedPlace(
         unit.file.relative, unit.start, size, topic=unit.queue.topic, queue_id=unit.queue.queue_id
     )
@@ -317,7 +317,7 @@ def empty_last_file(job: Job) -> None:
     job.need(job.is_free(name) and not job.editor.exists(name), "place for a further file of a queue")
     job.editor.create(name, size=last.size, like=last.relative)
     made = SceneUnit(scene.queue, start // scene.queue.unit_size, _made(last, name, start), 0, 0, 0, 0, 0)
-    _told(job, made, f"{name}, all zeros,")
+    _stated(job, made, f"{name}, all zeros,")
     job.promise(RuleName.QUEUE_LAST_FILE_EMPTY, unit_place(made, last.size // scene.queue.unit_size))
 
 
@@ -381,7 +381,7 @@ def batch_base(job: Job) -> None:
     base = unit.base + 1 + job.rng.randrange(5)
     start = unit.start + BATCH_UNIT.offset("msgBaseOffset")
     job.editor.write(unit.file.relative, start, base.to_bytes(8, "big"))
-    _told(job, unit, "msgBaseOffset of the batch unit")
+    _stated(job, unit, "msgBaseOffset of the batch unit")
     job.promise(RuleName.BATCH_UNIT_BASE, replace(unit_place(unit), queue_offset=base))
 
 
@@ -391,7 +391,7 @@ def batch_reserved(job: Job) -> None:
     unit, _ = _batch_unit(job)
     start = unit.start + BATCH_UNIT.offset("compactedOffset")
     job.editor.write(unit.file.relative, start, job.rng.randrange(1 << 20).to_bytes(4, "big"))
-    _told(job, unit, "compactedOffset of the batch unit")
+    _stated(job, unit, "compactedOffset of the batch unit")
     job.promise(RuleName.BATCH_UNIT_RESERVED, replace(unit_place(unit), queue_offset=unit.base))
 
 

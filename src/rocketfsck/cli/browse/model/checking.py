@@ -22,7 +22,7 @@ from rocketfsck.cli.pages.reading import verdict_in
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import NO_OPTIONS, option_words
-from rocketfsck.verify.advice import told_words
+from rocketfsck.verify.advice import stated_words
 from rocketfsck.verify.documents import read_document
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.rule import Level
@@ -58,7 +58,7 @@ def check_command(store: Store, level: Level, output: Path) -> list[str]:
         words += ["--delay-levels", store.stated.delay_levels]
     for word in option_words(store.stated.storage_options):
         words += ["--storage-option", word]
-    return [*words, *told_words(replace(store.stated, storage_options=NO_OPTIONS)), "--", str(store.root)]
+    return [*words, *stated_words(replace(store.stated, storage_options=NO_OPTIONS)), "--", str(store.root)]
 
 
 def run_check(
