@@ -151,8 +151,8 @@ BLIND: Mapping[str, str] = {
 
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "dledger-4.9.8": ("consumequeue_unit.", "index_entry.", "index_header."),  # their records are DLedger's
-    # the records of the first units, and of the first file's first entry, are gone
-    "expired-4.9.8": ("consumequeue_unit.", "index_header.beginTimestamp"),
+    # the records of the first units, and of the first file's first entries, are gone
+    "expired-4.9.8": ("consumequeue_unit.", "index_header.beginTimestamp", "index_entry.phyOffset"),
     # half messages and rolled back ones are in no queue and no index
     "trans-4.9.8": ("record.topic", "record.queueId"),
     "4.4.0-trans": ("record.topic", "record.queueId"),
