@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "answers": "Answer Found Outcome",
-    "content.search": "find_by_expression",
+    "content.scanning": "find_by_expression",
     "ids": "find_by_id",
     "keys": "find_by_key",
     "life": "message_life",

@@ -37,7 +37,24 @@ from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import FileReader, named_errors
 
 CONFIG_DATABASES = frozenset({"topics", "subscriptionGroups", "consumerOffsets", "rdb", "users", "acls"})
-CONFIG_NAMES = frozenset({"transactionMetrics", "timermetrics"})
+CONFIG_NAMES = frozenset(
+    {
+        "consumerFilter.json",
+        "consumerOffset.json",
+        "consumerOrderInfo.json",
+        "delayOffset.json",
+        "lmqConsumerOffset.json",
+        "messageRequestMode.json",
+        "subscriptionGroup.json",
+        "tieredStoreMetadata.json",
+        "timermetrics",
+        "topicQueueMapping.json",
+        "topics.json",
+        "transactionMetrics",
+    }
+)
+"""The files of `config/` that brokers write as JSON, by name; each may have a copy with `.bak` (1.6)."""
+
 CONFIG_OTHERS = {
     "timercheck": OtherKind.TIMER_CHECK,
     "timercheck.bak": OtherKind.TIMER_CHECK,
@@ -194,7 +211,7 @@ def list_configs(lister: Lister) -> tuple[tuple[StoreFile, ...], list[Other]]:
             lister.stray(entry, "config")
         elif name in CONFIG_OTHERS:
             others.append(single_file(lister, entry, CONFIG_OTHERS[name]))
-        elif name.endswith((".json", ".json.bak")) or name.removesuffix(".bak") in CONFIG_NAMES:
+        elif name.removesuffix(".bak") in CONFIG_NAMES:
             configs.append(lister.file(entry))
         else:
             lister.stray(

@@ -385,15 +385,23 @@ def test_geometry_from_the_settings(tmp_path: Path) -> None:
 
 
 def test_config_directory(tmp_path: Path) -> None:
-    texts = ["topics.json", "topics.json.bak", "new.json", "transactionMetrics", "timermetrics.bak"]
+    texts = ["topics.json", "topics.json.bak", "transactionMetrics", "timermetrics.bak"]
     make(tmp_path, "abort", *(f"config/{name}" for name in texts))
-    make(tmp_path, "config/topics.json.tmp", "config/notes", "config/timercheck", "config/broker.properties")
+    make(
+        tmp_path,
+        "config/topics.json.tmp",
+        "config/notes",
+        "config/new.json",
+        "config/timercheck",
+        "config/broker.properties",
+    )
     make(tmp_path, "config/rdb/CURRENT", "config/rdb/sub/", "config/odd/")
     store = open_store(tmp_path)
     assert [file.name for file in store.configs] == sorted(texts)
     assert strays(store) == {
         "config/topics.json.tmp": (StrayReason.TEMPORARY, "config"),
         "config/notes": (StrayReason.UNKNOWN, "config"),
+        "config/new.json": (StrayReason.UNKNOWN, "config"),
         "config/rdb/sub": (StrayReason.DIRECTORY, "config"),
         "config/odd": (StrayReason.DIRECTORY, "config"),
     }

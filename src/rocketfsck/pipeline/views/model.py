@@ -128,7 +128,7 @@ class View:
 
     `fields` are all the columns that it has, `default` those that are given when none are named; `conditions`
     the fields of `WantedRows` that it can be selected by; `areas` the directories of a store that the plan
-    goes by (`store.unlisted`).
+    goes by (`store.areas.unlisted`).
     """
 
     name: str
