@@ -84,7 +84,7 @@ def test_a_changed_source_has_another_cache(package: str, tmp_path: Path) -> Non
     """Also one in a folder below, and one that is in an archive."""
     root = Path(rocketfsck.__file__).parent
     copy = tmp_path / "rocketfsck"
-    for name in ("formats", "scan"):
+    for name in ("common", "formats", "scan"):
         shutil.copytree(root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in root.glob("*.py"):
         shutil.copy(path, copy)
