@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
@@ -24,9 +24,6 @@ from rocketfsck.errors import (
     EXIT_USAGE,
     UsageError,
 )
-
-if TYPE_CHECKING:
-    pass
 
 EXIT_STATUS: tuple[tuple[int, str], ...] = (
     (EXIT_CLEAN, "clean: nothing is wrong"),

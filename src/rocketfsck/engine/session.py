@@ -4,7 +4,7 @@
     started by spark-submit         its master and its settings
     sc://host:15002                 Spark Connect
     spark://…, yarn, k8s://…        a cluster; the driver is this process
-    local[N]                        embedded; no Java need be installed (`engine.session`)
+    local[N]                        embedded; no Java need be installed (`find_java`)
 
 What spark-submit was given is never replaced, nor what the caller gives.
 """

@@ -1,7 +1,7 @@
 """Decoders of message bodies: built in, of other packages, or programs.
 
     name    := "json" | an entry point of the group `rocketfsck.decoders`
-    program := words for a process of its own (`reader.decoders`)
+    program := words for a process of its own
 
 An entry point is a function of a body (bytes, unpacked) and of what is known of the message (topic, tags and
 so on, see `FACTS`); its result is a text, or None for a body that is not its own. What it raises is a note

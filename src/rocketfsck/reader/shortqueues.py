@@ -23,10 +23,9 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
 from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.store.layers import layers
 from rocketfsck.store.manners import read_bytes
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.store.reading import FileReader, data_end, has_data
+from rocketfsck.store.reading import FileReader, data_end, has_data, other_reader
 
 SHORT_SIZE = 64 << 10
 """Data of a file that is taken."""
@@ -134,7 +133,7 @@ def read_short_queues(paths: Sequence[str], sizes: Sequence[int]) -> ShortQueues
     places: list[int] = []
     pieces: list[bytes] = []
     for place, (path, size) in enumerate(zip(paths, sizes, strict=True)):
-        data = b"" if "://" in path or path in layers else _data_of(path, size)
+        data = b"" if other_reader(path) is not None else _data_of(path, size)
         if data:
             places.append(place)
             pieces.append(data)

@@ -22,7 +22,7 @@ from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.record import decode_record
 from rocketfsck.formats.tiered import segment_offset
-from rocketfsck.store.areas import absolute_path
+from rocketfsck.store.areas import CONFIG_NAMES, absolute_path
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.index_geometry import infer_index_geometry
@@ -187,7 +187,7 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
     kind = _AT_ROOT.get(name)
     if kind is not None:
         return FileIdentity(path, kind, f"the name is {name}", size)
-    if name.endswith((".json", ".json.bak", ".json.tmp")) or name in ("transactionMetrics", "timermetrics"):
+    if name.endswith((".json", ".json.bak", ".json.tmp")) or name in CONFIG_NAMES:
         return FileIdentity(path, FileKind.CONFIG, f"the name is {name}", size)
     return None
 

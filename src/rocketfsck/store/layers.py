@@ -10,6 +10,7 @@ through it. The files themselves are made and changed elsewhere.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -19,7 +20,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.store.reading import FileReader, PathLike, kinds
 
 layers: dict[str, Layer] = {}
-"""What else is to be read of files that show through from others, by their paths (`store.layers`)."""
+"""What else is to be read of files that show through from others, by their paths."""
 
 
 class Layer:
@@ -115,8 +116,8 @@ class _PlainReader(FileReader):
     __slots__ = ()
 
 
-def _layered(path: str) -> type[FileReader] | None:
-    return LayeredReader if path in layers else None
+def _layered(path: PathLike) -> type[FileReader] | None:
+    return LayeredReader if layers and os.fspath(path) in layers else None
 
 
 kinds.append(_layered)

@@ -124,10 +124,9 @@ class FileReader(Closing):
 
     def __new__(cls, path: PathLike) -> Self:
         if cls is FileReader:
-            for kind in kinds:
-                own = kind(os.fspath(path))
-                if own is not None:
-                    return cast(Self, object.__new__(own))
+            own = other_reader(path)
+            if own is not None:
+                return cast(Self, object.__new__(own))
         return object.__new__(cls)
 
     def __init__(self, path: PathLike) -> None:
@@ -243,7 +242,7 @@ def read_once(path: str, view: memoryview, pos: int) -> bool:
     For short reads of many files, one of each: quicker than a `FileReader`, and without its words. The hole
     at a file's end is not read.
     """
-    if any(kind(path) is not None for kind in kinds):
+    if other_reader(path) is not None:
         with suppress(StoreError), FileReader(path) as reader:
             reader.read_into(view, pos)
             return True
@@ -321,5 +320,10 @@ def data_extents(path: PathLike) -> list[tuple[int, int]]:
         return list(reader.data_extents())
 
 
-kinds: list[Callable[[str], type[FileReader] | None]] = []
+kinds: list[Callable[[PathLike], type[FileReader] | None]] = []
 """Who else reads files, by their paths: `store.layers` and `store.places.locations` add themselves."""
+
+
+def other_reader(path: PathLike) -> type[FileReader] | None:
+    """The class that reads a path in place of `FileReader`: that of a URL, or of a file with a layer."""
+    return next((own for kind in kinds if (own := kind(path)) is not None), None)

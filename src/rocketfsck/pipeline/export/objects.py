@@ -12,16 +12,12 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rocketfsck.store.places.filesystems import ask, file_system
 from rocketfsck.store.places.remote import mtime_ns
 from rocketfsck.store.places.urls import options_for
 from rocketfsck.store.scratch import scratch_parent
-
-if TYPE_CHECKING:
-    pass
-
 
 WORK = "_work"
 """Where the workers write what the driver then takes, or what is merged."""

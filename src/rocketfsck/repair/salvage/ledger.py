@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +37,6 @@ from rocketfsck.repair.salvage.layout import Placement, count_skipped
 from rocketfsck.scan.log.resync import nonzero_index
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
-
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
-    pass
-
 
 LayoutChoice = Literal["auto", "keep", "pack"]
 """What is being done, bytes done and bytes in all."""

@@ -7,14 +7,10 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from rocketfsck.errors import demand_lasting
 from rocketfsck.store.layers import layers
 from rocketfsck.store.reading import os_error_text, unread
-
-if TYPE_CHECKING:
-    pass
 
 
 class EntryKind(Enum):

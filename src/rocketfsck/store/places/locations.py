@@ -21,6 +21,7 @@ from rocketfsck.store.places.urls import (
     LOCAL_SCHEMES,
     URL,
     Location,
+    RemotePlace,
     StorageOptions,
     adopt_options,
     has_fsspec,
@@ -36,7 +37,7 @@ _NO_AUTHORITY = ":"
 """What a `RemotePath` has in place of the empty authority of `hdfs:///path`, which pathlib would drop."""
 
 
-class RemotePath(PosixPath):
+class RemotePath(RemotePlace, PosixPath):
     """A URL as a path: `/`, `parent` and `name` work as for paths, and its text is the URL.
 
     What asks the file system (`exists`, `is_dir`, `is_file`, `iterdir`, `stat`) asks the remote one; all
@@ -178,8 +179,8 @@ def _kind(path: RemotePath) -> str | None:
     return kind_of(os.fspath(path))
 
 
-def _remote(path: str) -> type[FileReader] | None:
-    if "://" not in path or not is_remote(path):
+def _remote(path: str | os.PathLike[str]) -> type[FileReader] | None:
+    if not is_remote(path):
         return None
     from rocketfsck.store.places.remote import RemoteReader
 

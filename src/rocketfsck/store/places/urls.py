@@ -83,7 +83,13 @@ _default_options = NO_OPTIONS
 _options: dict[str, StorageOptions] = {}
 
 
-class Location(str):
+class RemotePlace:
+    """What is known to be a URL, whatever file systems this process knows: a `Location`, a `RemotePath`."""
+
+    __slots__ = ()
+
+
+class Location(RemotePlace, str):
     """The URL of a file with what a listing said of it. Pickled, it takes the options along.
 
     `etag` is the version's name, "" where the file system gives none; `mtime_ns` 0 where it is not known.
@@ -109,6 +115,8 @@ def make_location(url: str, size: int, mtime_ns: int, etag: str, options: Storag
 
 def is_remote(place: str | os.PathLike[str]) -> bool:
     """Whether a path, or its text, is that of a remote file system. No file system is asked."""
+    if isinstance(place, RemotePlace):
+        return True
     text = os.fspath(place)
     return "://" in text and (match := URL.match(text)) is not None and is_known(match[1])
 

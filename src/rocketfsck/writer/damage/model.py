@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 SCHEMA_VERSION = 1
 
