@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser suites unit coverage spark spark-lowest oracle nightly
-.PHONY: bench audit sbom lock upgrade specs pictures transcripts page-samples clean
+.PHONY: sizes bench audit sbom lock upgrade specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,7 @@ test: $(STAMP) ## everything that CI runs
 	@$(MAKE) $(BESIDE) --keep-going suites
 
 checks: lint types imports kaitai browser
+	@$(BIN)/python -m benchmarks.sizes --no-write
 
 suites: unit spark oracle
 
@@ -131,6 +132,9 @@ oracle: $(STAMP) ## the real broker's store code over stores that we wrote (need
 
 nightly: coverage ## the long suites: tens of thousands of mutants, deep property tests, the bars of coverage
 	ROCKETFSCK_NIGHTLY=1 ROCKETFSCK_LATE_FRAMES=150 $(BIN)/pytest -n $(JOBS) $(RERUN) -m 'nightly or not nightly' tests
+
+sizes: $(STAMP) ## count the lines of code of each feature, in benchmarks/results/sizes.md
+	@$(BIN)/python -m benchmarks.sizes
 
 bench: $(STAMP) ## measure the scan, the check and the index replay against a memory read
 	$(BIN)/python -m benchmarks
