@@ -20,7 +20,7 @@ TABLES = {
 """Modules of data, of any length."""
 
 LONG = {
-    "scan/compiled/records.py": (660, "one compiled pass over records: its parts share twenty variables"),
+    "scan/compiled/records.py": (630, "one compiled pass over records: its parts share twenty variables"),
     "verify/log/file.py": (364, "one walk: the order in which a batch passes the checks is what it says"),
     "writer/disk/fileops.py": (440, "one function for each change that is made to a file system"),
     "writer/message/compose.py": (385, "one message on its way to bytes, in the brokers' order"),

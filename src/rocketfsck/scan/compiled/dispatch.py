@@ -11,6 +11,8 @@ writes no further unit at all. Stated in `plain`; reference 2.13.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rocketfsck.scan.columns import DISPATCH_DTYPES, KEY_DTYPES, RECORD_DTYPES
 from rocketfsck.scan.compiled.properties import word
 from rocketfsck.scan.compiled.queues import NO_ROOM, intern_queue
@@ -110,61 +112,67 @@ def replaced(address: int, size: int, out: int) -> int:
     return done
 
 
+class Further(NamedTuple):
+    """Where the further queues of the record at row `row` go: dispatch rows from `first` on.
+
+    `table` and `columns` are those of a scan's `Room`, `name_room` is the address of NAME_ROOM bytes.
+    """
+
+    table: int
+    columns: int
+    row: int
+    first: int
+    capacity: int
+    name_room: int
+
+
 @helper
 def store_dispatches(
-    table: int,
-    columns: int,
-    row: int,
-    first: int,
-    capacity: int,
-    topic: int,
-    topic_size: int,
-    queue_id: int,
-    names: int,
-    names_size: int,
-    offsets: int,
-    offsets_size: int,
-    name_room: int,
+    further: Further, queue: tuple[int, int, int], names: tuple[int, int], offsets: tuple[int, int]
 ) -> int:
-    """Writes the further queues of the record at `row` from dispatch row `first` on; gives the next row.
+    """Writes the further queues of a record and gives the dispatch row after them.
 
-    That row may lie beyond `capacity`: rows there are counted, not written. UNUSABLE where a broker
-    gives up, NO_ROOM where the queue table must grow first.
+    That row may lie beyond the capacity: rows there are counted, not written. UNUSABLE where a broker
+    gives up, NO_ROOM where the queue table must grow first. `queue` is the address and the size of the
+    record's topic and its queueId; lists are addresses and sizes.
     """
-    count, names_size = listed_count(names, names_size)
-    other, offsets_size = listed_count(offsets, offsets_size)
+    topic, topic_size, queue_id = queue
+    name, names_size = names
+    offset, offsets_size = offsets
+    count, names_size = listed_count(name, names_size)
+    other, offsets_size = listed_count(offset, offsets_size)
     if count != other:
         return UNUSABLE
     at = 0
     for _ in range(count):
-        size = piece_size(offsets + at, offsets_size - at)
-        is_number, _number = parse_decimal(offsets + at, size, MOST)
+        size = piece_size(offset + at, offsets_size - at)
+        is_number, _number = parse_decimal(offset + at, size, MOST)
         if not is_number:
             return UNUSABLE
         at += size + 1
     if is_never_multi_dispatched(topic, topic_size):
-        return first
-    done = first
+        return further.first
+    done = further.first
     at = 0
-    name = names
+    names_end = name + names_size
     for _ in range(count):
-        size = piece_size(offsets + at, offsets_size - at)
-        _is_number, number = parse_decimal(offsets + at, size, MOST)
+        size = piece_size(offset + at, offsets_size - at)
+        _is_number, number = parse_decimal(offset + at, size, MOST)
         at += size + 1
-        name_size = piece_size(name, names + names_size - name)
+        name_size = piece_size(name, names_end - name)
         if not has_slash(name, name_size):
-            queue = queue_id
+            number_of_queue = queue_id
             if name_size >= 5 and load_i64(name - 3) & _FIVE_BYTES == _W_LMQ:
-                queue = 0
+                number_of_queue = 0
             if is_utf8(name, name_size):
-                found = intern_queue(table, name, name_size, queue)
+                found = intern_queue(further.table, name, name_size, number_of_queue)
             else:
-                used = replaced(name, name_size, name_room)
-                found = intern_queue(table, name_room, used, queue)
+                used = replaced(name, name_size, further.name_room)
+                found = intern_queue(further.table, further.name_room, used, number_of_queue)
             if found == NO_ROOM:
                 return NO_ROOM
-            if done < capacity:
-                store_dispatch(columns, done, (row, found, number))
+            if done < further.capacity:
+                store_dispatch(further.columns, done, (further.row, found, number))
             done += 1
         name += name_size + 1
     return done

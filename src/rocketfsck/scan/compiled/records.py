@@ -14,6 +14,7 @@ raises; what it cannot do itself, make room in the queue table, it hands back as
 from __future__ import annotations
 
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ from rocketfsck.scan.columns import (
     RecordBatch,
     Trait,
 )
-from rocketfsck.scan.compiled.dispatch import NAME_ROOM, UNUSABLE, store_dispatches
+from rocketfsck.scan.compiled.dispatch import NAME_ROOM, UNUSABLE, Further, store_dispatches
 from rocketfsck.scan.compiled.properties import (
     CRC32,
     DELAY,
@@ -101,10 +102,12 @@ from rocketfsck.scan.compiled.queues import (
 )
 from rocketfsck.scan.compiled.text import (
     all_zero,
-    decoded_hash,
+    index_hash,
     parse_decimal,
+    reversed_digits,
     signed32,
     text_hash,
+    word_hash,
 )
 from rocketfsck.scan.machine import crc
 from rocketfsck.scan.machine.intrinsics import (
@@ -126,7 +129,6 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.stops import Stop
 
-_SPACE = 0x20
 _T_HASH = 31 * ord("T") + ord("#")
 _TAGS_KIND = KEY_TAGS
 _TABLE_FULL = -100  # in place of a Stop: the queue table must grow
@@ -190,42 +192,6 @@ def _port(behind: int) -> int:
     return load_u32(behind - 4)
 
 
-@helper
-def reversed_digits(crc_value: int, address: int) -> bool:
-    """Whether the ten bytes at an address are a CRC's decimal digits, the lowest first (reference 2.7)."""
-    left = crc_value
-    for index in range(10):
-        if load_u8(address + index) != 0x30 + left % 10:
-            return False
-        left //= 10
-    return True
-
-
-@inlined
-def index_hash(value: int) -> int:
-    """keyHash from Java's hash of topic#key (reference 4.3): Math.abs of it, and 0 for the least int."""
-    sign = value >> 31  # no branch: half of all hashes are negative
-    return ((value ^ -sign) + sign) & 0x7FFFFFFF
-
-
-@inlined
-def word_hash(address: int, end: int, start: int) -> tuple[int, int]:
-    """Size of the bytes up to a space or `end`, and their `text_hash`."""
-    total = start
-    bits = 0
-    at = address
-    while at < end:
-        byte = load_u8(at)
-        if byte == _SPACE:
-            break
-        bits |= byte
-        total = total * 31 + byte
-        at += 1
-    if bits & 0x80:
-        total = decoded_hash(address, at - address, start)
-    return at - address, total & WORD_MASK
-
-
 @short_entry
 def _addresses(
     longs: tuple[NDArray[np.int64], ...],
@@ -253,28 +219,49 @@ def _addresses(
     table[MAX_NAME_SIZE] = max_name_size
 
 
+class Piece(NamedTuple):
+    """Bytes to scan: `buffer` is an address, `start` and `end` are places behind it, the rest as in
+    `scan_records`."""
+
+    buffer: int
+    start: int
+    end: int
+    file_pos: int
+    base_offset: int
+    file_size: int
+
+
+class Manner(NamedTuple):
+    """How records are read: the options of a scan, and the address of the CRC's code."""
+
+    split: bool
+    read_bodies: bool
+    in_entries: bool
+    index_tags: bool
+    crc: int
+
+
+class Room(NamedTuple):
+    """Where rows go, and how many of each kind have room.
+
+    `columns` and `table` are addresses of addresses: of a batch's columns in the order of `_PLACES`, and of
+    the queue table's parts. `found` is the address of scratch.
+    """
+
+    columns: int
+    table: int
+    found: int
+    rows: int
+    keys: int
+    dispatches: int
+
+
 @entry
-def _scan(
-    buffer: int,
-    start: int,
-    end: int,
-    file_pos: int,
-    base_offset: int,
-    file_size: int,
-    split: bool,
-    read_bodies: bool,
-    in_entries: bool,
-    index_tags: bool,
-    external: int,
-    columns: int,
-    row_capacity: int,
-    key_capacity: int,
-    dispatch_capacity: int,
-    counts: NDArray[np.int64],
-    table: int,
-    found: int,
-) -> tuple[int, int]:
-    """See `scan_records`. `columns` and `table` are addresses of addresses, `found` of scratch."""
+def _scan(piece: Piece, manner: Manner, room: Room, counts: NDArray[np.int64]) -> tuple[int, int]:
+    """See `scan_records`."""
+    buffer, start, end, file_pos, base_offset, file_size = piece
+    split, read_bodies, in_entries, index_tags, external = manner
+    columns, table, found, row_capacity, key_capacity, dispatch_capacity = room
     row = counts[0]
     key_row = counts[1]
     dispatch_row = counts[3]
@@ -479,19 +466,10 @@ def _scan(
             if span != 0 and other != 0:
                 traits |= _T_MULTI
                 next_row = store_dispatches(
-                    table,
-                    columns,
-                    row,
-                    dispatch_row,
-                    dispatch_capacity,
-                    topic,
-                    topic_size,
-                    queue_id,
-                    properties + (span >> 32),
-                    span & WORD_MASK,
-                    properties + (other >> 32),
-                    other & WORD_MASK,
-                    found + 8 * FOUND_COUNT,
+                    Further(table, columns, row, dispatch_row, dispatch_capacity, found + 8 * FOUND_COUNT),
+                    (topic, topic_size, queue_id),
+                    (properties + (span >> 32), span & WORD_MASK),
+                    (properties + (other >> 32), other & WORD_MASK),
                 )
                 if next_row == NO_ROOM:
                     store_i64(native_i64(table + 8 * COUNTS) + 24, turned_away)
@@ -593,8 +571,22 @@ def scan_records(
             "compiled code has no CRC-32 that works here; set ROCKETFSCK_KERNELS=plain to run "
             "without compiled code"
         )
-    scratch, scratch_address = _scratch_of(batch)
-    address = buffer.ctypes.data
+    scratch, address = _scratch_of(batch)
+    manner = Manner(
+        options.property_parser == "split",
+        options.read_bodies,
+        options.in_entries,
+        options.index_tags,
+        external,
+    )
+    room = Room(
+        address,
+        address + 8 * _TABLE,
+        address + 8 * _FOUND,
+        len(batch.records["pos"]),
+        len(batch.keys["key_hash"]),
+        len(batch.dispatches["dispatch_record"]),
+    )
     while True:
         _addresses(
             (table.counts, table.name_pos),
@@ -611,26 +603,8 @@ def scan_records(
             table.max_name_size,
             scratch,
         )
-        start, stop = _scan(
-            address,
-            start,
-            end,
-            file_pos,
-            base_offset,
-            file_size,
-            options.property_parser == "split",
-            options.read_bodies,
-            options.in_entries,
-            options.index_tags,
-            external,
-            scratch_address,
-            len(batch.records["pos"]),
-            len(batch.keys["key_hash"]),
-            len(batch.dispatches["dispatch_record"]),
-            batch.counts,
-            scratch_address + 8 * _TABLE,
-            scratch_address + 8 * _FOUND,
-        )
+        piece = Piece(buffer.ctypes.data, start, end, file_pos, base_offset, file_size)
+        start, stop = _scan(piece, manner, room, batch.counts)
         if stop != _TABLE_FULL:
             return start, _STOPS[stop]
         table.reserve(int(table.counts[2]))

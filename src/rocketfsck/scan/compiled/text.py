@@ -1,4 +1,5 @@
-"""Java's view of bytes, for kernels: string hashes over UTF-16 units, malformed UTF-8, decimal numbers.
+"""Java's view of bytes, for kernels: string hashes over UTF-16 units, malformed UTF-8, decimal numbers,
+and what properties hold of them: hashes of keys, digits of a CRC.
 
 ASCII takes the quick way; bytes from 0x80 on take the slow, exact way of Java's own decoder (one U+FFFD for
 what it skips; reference 0.1, 2.5).
@@ -14,6 +15,7 @@ import numpy as np
 from rocketfsck.scan.machine.intrinsics import WORD_MASK, load_u8, load_u32
 from rocketfsck.scan.machine.jit import helper, inlined
 
+SPACE = 0x20
 REPLACEMENT = 0xFFFD
 ODD = -1  # how decoding says that a character is malformed
 
@@ -191,3 +193,39 @@ def parse_decimal(address: int, size: int, most: int) -> tuple[bool, int]:
             return False, 0
     number = np.int64(total)
     return True, -number if negative else number
+
+
+@helper
+def reversed_digits(crc_value: int, address: int) -> bool:
+    """Whether the ten bytes at an address are a CRC's decimal digits, the lowest first (reference 2.7)."""
+    left = crc_value
+    for index in range(10):
+        if load_u8(address + index) != 0x30 + left % 10:
+            return False
+        left //= 10
+    return True
+
+
+@inlined
+def index_hash(value: int) -> int:
+    """keyHash from Java's hash of topic#key (reference 4.3): Math.abs of it, and 0 for the least int."""
+    sign = value >> 31  # no branch: half of all hashes are negative
+    return ((value ^ -sign) + sign) & 0x7FFFFFFF
+
+
+@inlined
+def word_hash(address: int, end: int, start: int) -> tuple[int, int]:
+    """Size of the bytes up to a space or `end`, and their `text_hash`."""
+    total = start
+    bits = 0
+    at = address
+    while at < end:
+        byte = load_u8(at)
+        if byte == SPACE:
+            break
+        bits |= byte
+        total = total * 31 + byte
+        at += 1
+    if bits & 0x80:
+        total = decoded_hash(address, at - address, start)
+    return at - address, total & WORD_MASK
