@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture.test_imports import MODULES, SOURCE
+from tests.architecture.source import MODULES, text_of
 from tests.words import faults_of
 
 FORMS = ("words of yesterday", "no where not is meant", "a double negation", "nobody named", "nothing named")
@@ -45,9 +45,8 @@ def faults_in(source: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_docstrings_and_comments_are_plain(module: str) -> None:
-    assert not faults_in((SOURCE / module).read_text("utf-8"))
+def test_docstrings_and_comments_are_plain() -> None:
+    assert {module: faults for module in MODULES if (faults := faults_in(text_of(module)))} == {}
 
 
 @pytest.mark.parametrize(

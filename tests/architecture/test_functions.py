@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.architecture.test_modules import MODULES, SOURCE
+from tests.architecture.source import MODULES, nodes_of
 
 MOST_LINES, MOST_PARAMETERS = 60, 8
 SLACK = 10
@@ -94,7 +94,7 @@ def _sizes() -> dict[tuple[str, str], tuple[int, int]]:
     """Lines and parameters of every function; of several with a name, the most."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for module in MODULES:
-        for node in ast.walk(ast.parse((SOURCE / module).read_text("utf-8"))):
+        for node in nodes_of(module):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno is not None
                 lines, most = found.get((module, node.name), (0, 0))

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
-import pytest
-
+from tests.architecture.source import MODULES, ROOT, nodes_of, tree_of
 from tests.conftest import Directory
-
-ROOT = Path(__file__).parent.parent.parent
-SOURCE = ROOT / "src" / "rocketfsck"
-MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
-assert len(MODULES) > 100, "or the tests below look at nothing"
 
 HOMES = {
     # whoever imports the left when it is imported itself, wherever in the module, is in the right
@@ -35,11 +29,6 @@ ARROW = ("cli/arrow.py", "scan/views/arrow.py", "writer/", "pipeline/", "engine/
 are imported late themselves."""
 
 LIGHT = ("numba", "llvmlite", "pyarrow", "pyspark", "rich", "hypothesis", "pytest")
-
-
-@cache
-def _tree(module: str) -> ast.Module:
-    return ast.parse((SOURCE / module).read_text("utf-8"), module)
 
 
 def _imported(nodes: Sequence[ast.stmt], *, inside: bool) -> Iterator[str]:
@@ -61,7 +50,7 @@ def _imported(nodes: Sequence[ast.stmt], *, inside: bool) -> Iterator[str]:
 
 
 def _packages(module: str, *, inside: bool) -> set[str]:
-    return {name.split(".")[0] for name in _imported(_tree(module).body, inside=inside)}
+    return {name.split(".")[0] for name in _imported(tree_of(module).body, inside=inside)}
 
 
 def test_the_contracts_hold() -> None:
@@ -124,26 +113,12 @@ def test_no_private_name_of_another_module() -> None:
     private = [
         (module, f"{node.module}.{alias.name}")
         for module in MODULES
-        for node in ast.walk(_tree(module))
+        for node in nodes_of(module)
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("rocketfsck")
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.startswith("__")
     ]
     assert private == []
-
-
-def _loaded(*arguments: str) -> list[str]:
-    """Which of the libraries a command line leaves imported; it must end well."""
-    code = (
-        "import sys; from rocketfsck.cli.app import run; code = run(sys.argv[1:]);"
-        f"print(code, *[name for name in {LIGHT} if name in sys.modules], file=sys.stderr)"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
-    )
-    status, *names = ended.stderr.split()
-    assert status == "0", ended.stderr
-    return names
 
 
 SMALL = (
@@ -153,27 +128,27 @@ SMALL = (
     "checkpoint",
     "config/topics.json",
 )
+WATCH = f"""
+import json, sys
+from rocketfsck.cli.app import run
+for arguments in json.loads(sys.argv[1]):
+    found = run(arguments), [name for name in {LIGHT} if name in sys.modules]
+    if found != (0, []):
+        sys.exit(f"{{arguments}} {{found}}")
+"""
+"""Runs command lines and ends at the first that fails or leaves one of the libraries imported."""
 
 
-@pytest.mark.parametrize("options", [[], ["--hex", "--limit", "2"]], ids=["plain", "hex"])
-@pytest.mark.parametrize("place", SMALL)
-def test_a_small_file_is_shown_without_heavy_libraries(
-    store_dir: Directory, place: str, options: list[str]
-) -> None:
+def test_help_and_small_files_without_heavy_libraries(store_dir: Directory) -> None:
     store = store_dir("5.3.3-basic")
     topic = next(
         path.name for path in sorted((store / "consumequeue").iterdir()) if (path / "0" / ("0" * 20)).exists()
     )
-    file = store / place.format(topic=topic, index=min((store / "index").iterdir()).name)
-    assert _loaded("dump", str(file), *options) == []
-    assert _loaded("info", str(file)) == []
-
-
-def test_help_info_and_explain_without_heavy_libraries(store_dir: Directory) -> None:
-    for arguments in (
-        ["--help"],
-        ["check", "--help"],
-        ["explain", "CL001"],
-        ["info", str(store_dir("5.3.3-basic"))],
-    ):
-        assert _loaded(*arguments) == []
+    lines = [["--help"], ["check", "--help"], ["explain", "CL001"], ["info", str(store)]]
+    for place in SMALL:
+        file = str(store / place.format(topic=topic, index=min((store / "index").iterdir()).name))
+        lines += [["dump", file], ["dump", file, "--hex", "--limit", "2"], ["info", file]]
+    ended = subprocess.run(
+        [sys.executable, "-c", WATCH, json.dumps(lines)], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

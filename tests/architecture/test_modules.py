@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent.parent / "src" / "rocketfsck"
-MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
-assert len(MODULES) > 100, "or the tests below look at nothing"
+from tests.architecture.source import MODULES, SOURCE, nodes_of, text_of, tree_of
 
 LEAST, MOST = 80, 350
 SLACK = 40
@@ -37,7 +34,7 @@ LONG = {
 
 
 def _lines(module: str) -> int:
-    return len((SOURCE / module).read_text("utf-8").splitlines())
+    return len(text_of(module).splitlines())
 
 
 def _is_code(module: str) -> bool:
@@ -80,7 +77,7 @@ def test_most_modules_are_of_the_wanted_size() -> None:
 def test_a_module_says_what_it_is() -> None:
     silent = []
     for module in MODULES:
-        text = ast.get_docstring(ast.parse((SOURCE / module).read_text("utf-8"))) or ""
+        text = ast.get_docstring(tree_of(module)) or ""
         if not text.split("\n\n")[0].rstrip().endswith((".", ":", "?")):
             silent.append(module)
     assert silent == []
@@ -97,7 +94,7 @@ def test_the_parts_are_those_that_the_package_names() -> None:
 def test_rules_have_names() -> None:
     """No id is quoted in the source, and the parts that only read know no rules."""
     quoted = re.compile(r"[\"'](?:ST|CL|CQ|IX|CP|CF|KV|RK|TM|TS|XR)\d{3}[\"' ]")
-    texts = {module: (SOURCE / module).read_text("utf-8") for module in MODULES}
+    texts = {module: text_of(module) for module in MODULES}
     assert [module for module, text in texts.items() if quoted.search(text)] == ["common/rulenames.py"]
     reading = ("formats/", "store/", "scan/", "reader/", "engine/", "query/")
     assert [module for module in MODULES if module.startswith(reading) and "RuleName" in texts[module]] == []
@@ -107,7 +104,7 @@ def test_every_dataclass_has_a_name_of_its_own() -> None:
     """A name says what the thing is, wherever it is read."""
     places: dict[str, list[str]] = {}
     for module in MODULES:
-        for node in ast.walk(ast.parse((SOURCE / module).read_text("utf-8"))):
+        for node in nodes_of(module):
             if isinstance(node, ast.ClassDef) and any(
                 "dataclass" in ast.unparse(decorator) for decorator in node.decorator_list
             ):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_imports import MODULES, ROOT, SOURCE
+from tests.architecture.source import MODULES, ROOT, nodes_of
 from tests.words import faults_of, fragment_faults
 
 PAGES = ("specs/*.md", "docs/guide/*.md", "README.md", "CONTRIBUTING.md")
@@ -30,15 +30,15 @@ def _texts(module: str) -> Iterator[tuple[int, str]]:
 
     A value that is put into a text is `{}` in it.
     """
-    tree = ast.parse((SOURCE / module).read_text("utf-8"))
+    nodes = nodes_of(module)
     skipped = {
         id(part)
-        for node in ast.walk(tree)
+        for node in nodes
         for part in (ast.walk(node) if isinstance(node, ast.JoinedStr) else ())
         if part is not node and not isinstance(part, ast.JoinedStr)
     }
-    skipped |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    skipped |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         text = _text_of(node)
         if text is not None and id(node) not in skipped and _PROSE.search(text):
             yield node.lineno, text  # type: ignore[attr-defined]
@@ -69,14 +69,17 @@ def _is_command(node: ast.FunctionDef) -> bool:
     return any(name.endswith((".command", ".group")) for name in names)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_texts_are_plain(module: str) -> None:
+def test_texts_are_plain() -> None:
+    """Texts are in raises, in tables, in f-strings and in help: wherever they are, they are found."""
+    texts = [(module, line, text) for module in MODULES for line, text in _texts(module)]
     faults = [
         f"{module}:{line}: {fault} in {text!r}"
-        for line, text in _texts(module)
+        for module, line, text in texts
         for fault in fragment_faults(text)
     ]
     assert faults == []
+    assert len(texts) > 2000, "or nothing was looked at"
+    assert any("{}" in text for _, _, text in texts)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +90,6 @@ def test_pages_are_plain(page: str) -> None:
     assert paragraphs
     faults = [f"{fault} in {text!r}" for text in paragraphs for fault in faults_of(text)]
     assert [fault for fault in faults if not fault.startswith(OF_FIELDS)] == []
-
-
-def test_a_literal_is_found_wherever_it_is() -> None:
-    """Or the tests above look at nothing: texts are in raises, in tables, in f-strings and in help."""
-    texts = [text for module in MODULES for _, text in _texts(module)]
-    assert len(texts) > 2000
-    assert any("{}" in text for text in texts)
 
 
 @pytest.mark.parametrize(
