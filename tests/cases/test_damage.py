@@ -1,4 +1,7 @@
-"""Every named damage, done to real stores: a check finds what was promised, where, and nothing unrelated."""
+"""Every named damage, done to real stores: a check finds what was promised, where, and nothing unrelated.
+
+By day `test_repairs.py` asks that of the one store that it repairs, too; all of them here, nightly.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +22,13 @@ from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
-from rocketfsck.writer.damage import DAMAGES, Act, DamageError, DamageReport, damage_store, truth_path
+from rocketfsck.writer.damage import DAMAGES, Act, Damage, DamageError, DamageReport, damage_store, truth_path
 
 from tests.conftest import NIGHTLY, RELEASED, STORE_NAMES, Directory
 
 NOW = 1_800_000_000_000
-WANTED = 6 if NIGHTLY else 1
-"""To how many stores each damage is done; `test_repairs.py` does it to another one."""
+WANTED = 6
+"""To how many stores each damage is done."""
 FIRST = (
     "5.3.3-multiseg", "4.9.8-cqext", "5.0.0-innerbatch", "4.9.8-delay", "5.3.3-propcrc", "4.9.8-basic",
     "5.3.3-trans", "5.1.3-expired", "4.4.0-multiseg", "4.9.8-multiseg", "5.1.3-basic", "5.3.3-basic",
@@ -77,21 +81,27 @@ def tree(store: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="session")
-def baseline(any_dir: Directory) -> Any:
-    """Gives what a check says of a store before the damage."""
-    known: dict[str, set[tuple[str, Where]]] = {}
-
-    def of(name: str) -> set[tuple[str, Where]]:
-        if name not in known:
-            known[name] = faults_of(check(any_dir(name)))
-        return known[name]
-
-    return of
+@cache
+def baseline(store: Path) -> set[tuple[str, Where]]:
+    """What a check says of a store, which nobody alters, before the damage."""
+    return faults_of(check(store))
 
 
+def assert_found(damage: Damage, report: DamageReport, found: Report, before: set[tuple[str, Where]]) -> None:
+    """What one damage promises of a check, the check finds; nothing else is new."""
+    (act,) = report.acts
+    assert act.changes
+    assert act.promises or act.unseen, act.note
+    promised = {rule for promise in act.promises for rule in promise.rules}
+    assert promised <= {*damage.causes, *damage.may_also, *act.may_also}
+    missing, unrelated = judge(act, found, before)
+    assert not missing, act.note
+    assert not unrelated, act.note
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_check_finds_what_was_damaged(name: str, any_dir: Directory, baseline: Any, tmp_path: Path) -> None:
+def test_a_check_finds_what_was_damaged(name: str, any_dir: Directory, tmp_path: Path) -> None:
     done = 0
     damage = DAMAGES[name]
     stores = RELEASED.get(damage.needs, STORES)
@@ -106,14 +116,7 @@ def test_a_check_finds_what_was_damaged(name: str, any_dir: Directory, baseline:
             assert not target.exists()
             continue
         done += 1
-        act = report.acts[0]
-        assert act.changes
-        assert act.promises or act.unseen, (store, seed, act.note)
-        promised = {rule for promise in act.promises for rule in promise.rules}
-        assert promised <= {*damage.causes, *damage.may_also, *act.may_also}, (store, seed)
-        missing, unrelated = judge(act, check(target, report.commitlog_paths), baseline(store))
-        assert not missing, (store, seed, act.note)
-        assert not unrelated, (store, seed, act.note)
+        assert_found(damage, report, check(target, report.commitlog_paths), baseline(any_dir(store)))
         shutil.rmtree(target)
     assert done == wanted
 
@@ -121,9 +124,9 @@ def test_a_check_finds_what_was_damaged(name: str, any_dir: Directory, baseline:
 @pytest.mark.parametrize("area", ["commitlog", "consumequeue", "index", "checkpoint", "config"])
 @pytest.mark.parametrize("name", ["bit-flip", "zero-sector", "zero-page", "torn-write", "swapped-pages"])
 def test_what_a_disk_does_anywhere_is_found(
-    name: str, area: str, store_dir: Directory, baseline: Any, tmp_path: Path
+    name: str, area: str, store_dir: Directory, tmp_path: Path
 ) -> None:
-    for seed in range(max(WANTED, 2)):
+    for seed in range(WANTED if NIGHTLY else 2):
         store = FIRST[seed]
         target = tmp_path / f"{seed}"
         try:
@@ -131,7 +134,7 @@ def test_what_a_disk_does_anywhere_is_found(
         except DamageError:
             continue
         act = report.acts[0]
-        missing, unrelated = judge(act, check(target), baseline(store))
+        missing, unrelated = judge(act, check(target), baseline(store_dir(store)))
         assert not missing, (store, seed, act.note)
         assert not unrelated, (store, seed, act.note)
 

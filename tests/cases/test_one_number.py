@@ -94,7 +94,8 @@ def test_each_view_has_the_same_numbers(
     monkeypatch.setenv("COLUMNS", "1000")
     made = damaged(name, any_dir, tmp_path, RELEASED.get(DAMAGES[name].needs, STORES), WANTED)
     assert made
-    for _, root, paths in made:
+    for harmed in made:
+        root, paths = harmed.root, harmed.paths
         options = [word for path in paths for word in ("--commitlog-path", str(root / path))]
         report_path = tmp_path / "report.json"
         said = json.loads(cli("check", root, *options, "--format", "json").out)

@@ -1,7 +1,8 @@
 """Every named damage, every store: check, plan, apply, check, plan again, undo.
 
-What a plan addresses is gone afterwards and nothing new came up; a second plan is empty; undo gives back the
-original bytes. The plans of a dozen damages are kept in `plans/`, as text that compares well.
+The check finds what the damage promises. What a plan addresses is gone afterwards and nothing new came up; a
+second plan is empty; undo gives back the original bytes. The plans of a dozen damages are kept in `plans/`,
+as text that compares well.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.writer.damage import DAMAGES, DamageError, damage_store
+from rocketfsck.writer.damage import DAMAGES, DamageError, DamageReport, damage_store
 from rocketfsck.writer.disk import fileops
 
+from tests.cases.test_damage import assert_found, baseline
 from tests.conftest import NIGHTLY, RELEASED, RESTART_NAMES, STORE_NAMES, Directory
 
 NOW = 1_800_000_000_000
@@ -97,6 +99,19 @@ CAUSES = frozenset({"rename-segment", "move-zero-twin", "salvage-log"})
 def without_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here is about what a power cut leaves, and syncs are what takes the time."""
     monkeypatch.setattr(fileops, "sync", lambda _path: None)
+
+
+@dataclass(frozen=True)
+class Harmed:
+    """A damaged copy of a store, and the store."""
+
+    source: Path
+    root: Path
+    report: DamageReport
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.report.commitlog_paths
 
 
 @dataclass(frozen=True)
@@ -172,9 +187,9 @@ def go_round(root: Path, paths: Sequence[str] = (), *, in_place: bool = False) -
 
 def damaged(
     name: str, store_dir: Directory, target: Path, stores: Sequence[str], wanted: int = 1
-) -> list[tuple[str, Path, tuple[str, ...]]]:
+) -> list[Harmed]:
     """Copies of the first stores that a damage can be done to, damaged."""
-    made: list[tuple[str, Path, tuple[str, ...]]] = []
+    made: list[Harmed] = []
     for seed, store in enumerate(stores):
         if len(made) >= wanted:
             break
@@ -183,7 +198,7 @@ def damaged(
             report = damage_store(store_dir(store), copy, [name], seed, write_truth=False)
         except DamageError:
             continue
-        made.append((store, copy, report.commitlog_paths))
+        made.append(Harmed(store_dir(store), copy, report))
     return made
 
 
@@ -191,12 +206,13 @@ def damaged(
 def test_a_damage_is_repaired_and_taken_back(name: str, any_dir: Directory, tmp_path: Path) -> None:
     made = damaged(name, any_dir, tmp_path, RELEASED.get(DAMAGES[name].needs, STORES), WANTED)
     assert made
-    for store, root, paths in made:
-        cycle = go_round(root, paths)
+    for harmed in made:
+        cycle = go_round(harmed.root, harmed.paths)
+        assert_found(DAMAGES[name], harmed.report, cycle.before, baseline(harmed.source))
         if name not in NOT_ANSWERED and bad(cycle.before):
-            assert cycle.plan.actions, (store, cycle.plan.unanswered)
-            assert bad(cycle.after).total() < bad(cycle.before).total(), store
-        shutil.rmtree(root)
+            assert cycle.plan.actions, cycle.plan.unanswered
+            assert bad(cycle.after).total() < bad(cycle.before).total()
+        shutil.rmtree(harmed.root)
 
 
 @pytest.mark.parametrize("name", STORE_NAMES)
@@ -274,8 +290,8 @@ def test_every_repair_of_a_rule_is_a_row_and_every_row_is_needed() -> None:
 
 @pytest.mark.parametrize("name", ["queue-hole", "torn-tail", "boundary-lost", "garbage-tail"])
 def test_what_is_lost_is_what_the_plan_says(name: str, store_dir: Directory, tmp_path: Path) -> None:
-    [(_, root, _)] = damaged(name, store_dir, tmp_path, ["4.9.8-basic"])
-    cycle = go_round(root)
+    [harmed] = damaged(name, store_dir, tmp_path, ["4.9.8-basic"])
+    cycle = go_round(harmed.root)
     assert cycle.applied.ledger.balanced
     lost = {
         (account.topic, account.queue_id): account.lost

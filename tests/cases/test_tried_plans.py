@@ -212,7 +212,8 @@ ALWAYS = (
 
 @pytest.mark.parametrize("name", DAMAGES if NIGHTLY else ALWAYS)
 def test_the_page_says_what_a_repaired_copy_is(name: str, any_dir: Directory, tmp_path: Path) -> None:
-    (_, root, paths), *_ = damaged(name, any_dir, tmp_path, RELEASED.get(DAMAGES[name].needs, STORES), 1)
+    (harmed,) = damaged(name, any_dir, tmp_path, RELEASED.get(DAMAGES[name].needs, STORES), 1)
+    root, paths = harmed.root, harmed.paths
     before = tree(root)
     page, plan = paged(reopen(root, paths))
     assert tree(root) == before

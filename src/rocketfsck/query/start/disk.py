@@ -69,7 +69,9 @@ class RecoveredQueue:
 class Disk:
     """A store's directories and files of units, for as long as starts are predicted on it."""
 
-    __slots__ = ("_entries", "_heads", "_left", "index_notes", "is_sound", "kept", "recovered")
+    __slots__ = (
+        "_entries", "_heads", "_left", "index_notes", "is_sound", "kept", "recovered", "tag_entries",
+    )  # fmt: skip
 
     def __init__(self, *, is_sound: bool = False) -> None:
         """`is_sound`: a check has found nothing wrong, so that units are valid up to the first zeros."""
@@ -81,6 +83,8 @@ class Disk:
         """By the paths of a queue's files."""
         self.index_notes: dict[bool, str | None] = {}
         """What `index_note` says, by whether files of DLedger's log count."""
+        self.tag_entries: dict[bool, bool] = {}
+        """The same of `has_tag_entries`."""
         self.kept: dict[tuple[str, int], Any] = {}
         """What is found once in an area, by its directory and the size of its files."""
 

@@ -121,7 +121,10 @@ def _light_queues(state: StartState) -> int:
 
 def _tag_entries(state: StartState) -> int | None:
     """Index entries of tags; a sample of them says that there are some."""
-    return None if has_tag_entries(state.store) else 0
+    known = state.disk.tag_entries
+    if state.has_entries not in known:
+        known[state.has_entries] = has_tag_entries(state.store)
+    return None if known[state.has_entries] else 0
 
 
 def _checkpoint_fields(state: StartState) -> int:

@@ -39,6 +39,7 @@ _QUEUE_ACTIVE_COUNT = 3
 """As many files at a queue's end are recovered by a start, which may end the queue in each of them."""
 _SOUND = frozenset({"records", "filler", "blank"})
 _SPARE_SIZE = 1 << 20
+_FAR = 1 << 62
 SAID_SIZE = 64 << 20
 """Copies of this size are said before a repair asks whether it may begin."""
 
@@ -63,14 +64,20 @@ def part_from_kept(
 def copied_size(store: Store) -> int:
     """About how many bytes a repair copies so that the kept store is whole: those of all files that a broker
     may write to once the log is sound. Reflinks need none of them."""
-    shared = {file.relative for file in _log_files(store, 1 << 62)}
+    shared = _closed_files(store) | _immutable_files(store)
+    return sum(file.data_size for file in store.all_files() if file.relative not in shared)
+
+
+def _closed_files(store: Store) -> set[str]:
+    """The files that may be shared wherever a start cuts nothing and appends only at the end."""
+    shared = {file.relative for file in _log_files(store, _FAR)}
     for queue in store.queues:
-        shared.update(file.relative for file in _queue_files(queue, 1 << 62))
-    return sum(
-        file.data_size
-        for file in store.all_files()
-        if file.relative not in shared and not file.relative.endswith(IMMUTABLE)
-    )
+        shared.update(file.relative for file in _queue_files(queue, _FAR))
+    return shared
+
+
+def _immutable_files(store: Store) -> set[str]:
+    return {file.relative for file in store.all_files() if file.relative.endswith(IMMUTABLE)}
 
 
 def demand_room(area: Area, size: int) -> None:
@@ -92,12 +99,15 @@ def shared_files(store: Store, report: Report | None = None, conf: Settings | No
     predicted, or is refused, only what lies in front of the first place that is not sound is shared.
     Raises StoreError where a file cannot be read.
     """
+    names = _immutable_files(store)
+    if not _closed_files(store):
+        return frozenset(names)
     starts = list(_starts(store, conf))
     known = [start for start in starts if start is not None and start.loads]
     cuts = [start.cut_offset for start in known if start.cut_offset is not None]
     if len(known) < len(starts) or len(cuts) < len(known):
         cuts.append(sound_end(store.commitlog.files, {} if report is None else report.regions))
-    names = {file.relative for file in _log_files(store, min(cuts, default=0))}
+    names.update(file.relative for file in _log_files(store, min(cuts, default=0)))
     if len(known) == len(starts):
         ends = [{(item.topic, item.queue_id): _append_pos(item) for item in start.queues} for start in known]
         for queue in store.queues:
@@ -105,7 +115,6 @@ def shared_files(store: Store, report: Report | None = None, conf: Settings | No
                 key = (queue.topic, queue.queue_id)
                 end = min((found.get(key, 0) for found in ends), default=0)
                 names.update(file.relative for file in _queue_files(queue, end))
-    names.update(file.relative for file in store.all_files() if file.relative.endswith(IMMUTABLE))
     return frozenset(names)
 
 
