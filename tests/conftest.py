@@ -30,7 +30,11 @@ def _names(folder: str) -> list[str]:
 # The same examples every time, so that a change is judged by itself; the long suites look for new ones.
 NIGHTLY = "ROCKETFSCK_NIGHTLY" in os.environ
 settings.register_profile(
-    "rocketfsck", deadline=None, derandomize=not NIGHTLY, suppress_health_check=[HealthCheck.too_slow]
+    "rocketfsck",
+    deadline=None,
+    derandomize=not NIGHTLY,
+    max_examples=200 if NIGHTLY else 50,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("rocketfsck")
 

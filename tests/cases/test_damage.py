@@ -43,6 +43,10 @@ FEW = {
 }  # fmt: skip
 
 
+BY_CLASS = {damage.fault_class or damage.needs: name for name, damage in reversed([*DAMAGES.items()])}
+"""One damage of each fault class, and of each kind of store that has damages of no class."""
+
+
 def check(store: Path, commitlog_paths: tuple[str, ...] = ()) -> Report:
     paths = [store / path for path in commitlog_paths]
     options = CheckOptions(now_timestamp=NOW)
@@ -126,7 +130,7 @@ def test_a_check_finds_what_was_damaged(name: str, any_dir: Directory, tmp_path:
 def test_what_a_disk_does_anywhere_is_found(
     name: str, area: str, store_dir: Directory, tmp_path: Path
 ) -> None:
-    for seed in range(WANTED if NIGHTLY else 2):
+    for seed in range(WANTED) if NIGHTLY else [len(name + area) % 2]:
         store = FIRST[seed]
         target = tmp_path / f"{seed}"
         try:

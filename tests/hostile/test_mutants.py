@@ -29,8 +29,8 @@ SUBJECTS = (
     "5.3.3-propcrc",
     "HEAD-basic",
 )
-CHUNK = 100
-SAMPLE = 200
+CHUNK = 60
+SAMPLE = 120
 NIGHTLY = 20_000
 
 

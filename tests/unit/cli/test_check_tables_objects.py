@@ -187,15 +187,15 @@ def _dies(place: str, store: Path, checks: Checks) -> str:
     return ended.stdout.strip()
 
 
-PLACES = [
-    ("parquet", "findings-written"),
-    ("delta", "findings-written"),
-    ("iceberg", "stores-written"),
-]
+PLACES = [("parquet", "findings-written"), ("delta", "stores-written")]
 if NIGHTLY:
-    PLACES += [("parquet", "stores-written"), ("delta", "stores-written")]
+    PLACES += [("parquet", "stores-written"), ("delta", "findings-written")]
     PLACES += [("delta", "findings-committed"), ("delta", "stores-committed")]
-    PLACES += [("iceberg", place) for place in ("findings-written", "findings-committed", "stores-committed")]
+    PLACES += [
+        ("iceberg", f"{table}-{when}")
+        for table in ("findings", "stores")
+        for when in ("written", "committed")
+    ]
 
 
 @pytest.mark.parametrize(("table_format", "place"), PLACES)
@@ -307,7 +307,7 @@ def test_what_is_refused_before_the_check(
         assert "_trial: cannot be written: No such file, directory or bucket" in ended.err
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+@pytest.mark.parametrize("table_format", ["delta", pytest.param("parquet", marks=pytest.mark.nightly)])
 def test_a_page_of_tables_in_an_object_store(
     cli: Cli, fleet: Path, target: Path, tmp_path: Path, table_format: str
 ) -> None:

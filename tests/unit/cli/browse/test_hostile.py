@@ -57,7 +57,7 @@ def look_at_all(shelf: Shelf, file: OpenFile, limit: int = 60) -> None:
                 assert line.isprintable(), line
 
 
-@pytest.mark.parametrize("name", DAMAGES if NIGHTLY else [*DAMAGES][::4])
+@pytest.mark.parametrize("name", DAMAGES if NIGHTLY else [*DAMAGES][::8])
 def test_every_named_damage_can_be_looked_at(name: str, any_dir: Directory, tmp_path: Path) -> None:
     target = tmp_path / "store"
     for store in RELEASED.get(DAMAGES[name].needs, STORES):
