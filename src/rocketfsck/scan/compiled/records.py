@@ -220,7 +220,7 @@ def _addresses(
 
 
 class Piece(NamedTuple):
-    """Bytes to scan: `buffer` is an address, `start` and `end` are places behind it, the rest as in
+    """Bytes to scan: `buffer` is an address, `start` and `end` are places after it, the rest as in
     `scan_records`."""
 
     buffer: int
