@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rocketfsck.engine import core_count
+from rocketfsck.common.budget import core_count, within
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
@@ -39,12 +38,9 @@ def scan_file(log: LogFile, *, compiled: bool = True, threads: int = 0) -> None:
     jobs = threads or core_count()
     count = faults = 0
     table, batch = QueueTable(), new_batch()
-    with FileReader(log.path) as reader:
-        options = ScanOptions()
-        source = ReadAhead(reader, threaded=jobs > 1)
-        for found in scan_log_file(
-            reader, 0, options, table, compiled=compiled, batch=batch, source=source, jobs=jobs
-        ):
+    budget = within(compiled=compiled, file_threads=jobs, reads_ahead=jobs > 1)
+    with FileReader(log.path) as reader, budget:
+        for found in scan_log_file(reader, 0, ScanOptions(), table, batch=batch):
             if not isinstance(found, Region):
                 count += found.record_count
                 faults |= int(np.bitwise_or.reduce(found["faults"]))
@@ -110,8 +106,8 @@ def index_rows(index: IndexStore, rounds: int, goals: tuple[float, float] | None
         structure()
         collector = Collector()
         end = store.commitlog.files[0].size
-        with LogEntryFeed(store, 0, end, compiled=True, read_ahead=context.read_ahead) as feed:
-            join = KeyJoin(store, feed, collector, compiled=True, relative="commitlog")
+        with within(compiled=True), LogEntryFeed(store, 0, end) as feed:
+            join = KeyJoin(store, feed, collector, relative="commitlog")
             for batch in batches:
                 join.add(batch, LogRows(batch, table, "commitlog", 0))
             left = join.finish(BadRanges(NONE, NONE, NONE), 0, 0)
@@ -160,8 +156,8 @@ def plain_rows(log: LogFile, folder: Path, rounds: int) -> Iterator[Row]:
 
     def scan(compiled: bool) -> int:
         count = 0
-        with FileReader(part) as reader:
-            for found in scan_log_file(reader, 0, ScanOptions(), QueueTable(), compiled=compiled):
+        with FileReader(part) as reader, within(compiled=compiled):
+            for found in scan_log_file(reader, 0, ScanOptions(), QueueTable()):
                 count += 0 if isinstance(found, Region) else found.record_count
         return count
 

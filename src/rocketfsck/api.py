@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter, read_messages
@@ -70,7 +69,6 @@ def placed_messages(
                 file.start_offset or 0,
                 log_options(store, file, read_bodies=read_bodies),
                 wanted,
-                compiled=compiled_wanted(reader.size),
                 max_body_size=max_body_size,
                 live_only=live_only,
             ):
@@ -110,9 +108,7 @@ def read_columns(
         base_offset = file.start_offset or 0
         with FileReader(file.path) as reader:
             options = log_options(store, file, read_bodies=read_bodies)
-            for found in scan_log_file(
-                reader, base_offset, options, table, compiled=compiled_wanted(reader.size)
-            ):
+            for found in scan_log_file(reader, base_offset, options, table):
                 if isinstance(found, RecordBatch):
                     yield records_to_arrow(LogBatch(found, table, base_offset, file.relative, reader), names)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.salvage.ledger import SalvageOptions
@@ -83,13 +84,15 @@ def append(place: Path) -> None:
 
 
 def rebuild(place: Path) -> None:
-    options = RebuildOptions(queues=True, index=True, checkpoint=True, jobs=1, save_seconds=0.0)
-    rebuild_store(open_store(place / "source"), place / "new", options)
+    options = RebuildOptions(queues=True, index=True, checkpoint=True, save_seconds=0.0)
+    with within(jobs=1):
+        rebuild_store(open_store(place / "source"), place / "new", options)
 
 
 def salvage(place: Path) -> None:
-    options = SalvageOptions(file_size=4096, jobs=1, version="5.3.3")
-    salvage_store(find_records([place / "source"], options), place / "new")
+    options = SalvageOptions(file_size=4096, version="5.3.3")
+    with within(jobs=1):
+        salvage_store(find_records([place / "source"], options), place / "new")
 
 
 def source(place: Path) -> None:

@@ -89,7 +89,7 @@ def test_every_record_is_read(name: str, real_dir: Directory, real_manifest: Doc
     assert len(messages) == STORES[name]
     assert sum(batch.num_rows for batch in read_columns(store)) == STORES[name]
     assert not any(message.faults for message in messages)
-    assert sum(tally.message_count for tally in count_log(store, jobs=1).topics.values()) == STORES[name]
+    assert sum(tally.message_count for tally in count_log(store).topics.values()) == STORES[name]
     stated = {
         message["startOffset"]
         for queue in real_manifest(name)["live"]["queues"]

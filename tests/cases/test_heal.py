@@ -37,7 +37,7 @@ from tests.cases.test_salvage import records_of
 from tests.conftest import NIGHTLY, Directory
 
 STORES = ("4.9.8-multiseg", "5.3.3-multiseg", "4.4.0-multiseg")
-OPTIONS = HealOptions(jobs=1)
+OPTIONS = HealOptions()
 
 
 @pytest.fixture(autouse=True)

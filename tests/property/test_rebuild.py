@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 
-from rocketfsck.repair.build import walk
+from rocketfsck.common.budget import within
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.scan.threads import pieces
 from rocketfsck.store import open_store
@@ -28,7 +28,7 @@ AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "index")
 def _kernels(compiled: bool) -> Iterator[None]:
     """Small pieces and the compiled kernels, or the plain code."""
     with (
-        mock.patch.object(walk, "compiled_wanted", lambda _size: compiled),
+        within(compiled=compiled, jobs=2),
         mock.patch.object(pieces, "PIECE_SIZE", 700),
     ):
         yield
@@ -68,7 +68,6 @@ def test_rebuilt_is_what_was_written(compiled: bool, made: tuple[WriteOptions, l
             index=options.message_index,
             time_zone=options.time_zone,
             sync=False,
-            jobs=2,
         )
         with _kernels(compiled):
             rebuilt = rebuild_store(store, Path(folder) / "built", chosen)

@@ -68,12 +68,12 @@ def _written(options: WriteOptions, events: list[Event]) -> Iterator[tuple[Writt
         shutil.rmtree(folder)
 
 
-def _scan(written: WrittenStore, options: WriteOptions, *, compiled: bool = False) -> list[Message | Region]:
+def _scan(written: WrittenStore, options: WriteOptions) -> list[Message | Region]:
     found: list[Message | Region] = []
     for path in sorted((written.path / "commitlog").iterdir()):
         with FileReader(path) as reader:
             scan = ScanOptions(True, options.dialect.property_parser, written.geometry.commitlog_file_size)
-            found += walk_messages(reader, int(path.name), scan, compiled=compiled)
+            found += walk_messages(reader, int(path.name), scan)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rocketfsck.common.budget import current
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def engine_options(command: Function) -> Function:
 
 
 def chosen_engine(
-    name: str, master: str | None, jobs: int, paths: Sequence[Path] = (), *, into: Path | None = None
+    name: str, master: str | None, paths: Sequence[Path] = (), *, into: Path | None = None
 ) -> Engine:
     """The engine that the options name; `paths` are what every executor of a cluster must see.
 
@@ -58,9 +59,10 @@ def chosen_engine(
                 raise UsageError(f"{option} needs --engine spark")
         from rocketfsck.engine import LocalEngine
 
-        return LocalEngine(jobs)
+        return LocalEngine()
     from rocketfsck.engine.session import is_embedded, is_submitted
 
+    jobs = current().jobs
     if jobs and (master is not None or is_submitted()):
         raise UsageError("--jobs is for this machine: on a cluster the master has the cores")
     from rocketfsck.engine.spark import SparkEngine, open_session

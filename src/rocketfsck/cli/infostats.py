@@ -22,9 +22,9 @@ TEXT = ("topic", "day", "broker")
 Facts = Mapping[str, Any]
 
 
-def statistics_facts(store: Store, *, jobs: int = 0, now_timestamp: int | None = None) -> dict[str, Any]:
+def statistics_facts(store: Store, *, now_timestamp: int | None = None) -> dict[str, Any]:
     """The counted facts as plain data. `now_timestamp` (ms) is what retention is judged by; default: now."""
-    log = count_log(store, jobs=jobs)
+    log = count_log(store)
     now = int(time.time() * 1000) if now_timestamp is None else now_timestamp
     return {
         "total": None if log.total is None else tally_facts(log.total),

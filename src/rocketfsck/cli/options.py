@@ -7,7 +7,6 @@ meant and where the answer goes is in `cli.params`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ import click
 
 from rocketfsck.cli.params import Decorator, Function, mode_option
 from rocketfsck.cli.paramtypes import ByteSize, InputPath, NumberRange, OutputPath, StorePath, Timestamp
-from rocketfsck.engine.local import limited_cores
+from rocketfsck.common.budget import within
 
 # What a shell may put behind an option or as an argument: names of rules, classes and repairs.
 
@@ -76,8 +75,8 @@ def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def run(*args: Any, jobs: int | None, **given: Any) -> Any:
-        with nullcontext() if jobs is None else limited_cores(jobs):
-            return function(*args, jobs=jobs, **given)
+        with within(jobs=jobs):
+            return function(*args, **given)
 
     option = click.option(
         "-j",

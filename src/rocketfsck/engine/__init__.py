@@ -5,7 +5,7 @@ result, small and picklable too: findings, counters, column summaries. A MappedF
 natural task, since a record never crosses one.
 """
 
-from rocketfsck.engine.local import LocalEngine, core_count
+from rocketfsck.engine.local import LocalEngine
 from rocketfsck.engine.seam import Engine, Outcome
 
-__all__ = ["Engine", "LocalEngine", "Outcome", "core_count"]
+__all__ = ["Engine", "LocalEngine", "Outcome"]

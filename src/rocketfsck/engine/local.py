@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rocketfsck.engine.seam import Outcome, Result, Task
+from rocketfsck.common.budget import current, job_count
+from rocketfsck.engine.seam import Outcome, Result, Task, bound
 from rocketfsck.progress import asked_here, stoppable
-
-_limit: int | None = None
-
-
-def core_count() -> int:
-    """The cores that this process may use, and at most as many as `limited_cores` allows."""
-    cores = len(os.sched_getaffinity(0))
-    return cores if _limit is None else min(cores, _limit)
-
-
-@contextmanager
-def limited_cores(count: int) -> Iterator[None]:
-    """While in it, nothing in this process runs on more than `count` threads; an outer limit holds."""
-    global _limit
-    before = _limit
-    _limit = max(count if before is None else min(count, before), 1)
-    try:
-        yield
-    finally:
-        _limit = before
 
 
 @dataclass(frozen=True, slots=True)
 class LocalEngine:
-    """Threads in this process. `jobs` is the number of tasks under way at once (default: all cores)."""
+    """Threads in this process. `jobs` is the number of tasks at once, 0 for what the budget allows."""
 
     jobs: int = 0
 
     @property
     def job_count(self) -> int:
         """How many tasks run at once, where there are enough."""
-        jobs = self.jobs or core_count()
-        return jobs if _limit is None else min(jobs, _limit)
+        if not self.jobs:
+            return job_count()
+        most = current().jobs
+        return self.jobs if most is None else min(self.jobs, most)
 
     def run(
         self,
@@ -62,7 +43,7 @@ class LocalEngine:
             for index, task in enumerate(tasks):
                 yield _timed(kernel, index, task, deadline)
             return
-        waiting, ask = iter(enumerate(tasks)), asked_here()
+        waiting, ask, kernel = iter(enumerate(tasks)), asked_here(), bound(kernel)
 
         def work(index: int, task: Task) -> Outcome[Task, Result]:
             with stoppable(ask):

@@ -2,9 +2,9 @@
 
     fixed + each * jobs <= limit        `Need`: measured, rounded up, for each kind of work
 
-The number of jobs follows from the bound; every engine and every walk on threads of this process asks
-`core_count`, which `limited_cores` lowers. The rest of a store's memory is some KiB for each file and queue,
-which no number of jobs changes: the guard looks at the process five times a second.
+The number of jobs follows from the bound, and bounds that of the budget (`common.budget`). The rest of a
+store's memory is some KiB for each file and queue, which no number of jobs changes: the guard looks at the
+process five times a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
-from rocketfsck.engine.local import limited_cores
+from rocketfsck.common.budget import job_count, within
 from rocketfsck.engine.passes import memory_size
 from rocketfsck.errors import StoreError, UsageError
 
@@ -59,7 +59,7 @@ def bounded_memory(limit: int, need: Need) -> Iterator[int]:
     """
     jobs = need.job_count(limit)
     try:
-        with limited_cores(jobs), _guarded(limit):
+        with within(jobs=min(jobs, job_count())), _guarded(limit):
             yield jobs
     except MemoryExceededError as error:
         raise StoreError(

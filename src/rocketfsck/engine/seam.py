@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from rocketfsck.common.budget import Budget, current, using
 from rocketfsck.errors import LostError, StoreError
 
 Task = TypeVar("Task")
@@ -42,6 +44,16 @@ class Engine(Protocol):
         again where the error may pass (`errors.may_pass`), also if the kernel returns it. `deadline` is a
         `time.monotonic()` value: no task is started after it, and those left are yielded with `result=None`.
         """
+
+
+def bound(kernel: Callable[[Task], Result]) -> Callable[[Task], Result]:
+    """The kernel with the budget of this thread, wherever it runs; can be pickled if the kernel can."""
+    return partial(_run_using, current(), kernel)
+
+
+def _run_using(budget: Budget, kernel: Callable[[Task], Result], task: Task) -> Result:
+    with using(budget):
+        return kernel(task)
 
 
 # Runs tasks of which some may take their worker with them, whatever machine they run on.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.engine.guard import explained, guarded
-from rocketfsck.engine.seam import Outcome, Result, Task
+from rocketfsck.engine.seam import Outcome, Result, Task, bound
 from rocketfsck.engine.session import attempt_count, is_embedded, open_session, spark_context
 from rocketfsck.engine.worker import RESULT_SCHEMA, RUNNER
 from rocketfsck.progress import say
@@ -82,7 +82,7 @@ class SparkEngine:
             return
         last_time = None if deadline is None else time.time() + deadline - time.monotonic()
         wave = len(tasks) if self.partitions else max(LEAST_TASKS, TASKS_A_CORE * self.job_count)
-        job = _Job(self, kernel, tasks, last_time, f"rocketfsck-{uuid.uuid4()}")
+        job = _Job(self, bound(kernel), tasks, last_time, f"rocketfsck-{uuid.uuid4()}")
         waiting = iter(range(0, len(tasks), wave))
         with ThreadPoolExecutor(max_workers=WAVES) as pool:
             running: set[Future[list[Any]]] = set()

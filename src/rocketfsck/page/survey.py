@@ -24,7 +24,6 @@ from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Region, RegionKind
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Geometry
@@ -131,10 +130,7 @@ class _Walk:
         """The live records, batch by batch; all else goes to the survey."""
         item, table = self.task.item, QueueTable()
         options = item.options(self.reader.size)
-        compiled = compiled_wanted(self.reader.size)
-        for found in self.live.walk(
-            self.reader, item.base_offset, options, table, compiled=compiled, past_end=True
-        ):
+        for found in self.live.walk(self.reader, item.base_offset, options, table, past_end=True):
             if isinstance(found, Region):
                 self._region(found)
                 continue

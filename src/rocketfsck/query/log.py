@@ -15,7 +15,6 @@ from rocketfsck.reader.heads import HEAD_SIZE, decode_head
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions, log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.stops import Stop
@@ -66,9 +65,7 @@ class LogView(OpenFiles):
             base_offset = self.starts[number]
             reader = self.reader(number)
             options = log_options(self.store, self.files[number], read_bodies=False)
-            for _ in scan.batches(
-                reader, base_offset, options, QueueTable(), compiled=compiled_wanted(reader.allocated_size)
-            ):
+            for _ in scan.batches(reader, base_offset, options, QueueTable()):
                 pass
             self._live_ends[number] = base_offset + scan.end_pos
         return self._live_ends[number]

@@ -151,13 +151,11 @@ class IndexReader(Closing):
         self._reader.read_into(data.data, self.first_pos + ENTRY_SIZE * first)
         return data.view(ENTRY_DTYPE)
 
-    def blocks(self, first: int, last: int, *, read_ahead: bool) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    def blocks(self, first: int, last: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """The bytes of entries `first` to `last` in blocks, each with the number of its first entry; a block
         is good until the next.
-
-        With `read_ahead` a thread shares the reading.
         """
-        with self.window(first, last + 1, read_ahead=read_ahead) as window:
+        with self.window(first, last + 1) as window:
             while first <= last:
                 count = min((window.end - window.start) // ENTRY_SIZE, last + 1 - first)
                 if count:
@@ -167,19 +165,13 @@ class IndexReader(Closing):
                 elif not window.extend():
                     return
 
-    def window(self, first: int, end: int, *, read_ahead: bool) -> ReadAhead:
+    def window(self, first: int, end: int) -> ReadAhead:
         """A window that goes through the entries `first:end`, to be closed by the caller.
 
         At its start is entry `first`; it can be extended while it holds less than an entry.
         """
         start_pos, end_pos = (self.first_pos + ENTRY_SIZE * number for number in (first, end))
-        window = ReadAhead(
-            self._reader,
-            front_size=ENTRY_SIZE,
-            threaded=read_ahead,
-            start=start_pos,
-            end=end_pos,
-        )
+        window = ReadAhead(self._reader, front_size=ENTRY_SIZE, start=start_pos, end=end_pos)
         window.move_to(start_pos)
         return window
 

@@ -19,7 +19,6 @@ from rocketfsck.formats.rocksmessages import (
     encode_i64,
     encode_index_key,
 )
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store.model import Store
@@ -35,9 +34,7 @@ def log_messages(store: Store) -> Iterator[tuple[int, Message]]:
         with FileReader(file.path) as reader:
             options = log_options(store, file, read_bodies=False)
             base = file.start_offset or 0
-            for message in read_messages(
-                reader, base, options, compiled=compiled_wanted(reader.size), max_body_size=0, live_only=True
-            ):
+            for message in read_messages(reader, base, options, max_body_size=0, live_only=True):
                 yield base + message.pos, message
 
 

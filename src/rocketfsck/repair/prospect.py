@@ -43,7 +43,7 @@ class Prospect:
     refused_action_count: int = 0
 
 
-def plan_or_obstacle(store: Store, report: Report, *, jobs: int = 0) -> tuple[Plan | None, str]:
+def plan_or_obstacle(store: Store, report: Report) -> tuple[Plan | None, str]:
     """The plan of the repair, tried where that is cheap; else why there is none, "" where nothing is to be
     repaired."""
     if (report.worst or Severity.INFO) is Severity.INFO:
@@ -51,7 +51,7 @@ def plan_or_obstacle(store: Store, report: Report, *, jobs: int = 0) -> tuple[Pl
     if is_remote(store.root):
         return None, "a repair needs the store on this machine"
     try:
-        return held_plan(make_plan(store, report), store, report, jobs=jobs), ""
+        return held_plan(make_plan(store, report), store, report), ""
     except RocketfsckError as error:
         return None, str(error)
 

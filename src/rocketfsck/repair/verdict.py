@@ -118,10 +118,9 @@ def judge_store(
     version: str | None = None,
     plan: Plan | None = None,
     predictions: Sequence[Prediction] | None = None,
-    jobs: int = 0,
 ) -> Verdict:
     """The verdict on a store that was just checked; `version` asks for the start of that one alone. `plan`
-    and `predictions` are those that were made already; the plan is made and tried with `jobs` else.
+    and `predictions` are those that were made already.
 
     Raises UsageError for what is not a version. What cannot be predicted or planned is said in the verdict.
     """
@@ -131,7 +130,7 @@ def judge_store(
     starts = tuple(map(verdict_of, predictions))
     obstacle = ""
     if plan is None and not sound:
-        plan, obstacle = plan_or_obstacle(store, report, jobs=jobs)
+        plan, obstacle = plan_or_obstacle(store, report)
     prospect = None if plan is None or sound else prospect_of(plan, usual_sizes(store))
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}

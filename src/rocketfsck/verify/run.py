@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from rocketfsck._version import __version__
+from rocketfsck.common.budget import core_count, within
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.engine import Engine, LocalEngine, core_count
+from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError
 from rocketfsck.progress import phase
@@ -94,21 +96,20 @@ def check_store(
         now,
         options.detail_limit,
         data_size=sum(file.allocated_size for file in (*store.commitlog.files, *store.indexes)),
-        read_ahead=_has_idle_cores(store, engine),
-        scan_threads=_scan_threads(store, engine),
         keeps=options.since is not None,
     )
     units = plan_units(context) if _needs_data(selected) else ()
     wanted = WantedFindings(selected, accepted, options.stop_after)
     sift = Sift(wanted, options.detail_limit)
     going_on = None
-    if options.since is not None and units:
-        from rocketfsck.verify.since.run import execute_since
+    with _shared_cores(store, engine):
+        if options.since is not None and units:
+            from rocketfsck.verify.since.run import execute_since
 
-        going_on = execute_since(context, options, units, engine, wanted=wanted, passes=passes, begun=begun)
-        ran = going_on.executed
-    else:
-        ran = execute(context, options, units, engine, wanted=wanted, passes=passes)
+            going_on = execute_since(context, options, units, engine, wanted, passes=passes, begun=begun)
+            ran = going_on.executed
+        else:
+            ran = execute(context, options, units, engine, wanted=wanted, passes=passes)
     lasting = InFlight(store).lasting if store.live.locked else iter
     for result in ran.results:
         sift.take(() if result is None else lasting(result.findings))
@@ -188,18 +189,15 @@ def _inner_files(known: Known) -> frozenset[str]:
     return frozenset(files[:last])
 
 
-def _has_idle_cores(store: Store, engine: Engine) -> bool:
-    """Whether a task may use a second core: elsewhere it has the one that it was given."""
-    files = len(store.commitlog.files)
-    return isinstance(engine, LocalEngine) and min(engine.job_count, files) < core_count()
-
-
-def _scan_threads(store: Store, engine: Engine) -> int:
-    """The threads that one commit log file may be scanned with, where fewer files than cores have content."""
+def _shared_cores(store: Store, engine: Engine) -> AbstractContextManager[None]:
+    """The cores of this machine for the tasks: a second one for a file where fewer files than cores have
+    content. Elsewhere a task has the one core that it was given."""
     if not isinstance(engine, LocalEngine):
-        return 1
-    large = sum(file.allocated_size >= LARGE_SIZE for file in store.commitlog.files)
-    return max(core_count() // max(min(engine.job_count, large), 1), 1)
+        return within(file_threads=1, reads_ahead=False)
+    jobs, files = engine.job_count, store.commitlog.files
+    large = sum(file.allocated_size >= LARGE_SIZE for file in files)
+    threads = max(core_count() // max(min(jobs, large), 1), 1)
+    return within(file_threads=threads, reads_ahead=min(jobs, len(files)) < core_count())
 
 
 def store_facts(store: Store) -> StoreFacts:

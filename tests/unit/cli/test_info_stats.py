@@ -91,7 +91,7 @@ def test_a_file_has_no_statistics(cli: Cli, store_dir: Directory) -> None:
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_what_was_not_counted_is_said(store_dir: Directory, count: int) -> None:
-    facts = statistics_facts(open_store(store_dir("4.9.8-delay")), jobs=1, now_timestamp=0)
+    facts = statistics_facts(open_store(store_dir("4.9.8-delay")), now_timestamp=0)
     lines = "\n".join(
         statistics_lines({**facts, "uncounted_queues": count}, Palette(False), everything=False)
     )

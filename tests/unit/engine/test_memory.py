@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from rocketfsck.engine import LocalEngine, core_count
+from rocketfsck.common.budget import core_count, within
+from rocketfsck.engine import LocalEngine
 from rocketfsck.engine import memory as module
-from rocketfsck.engine.local import limited_cores
 from rocketfsck.engine.memory import MIB, Need, bounded_memory, give_back_memory
 from rocketfsck.engine.passes import memory_size
 from rocketfsck.errors import StoreError, UsageError
@@ -27,11 +27,11 @@ def test_jobs_follow_from_the_bound() -> None:
 
 def test_no_more_threads_than_allowed() -> None:
     before = core_count()
-    with limited_cores(1):
+    with within(jobs=1):
         assert core_count() == 1
         assert LocalEngine(8).job_count == 1
         assert LocalEngine().job_count == 1
-        with limited_cores(8):
+        with within(jobs=8):
             assert LocalEngine(8).job_count == 1
     assert core_count() == before
     assert LocalEngine(8).job_count == 8

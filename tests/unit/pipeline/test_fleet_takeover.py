@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from rocketfsck import __version__
+from rocketfsck.common.budget import within
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet import driving, records, shelf
@@ -35,7 +36,7 @@ from tests.conftest import NIGHTLY
 from tests.unit.pipeline.fleeting import Distant
 from tests.unit.pipeline.rebuilding import names, results
 
-OPTIONS = RebuildOptions(sync=False, jobs=1)
+OPTIONS = RebuildOptions(sync=False)
 SYNCED = replace(OPTIONS, sync=True)
 FACTS = {"version": "5.3.3"}
 """One start is predicted, in place of eight."""
@@ -289,7 +290,8 @@ def test_synced_results_outlive_the_machine_and_options_of_speed_do_not_count(
 ) -> None:
     rebuild(fleet, tmp_path / "built", SYNCED)
     monkeypatch.setattr(resumable, "BOOT_ID", tmp_path / "none")
-    assert taken(rebuild(fleet, tmp_path / "built", replace(OPTIONS, jobs=2))) == ["a", "b"]
+    with within(jobs=2):
+        assert taken(rebuild(fleet, tmp_path / "built", OPTIONS)) == ["a", "b"]
 
 
 def spoil(into: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -403,7 +405,7 @@ def test_a_worker_of_a_killed_run_names_nothing(
 def engine_of(job: RebuildJob, limit: int = 1 << 40) -> Any:
     from rocketfsck.pipeline.fleet.passing import PassingEngine, StageLimits
 
-    return PassingEngine(1, limits=StageLimits(job.weigh, limit, 1))
+    return PassingEngine(limits=StageLimits(job.weigh, limit, 1))
 
 
 def test_the_same_result_twice_and_a_name_that_is_taken_meanwhile(fleet: Path, tmp_path: Path) -> None:

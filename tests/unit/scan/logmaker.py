@@ -62,7 +62,6 @@ def scan(
     base: int = BASE,
     options: ScanOptions | None = None,
     table: QueueTable | None = None,
-    compiled: bool = False,
     **window: Any,
 ) -> tuple[list[Row], list[Region]]:
     """All rows (with their keys and run) and all regions of a file; the regions are seen to tile it."""
@@ -71,9 +70,7 @@ def scan(
     with FileReader(path) as reader:
         source = ReadAhead(reader, **window) if window else None
         queues = QueueTable() if table is None else table
-        found = scan_log_file(
-            reader, base, options or ScanOptions(), queues, compiled=compiled, source=source
-        )
+        found = scan_log_file(reader, base, options or ScanOptions(), queues, source=source)
         for item in found:
             if isinstance(item, Region):
                 regions.append(item)

@@ -96,7 +96,6 @@ def command(
     shift_times: bool,
     coarse_times: float | None,
     level: Any,
-    jobs: int | None,
     stated: StoreOptions,
     output_format: Any,
 ) -> None:
@@ -117,7 +116,7 @@ def command(
     store = stated.open("bugreport", path)
     stores += store.commitlog.directories
     refuse_inside(output, stores)
-    report = check_store(store, CheckOptions(level=level, jobs=jobs or 0))
+    report = check_store(store, CheckOptions(level=level))
     findings = _asked(report, fingerprints)
     words = tuple(word for name in fingerprints for word in ("--finding", name))
     if shift_times:

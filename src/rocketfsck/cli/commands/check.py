@@ -175,7 +175,7 @@ def command(
         return check_many(
             wanted,
             options,
-            partial(chosen_engine, engine, master, options.jobs),
+            partial(chosen_engine, engine, master),
             stated=stated,
             delay_levels=delay_levels,
             policy=policy,
@@ -195,7 +195,7 @@ def command(
     stores += store.commitlog.directories  # a broker.conf may name some outside
     for place in written:
         refuse_inside(place, stores)
-    chosen = chosen_engine(engine, master, options.jobs, [path, *stated.commitlog_paths])
+    chosen = chosen_engine(engine, master, [path, *stated.commitlog_paths])
     facts: list[Fact] = []
     report = check_store(store, options, engine=chosen, passes=passes, seen=facts.extend)
     with measured(passes, "verdict"):
@@ -280,7 +280,6 @@ def _options(
     stop_after: int | None,
     since: Path | None,
     scrub: float | None,
-    jobs: int | None,
 ) -> CheckOptions:
     from rocketfsck.verify.options import CheckOptions, Subset
 
@@ -292,7 +291,7 @@ def _options(
         subset=None if subset is None else Subset.parse(subset),
         max_duration=max_duration,
         resume=resume,
-        jobs=jobs or 0,
+        jobs=click.get_current_context().params["jobs"] or 0,
         stop_after=stop_after,
         since=since,
         scrub=scrub,

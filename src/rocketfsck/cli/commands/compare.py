@@ -86,7 +86,6 @@ def command(
     level: Any,
     work_dir: Path | None,
     broker_version: str | None,
-    jobs: int | None,
     engine: str,
     master: str | None,
     answer: Destination,
@@ -113,7 +112,7 @@ def command(
     store_a = open_named_store("compare", a, version=broker_version)
     store_b = open_named_store("compare", b, version=broker_version)
     if heal and not direct:
-        plan, code = _plan((store_a, store_b), prefer, level, jobs or 0, work_dir, answer.path)
+        plan, code = _plan((store_a, store_b), prefer, level, work_dir, answer.path)
         stdout = Destination(answer.form, None)
         with stdout.open() as stream:
             if answer.form == "json" or answer.is_dash:
@@ -129,7 +128,7 @@ def command(
 
     stores = [store_a, store_b]
     stores += [open_named_store("compare", path, version=broker_version) for path in further]
-    chosen = chosen_engine(engine, master, jobs or 0, [a, b, *further])
+    chosen = chosen_engine(engine, master, [a, b, *further])
     comparisons = [
         compare_stores(one, other, engine=chosen)
         for number, other in enumerate(stores)
@@ -145,7 +144,6 @@ def _plan(
     stores: tuple[Store, Store],
     prefer: str | None,
     level: Any,
-    jobs: int,
     work_dir: Path | None,
     output: Path | None,
 ) -> tuple[Plan, int]:
@@ -158,7 +156,7 @@ def _plan(
             refuse_inside(written, roots)
     if work_dir is not None and not work_dir.is_dir():
         raise UsageError(f"{work_dir} is not a directory")
-    options = HealOptions(prefer == "B", level, jobs, work_dir)
+    options = HealOptions(prefer == "B", level, work_dir)
     plan, report = plan_heal(*stores, options)
     if output is not None:
         with open_output(output, binary=False, forbidden=roots) as stream:

@@ -118,7 +118,6 @@ def command(
     append: bool,
     brokers: tuple[str, ...],
     stated: StoreOptions,
-    jobs: int | None,
     engine: str,
     master: str | None,
     output_format: Format,
@@ -148,7 +147,7 @@ def command(
     )
     missing = {name for name, _ in failed}
     read = [path for path in paths if str(path) not in missing]
-    workers = chosen_engine(engine, master, jobs or 0, [*read, *stated.commitlog_paths], into=into)
+    workers = chosen_engine(engine, master, [*read, *stated.commitlog_paths], into=into)
     if append:
         result = append_stores(sources, into, options, engine=workers)
     else:

@@ -108,7 +108,6 @@ def command(
     assume: tuple[str, ...],
     offsets: str | None,
     level: Any,
-    jobs: int | None,
     stated: StoreOptions,
     delay_levels: str | None,
     in_place: bool,
@@ -151,7 +150,7 @@ def command(
             return finished.exit_code
         with measured(passes, "open"):
             store = stated.open("fix", path, delay_levels=delay_levels, **named_values(assume))
-        report = check_store(store, CheckOptions(level=level, jobs=jobs or 0), passes=passes)
+        report = check_store(store, CheckOptions(level=level), passes=passes)
         with measured(passes, "plan and verdict"):
             wished = () if offsets is None else wished_offsets(store, offsets)
             plan, verdict = _planned(store, report, consent, only, except_, assume, wished)

@@ -29,9 +29,7 @@ from rocketfsck.errors import UsageError
 @store_options
 @output_option
 @common_options
-def command(
-    report: Path, path: Path | None, jobs: int | None, stated: StoreOptions, output: Path | None
-) -> None:
+def command(report: Path, path: Path | None, stated: StoreOptions, output: Path | None) -> None:
     """Write a page with pictures of a store, or of a fleet, as one HTML file that needs no network.
 
     REPORT is what `check --format json` printed of one store or of several, a Parquet table of `check
@@ -58,7 +56,7 @@ def command(
     else:
         store = None if path is None else stated.open("page", path)
         stores += () if store is None else store.commitlog.directories
-        document = page_of_report(said, LocalEngine(jobs or 0), store)
+        document = page_of_report(said, LocalEngine(), store)
     write_page(document, output, stores)
 
 

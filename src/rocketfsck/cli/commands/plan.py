@@ -75,7 +75,6 @@ def command(
     assume: tuple[str, ...],
     offsets: str | None,
     level: Any,
-    jobs: int | None,
     stated: StoreOptions,
     delay_levels: str | None,
     output_format: Format,
@@ -106,7 +105,7 @@ def command(
     report = (
         _read_report(report_path)
         if report_path is not None
-        else check_store(store, CheckOptions(level=level, jobs=jobs or 0), passes=passes)
+        else check_store(store, CheckOptions(level=level), passes=passes)
     )
     with measured(passes, "plan"):
         unpreened = unpreened_rules(policy_in_force(click.get_current_context()))
@@ -119,7 +118,7 @@ def command(
             unpreened=unpreened,
             wished=() if offsets is None else wished_offsets(store, offsets),
         )
-        plan = held_plan(plan, store, report, jobs=jobs or 0)
+        plan = held_plan(plan, store, report)
     if output is None and plan.actions:
         keep_plan(plan)
     if output is not None:

@@ -142,7 +142,6 @@ def command(
         from_offset=choices["from_offset"],
         only_missing=choices["only_missing_tail"],
         time_zone=choices["time_zone"],
-        jobs=choices["jobs"] or 0,
         sync=not choices["no_sync"],
     )
     wanted = StoresWanted(paths, stores_from, None)
@@ -154,7 +153,7 @@ def command(
             what,
             base,
             into,
-            partial(chosen_engine, engine, master, base.jobs),
+            partial(chosen_engine, engine, master),
             stated=stated,
             delay_levels=delay_levels,
             output_format=output_format,
@@ -173,7 +172,7 @@ def command(
     places = [path.absolute() for path in (into.absolute().parent, work_dir) if path is not None]
     if engine != "local" and (options.message_rows or (options.queues and rows_in(store) is not None)):
         raise UsageError("Spark cannot build a RocksDB: give --engine local")
-    chosen = chosen_engine(engine, master, options.jobs, [store_path, *stated.commitlog_paths, *places])
+    chosen = chosen_engine(engine, master, [store_path, *stated.commitlog_paths, *places])
     if engine == "local":
         from rocketfsck.repair.build.run import rebuild_store
 

@@ -76,7 +76,6 @@ def command(
     key_count: int,
     brokers: tuple[str, ...],
     verbose: bool,
-    jobs: int | None,
     engine: str,
     master: str | None,
     stated: StoreOptions,
@@ -95,10 +94,10 @@ def command(
         from rocketfsck.pipeline.fleet.counting import count_fleet
 
         sources, failed = stated.sources_or_errors(wanted_stores.named(), brokers)
-        workers = without_paths(chosen_engine(engine, master, jobs or 0, [*paths, *stated.commitlog_paths]))
+        workers = without_paths(chosen_engine(engine, master, [*paths, *stated.commitlog_paths]))
         statistics = count_fleet(sources, engine=workers, key_count=key_count, failed=failed)
     else:
-        workers = chosen_engine(engine, master, jobs or 0, [*paths, *stated.commitlog_paths])
+        workers = chosen_engine(engine, master, [*paths, *stated.commitlog_paths])
         statistics = count_stores(stated.sources(paths, brokers), engine=workers, key_count=key_count)
     for broker, error in statistics.failed:
         click.echo(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)

@@ -89,7 +89,6 @@ def command(
     broker_version: str | None,
     broker_conf: Path | None,
     delay_levels: str | None,
-    jobs: int | None,
     answer: Destination,
 ) -> int:
     """Carve records out of PATHs (files and directories of any kind) and write them to a new store.
@@ -117,7 +116,6 @@ def command(
         version=broker_version,
         broker_conf=broker_conf,
         delay_levels=delay_levels,
-        jobs=jobs or 0,
     )
     salvage = find_records(paths, options)
     written_store = None

@@ -68,7 +68,6 @@ def command(
     level: Any,
     no_check: bool,
     gap_seconds: float,
-    jobs: int | None,
     stated: StoreOptions,
     answer: Destination,
 ) -> int:
@@ -84,7 +83,7 @@ def command(
     store = stated.open("timeline", path)
     report = None
     if not no_check:
-        report = check_store(store, CheckOptions(level=level, jobs=jobs or 0))
+        report = check_store(store, CheckOptions(level=level))
     rows = sorted(_rows(store, report, int(gap_seconds * 1000)), key=lambda row: row["timestamp"])
     with answer.open([path, *stated.commitlog_paths, *store.commitlog.directories]) as stream:
         if answer.form == "text":

@@ -115,7 +115,6 @@ def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
     from rocketfsck.scan.log.live import LiveScan
     from rocketfsck.scan.log.regions import RegionKind
-    from rocketfsck.scan.machine.jit import compiled_wanted
     from rocketfsck.scan.options import ScanOptions
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter, walk_messages
 
@@ -137,7 +136,6 @@ def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
             property_parser=source.property_parser, file_size=source.size, in_entries=source.in_entries
         ),
         filters if wanted.any else None,
-        compiled=compiled_wanted(source.size),
         max_body_size=0 if wanted.body == "none" else MAX_BODY_SIZE,
         live=live,
     ):

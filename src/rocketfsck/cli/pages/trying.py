@@ -87,7 +87,7 @@ def tried_plan(
             else:
                 options = replace(asked.options, now_timestamp=report.started_timestamp)
                 give_back_memory()
-                found_then = check_store(then, options, engine=LocalEngine(options.jobs), seen=known.extend)
+                found_then = check_store(then, options, seen=known.extend)
                 after = report_by(_named(found_then, view), asked.policy)
             queues = [fact for fact in known if isinstance(fact, QueueFacts)]
             queues += further_facts(then, queues)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rocketfsck.engine import LocalEngine
-from rocketfsck.engine.seam import Outcome, Result, Task
+from rocketfsck.engine.seam import Outcome, Result, Task, bound
 
 Known = tuple[Any, ...]
 """The results of one stage, in the order of its tasks."""
@@ -63,9 +63,9 @@ class PassingEngine(LocalEngine):
         """As `Engine.run`; raises Elsewhere for a stage that is too much."""
         weights = tuple(self.limits.weigh(task) for task in tasks)
         if sum(weights) <= self.limits.whole_weight:
-            yield from LocalEngine(self.jobs).run(kernel, tasks, deadline=deadline)
+            yield from LocalEngine().run(kernel, tasks, deadline=deadline)
             return
         if not self.known:
-            raise Elsewhere(kernel, tasks, weights)
+            raise Elsewhere(bound(kernel), tasks, weights)
         for index, (task, result) in enumerate(zip(tasks, self.known.popleft(), strict=True)):
             yield Outcome(index, task, result, 0.0)

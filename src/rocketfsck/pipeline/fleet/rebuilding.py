@@ -96,7 +96,7 @@ class RebuildJob:
         """Build, and give the result its name. Raises StoreError and UsageError."""
         assert isinstance(engine, PassingEngine)
         with work_on(self.place, "rebuild", "rebuilt"):
-            options = replace(self.chosen(store), jobs=engine.jobs)
+            options = self.chosen(store)
             if os.path.lexists(self.into):
                 return self._taken_over(store, options)
             weight = sum(map(_weight, store.commitlog.files))
@@ -220,7 +220,7 @@ def rebuild_stores(
     another run works in it.
     """
     options = options or RebuildOptions()
-    engine = engine or LocalEngine(options.jobs)
+    engine = engine or LocalEngine()
     started, run_id = time.monotonic(), make_run_id(time.time())
     into = into.absolute()
     places = find_places(paths)

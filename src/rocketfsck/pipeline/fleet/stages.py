@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from rocketfsck.engine.local import limited_cores
+from rocketfsck.common.budget import within
 from rocketfsck.errors import PassingError, StoreError, may_pass
 from rocketfsck.pipeline.fleet.passing import Elsewhere, Known, PassingEngine, StageLimits
 from rocketfsck.store.reading import named_errors
@@ -118,7 +118,7 @@ def run_step(step: Step) -> Ended | Given | bytes | StoreError:
 
     A StoreError of a job is returned: an engine tries again where the cause may pass.
     """
-    with limited_cores(1):
+    with within(jobs=1):
         if isinstance(step, Share):
             return _share(step)
         try:
@@ -129,12 +129,13 @@ def run_step(step: Step) -> Ended | Given | bytes | StoreError:
 
 def run_here(begin: Begin) -> Ended | StoreError | None:
     """Kernel: a store's job on a thread of this process; None where it is too much for one."""
-    try:
-        return run_job(begin, begin.job.open)
-    except Elsewhere:
-        return None
-    except StoreError as error:
-        return error
+    with within(jobs=begin.threads or None):
+        try:
+            return run_job(begin, begin.job.open)
+        except Elsewhere:
+            return None
+        except StoreError as error:
+            return error
 
 
 def run_job(begin: Begin, opened: Callable[[], Any], known: Iterable[Known] = ()) -> Ended:
@@ -142,7 +143,7 @@ def run_job(begin: Begin, opened: Callable[[], Any], known: Iterable[Known] = ()
     job = begin.job
     limits = StageLimits(job.weigh, begin.whole_weight, begin.job_count)
     try:
-        engine = PassingEngine(begin.threads, limits=limits, known=deque(known))
+        engine = PassingEngine(limits=limits, known=deque(known))
         return Ended(job.work(opened(), engine))
     except (Elsewhere, PassingError, StoreError):
         raise

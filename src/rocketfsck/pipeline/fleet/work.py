@@ -84,8 +84,8 @@ class CheckJob:
             try:
                 full = check_store(store, asked.options, engine=engine, begun=opened.begun)
             except StateChangedError:  # what stages gave belongs to the other one
-                full = check_store(store, asked.options, engine=LocalEngine(engine.jobs))
-            verdict = judge_store(store, full, version=asked.version, jobs=engine.jobs)
+                full = check_store(store, asked.options, engine=LocalEngine())
+            verdict = judge_store(store, full, version=asked.version)
             report = report_by(ranked(full, verdict), asked.policy)
             listed = list(islice(report.finding_rows(), asked.finding_limit))
             row = _row(self, store, report, verdict, sum(finding["count"] for finding in listed))

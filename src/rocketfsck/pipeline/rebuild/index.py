@@ -45,7 +45,6 @@ class Indexing:
     parts: str
     from_offset: int | None
     only_missing: bool
-    compiled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def build_index_part(task: IndexTask) -> IndexPart:
     if task.number:
         first = {"state": _state_behind(_header_before(task))}
     with attempt_directory(shared.parts, name) as directory:
-        builder = IndexBuilder(shared.store, directory, names=[name], compiled=shared.compiled, **first)
+        builder = IndexBuilder(shared.store, directory, names=[name], **first)
         created = None
         for rows in _rows(task):
             created = int(rows.time[0]) if created is None else created

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from rocketfsck.common.budget import within
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.rebuild.index import (
@@ -77,7 +78,7 @@ def rebuild_on(
 
     All workers must see the store, the directory that `target` is in and `scratch` under the same paths.
     `scratch` is an existing directory for what is put by in between, some 20 bytes a message and as many a
-    key (default: next to the target). Of the options `jobs` and `save_seconds` mean nothing here. What an
+    key (default: next to the target). The option `save_seconds` means nothing here. What an
     earlier run left that was killed is removed. Raises as `rebuild_store` does, and StoreError for a commit
     log that could not be listed in full.
     """
@@ -152,7 +153,11 @@ def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Ben
     """
     if not (options.queues or options.index):
         return MadeParts()
-    compiled = log_is_large(store)
+    with within(compiled=log_is_large(store)):
+        return _made(engine, store, options, bench)
+
+
+def _made(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -> MadeParts:
     builder = _index_builder(store, options, Path(bench.parts)) if options.index else None
     # What tasks get of the store: only what they look at.
     log = replace(store.commitlog, files=())
@@ -160,9 +165,7 @@ def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Ben
         store, commitlog=log, queues=(), ext_queues=(), indexes=(), configs=(), others=(), strays=(), notes=()
     )
     from_offset = None if builder is None else builder.from_offset
-    reading = SegmentReading(
-        slim, bench.scratch, options.queues, options.index, options.wanted, from_offset, compiled
-    )
+    reading = SegmentReading(slim, bench.scratch, options.queues, options.index, options.wanted, from_offset)
     reads = [SegmentTask(reading, number, file) for number, file in enumerate(store.commitlog.files)]
     done, segments = 0, []
     with phase("reading the commit log", store.commitlog.size) as at:
@@ -183,7 +186,6 @@ def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Ben
             bench.parts,
             options.from_offset,
             options.only_missing,
-            compiled,
         )
         tasks += plan_index(indexing, segments, builder.room_before, builder.file_room)
     with phase("building queues and index"):
@@ -223,7 +225,6 @@ def _queue_tasks(
         options.wanted,
         batch_topics_of(store).union(*(segment.inner_topics for segment in segments)),
         log_end,
-        log_is_large(store),
     )
     return plan_queues(queueing, segments, engine.job_count, going_on)
 
@@ -237,7 +238,7 @@ def gather(store: Store, options: RebuildOptions, made: MadeParts, root: Path, t
             sum(part.record_count for part in made.queues),
             sum(part.refused_count for part in made.queues)
             + sum(segment.refused_count for segment in made.segments),
-            QueueBuilder(store, root, None, frozenset(), compiled=False).has_ext,
+            QueueBuilder(store, root, None, frozenset()).has_ext,
             walked,
         )
     if made.index is not None:
@@ -283,7 +284,6 @@ def _index_builder(store: Store, options: RebuildOptions, root: Path) -> IndexBu
         from_offset=options.from_offset,
         only_missing=options.only_missing,
         time_zone=options.time_zone,
-        compiled=False,
     )
 
 

@@ -46,7 +46,6 @@ class Queueing:
     wanted: Container[Name] | None
     batch_topics: frozenset[str]
     log_end_offset: int
-    compiled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,7 @@ def build_queue_part(task: QueueTask) -> QueuePart:
     with attempt_directory(shared.parts, name) as directory:
         root = directory / name
         make_directory(root)
-        builder = QueueBuilder(
-            shared.store, root, shared.wanted, shared.batch_topics, compiled=shared.compiled
-        )
+        builder = QueueBuilder(shared.store, root, shared.wanted, shared.batch_topics)
         builder.go_on_behind_queues(task.queues, shared.log_end_offset)
         for number in shared.segments:
             for rows, numbers in _rows(task, number, builder.states):

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rocketfsck.common.budget import within
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.pipeline.rebuild.spill import COLUMN_SIZE, SpillWriter
 from rocketfsck.progress import part
@@ -53,7 +54,6 @@ class SegmentReading:
     index: bool
     wanted: Container[Name] | None
     from_offset: int | None
-    compiled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def read_segment(task: SegmentTask) -> SegmentRead:
     units = UnitSpill(units_path(reading.scratch, number), reading.wanted) if reading.queues else None
     keys = KeySpill(keys_path(reading.scratch, number), reading.from_offset) if reading.index else None
     try:
-        with part(task.file.size):
-            walked = walk_log(store, units=units, keys=keys, compiled=reading.compiled, jobs=SCAN_THREADS)
+        with part(task.file.size), within(jobs=SCAN_THREADS):
+            walked = walk_log(store, units=units, keys=keys)
         found = SegmentRead(number, walked)
         if keys is not None:
             keys.finish()

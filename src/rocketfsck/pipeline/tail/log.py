@@ -34,7 +34,6 @@ from rocketfsck.pipeline.tail.record import FileWalk, complete_timestamp, witnes
 from rocketfsck.pipeline.tail.walk import Reached, WalkBounds, WalkedTail, walk_file
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
@@ -241,8 +240,7 @@ def seek_newer(log: Log, files: Sequence[MappedFile], timestamp: int) -> LogPlac
     for file in files[number:]:
         with FileReader(file.location) as reader:
             table = QueueTable()
-            compiled = compiled_wanted(reader.size)
-            for found in scan_log_file(reader, start_of(file), log.options, table, compiled=compiled):
+            for found in scan_log_file(reader, start_of(file), log.options, table):
                 if isinstance(found, RecordBatch):
                     newer = np.flatnonzero(found["store_timestamp"] > timestamp)
                     if len(newer):

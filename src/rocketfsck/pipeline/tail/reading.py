@@ -230,7 +230,7 @@ class _RangeReader(PartReader):
             self.compiled = compiled_wanted(end - part.start)
             walk = _RangeWalk(reader, item.base_offset, options, part.start, end)
             self.walk = walk
-            for found in walk.items(compiled=self.compiled, live_only=False):
+            for found in walk.items(live_only=False):
                 yield from self.rows_of(found, reader)
 
 
@@ -258,8 +258,8 @@ class _RangeWalk(PartWalk):
     def live_end(self) -> int:
         return min(super().live_end, (1 << 62)) + self.shift
 
-    def items(self, *, compiled: bool, live_only: bool) -> Iterator[RecordBatch | DamagedRange]:
-        for found in super().items(compiled=compiled, live_only=live_only):
+    def items(self, *, live_only: bool) -> Iterator[RecordBatch | DamagedRange]:
+        for found in super().items(live_only=live_only):
             if isinstance(found, DamagedRange):
                 yield replace(found, start=found.start + self.shift, end=found.end + self.shift)
                 continue
@@ -281,7 +281,7 @@ class _Slice(FileReader):
         self._reader = reader
         self._start = start
         self.path = reader.path
-        self.size = end - start
+        self.size = self.allocated_size = end - start
 
     def read_into(self, view: memoryview | bytearray, pos: int = 0) -> None:
         self._reader.read_into(view, pos + self._start)

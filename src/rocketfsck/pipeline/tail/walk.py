@@ -35,7 +35,6 @@ from rocketfsck.pipeline.tail.record import (
 from rocketfsck.scan.columns import RecordBatch, Trait, new_batch
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.log.tiling import fill_batch, record_scanner
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
@@ -168,7 +167,7 @@ def _batch_for(bounds: WalkBounds) -> RecordBatch:
 
 def _scan_run(walk: FileWalk, window: ReadAhead, run: _TailRun, start: Reached, bounds: WalkBounds) -> Stop:
     """Take records until a run of them ends or enough of them are sure."""
-    scan = record_scanner(compiled_wanted(walk.reader.size))
+    scan = record_scanner(walk.reader.allocated_size)
     options = replace(walk.options, read_bodies=False)
     window.move_to(run.last.end_pos)
     stop = Stop.BATCH_FULL

@@ -174,12 +174,12 @@ class PartReader:
         part, item, wanted = self.part, self.item, self.wanted
         with FileReader(item.location) as reader:
             options = item.options(reader.size, read_bodies=self.checks, body_range=(part.start, self.end))
-            self.compiled = compiled_wanted(min(reader.size, self.end))
+            self.compiled = compiled_wanted(reader.allocated_size)
             same = identity(reader, item.base_offset, options) if part.start or part.end else None
             known = None if same is None else continuing.continuations.take(same, part.start)
             walk = PartWalk(reader, item.base_offset, options, part.start, self.end, known)
             self.walk = walk
-            for found in walk.items(compiled=self.compiled, live_only=wanted.live_only):
+            for found in walk.items(live_only=wanted.live_only):
                 yield from self.rows_of(found, reader)
             if same is not None and walk.walked is not None:
                 continuing.continuations.keep(same, walk.walked)

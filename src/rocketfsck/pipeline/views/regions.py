@@ -20,7 +20,6 @@ from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, def
 from rocketfsck.pipeline.views.walking import DAMAGE
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
@@ -74,12 +73,9 @@ def live_regions(item: LogItem) -> Iterator[tuple[Region, bool]]:
     live = LiveScan()
     with FileReader(item.location) as reader:
         options = item.options(reader.size)
-        compiled = compiled_wanted(reader.size)
         count = 0  # live records of the run that is under way
         waiting: list[Region] = []  # a gap: what comes after it says whether it is live
-        for found in live.walk(
-            reader, item.base_offset, options, QueueTable(), compiled=compiled, past_end=True
-        ):
+        for found in live.walk(reader, item.base_offset, options, QueueTable(), past_end=True):
             stale_pos = live.stale_pos
             if not isinstance(found, Region):
                 if stale_pos is None:

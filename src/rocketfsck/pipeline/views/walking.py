@@ -88,7 +88,7 @@ class PartWalk:
         stale_pos = self._live.stale_pos
         return (1 << 63) - 1 if stale_pos is None else stale_pos
 
-    def items(self, *, compiled: bool, live_only: bool) -> Iterator[RecordBatch | DamagedRange]:
+    def items(self, *, live_only: bool) -> Iterator[RecordBatch | DamagedRange]:
         """Yield batches that hold records of the part, maybe others with them, and the part's damage.
 
         Batches are reused. Raises StoreError when bytes cannot be read.
@@ -98,7 +98,6 @@ class PartWalk:
             self.base_offset,
             self.options,
             self.table,
-            compiled=compiled,
             past_end=not live_only,
             start=self._from[0],
             start_base=self._from[1],

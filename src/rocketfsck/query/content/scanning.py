@@ -19,7 +19,6 @@ from rocketfsck.query.log import LogView
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.store.model import Store
@@ -79,8 +78,7 @@ def _scan(
                 options = replace(log.options(number), read_bodies=check_bodies)
                 parser, shown_size = options.property_parser, max_body_size if with_bodies else 0
                 table = QueueTable()
-                compiled = compiled_wanted(reader.allocated_size)
-                for batch in scan.batches(reader, base_offset, options, table, compiled=compiled):
+                for batch in scan.batches(reader, base_offset, options, table):
                     at.at(done + scan.end_pos)
                     for row in wanted.rows(batch, table, base_offset).tolist():
                         offset = base_offset + int(batch["pos"][row])

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from rocketfsck.progress import part
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.reading import FileReader
@@ -127,8 +126,7 @@ def live_batches(item: LogItem) -> Iterator[tuple[RecordBatch, QueueTable, FileR
     table = QueueTable()
     with FileReader(item.location) as reader, part(reader.size):
         options = item.options(reader.size)
-        compiled = compiled_wanted(reader.size)
-        for batch in LiveScan().batches(reader, item.base_offset, options, table, compiled=compiled):
+        for batch in LiveScan().batches(reader, item.base_offset, options, table):
             yield batch, table, reader
 
 

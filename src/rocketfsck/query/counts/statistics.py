@@ -87,12 +87,12 @@ class LogStatistics:
         return tuple(found)
 
 
-def count_log(store: Store, *, jobs: int = 0, engine: Engine | None = None) -> LogStatistics:
-    """Count the live records of a store's commit log, on `jobs` threads (default: all cores) or an engine.
+def count_log(store: Store, *, engine: Engine | None = None) -> LogStatistics:
+    """Count the live records of a store's commit log, on threads of this process or an engine.
 
     Raises StoreError when a file cannot be read.
     """
-    engine = LocalEngine(jobs) if engine is None else engine
+    engine = LocalEngine() if engine is None else engine
     account = StoreCounts()
     for outcome in engine.run(count_files, plan_runs(store, engine.job_count)):
         if outcome.result is not None:

@@ -232,9 +232,7 @@ class Astray:
     is_hidden: bool
 
 
-def count_astray(
-    files: Iterable[Astray], kept: Sequence[LoadedFile], options: ScanOptions, *, compiled: bool
-) -> int:
+def count_astray(files: Iterable[Astray], kept: Sequence[LoadedFile], options: ScanOptions) -> int:
     """The sound records of these files that none of the `kept` files of the log has.
 
     What a start cuts off at its own place is not counted here: see `count_cut`.
@@ -242,7 +240,7 @@ def count_astray(
     count = 0
     for file in files:
         with FileReader(file.path) as reader:
-            for found in scan_log_file(reader, file.start_offset, options, QueueTable(), compiled=compiled):
+            for found in scan_log_file(reader, file.start_offset, options, QueueTable()):
                 if isinstance(found, Region):
                     continue
                 stated = found["physical_offset"]
@@ -265,7 +263,6 @@ def count_cut(
     cut_offset: int,
     kept_timestamp: int | None,
     options: ScanOptions,
-    compiled: bool,
     begin_of: Callable[[tuple[str, int]], int],
     listed: Callable[[], Longs],
 ) -> tuple[Ranges, int]:
@@ -286,7 +283,7 @@ def count_cut(
             continue
         wanted = replace(options, in_entries=file.in_entries)
         with FileReader(file.path) as reader:
-            for found in scan_log_file(reader, file.start_offset, wanted, table, compiled=compiled):
+            for found in scan_log_file(reader, file.start_offset, wanted, table):
                 if isinstance(found, Region):
                     continue
                 fresh_names = table.names[len(begins) - 1 :]

@@ -112,7 +112,7 @@ class Look:
         self.remains.judge(batch, file.start_offset, wanted)
 
 
-def look_over(looks: Sequence[Look], table: QueueTable, options: ScanOptions, *, compiled: bool) -> None:
+def look_over(looks: Sequence[Look], table: QueueTable, options: ScanOptions) -> None:
     """Read the log once for several starts, which share a table of queues.
 
     Raises StoreError for what cannot be read.
@@ -125,7 +125,7 @@ def look_over(looks: Sequence[Look], table: QueueTable, options: ScanOptions, *,
     for file, takers in wanted.values():
         read = replace(options, in_entries=file.in_entries)
         with FileReader(file.path) as reader:
-            for batch in scan_log_file(reader, file.start_offset, read, table, compiled=compiled):
+            for batch in scan_log_file(reader, file.start_offset, read, table):
                 if isinstance(batch, Region):
                     continue
                 for look, number in takers:

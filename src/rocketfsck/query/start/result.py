@@ -193,7 +193,7 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
             state.census.reached_count if complete else None,
             sum(item.record_count for item in unreadable) if complete else None,
             tuple(unreadable),
-            count_astray(_astray(state), state.log_files, state.options, compiled=state.compiled),
+            count_astray(_astray(state), state.log_files, state.options),
             _deleted_count(state) if complete else 0,
         ),
         notes=(*state.notes, *(() if state.refusals else unread_notes(state))),
@@ -254,7 +254,6 @@ def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
             state.cut_offset,
             state.kept_timestamp,
             state.options,
-            state.compiled,
             lambda name: (
                 MAX_OFFSET if name not in state.queues and is_deleted(*name) else state.queues.began_at(name)
             ),

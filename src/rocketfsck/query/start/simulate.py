@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rocketfsck.common.budget import within
 from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.progress import phase
 from rocketfsck.query.start.databases import with_queues
@@ -76,7 +77,7 @@ def simulate_starts(
     """
     settings = store.settings if conf is None else conf
     dialects = [dialect_for(version) for version in versions]
-    with with_queues(store) as store:
+    with with_queues(store) as store, within(compiled=compiled_wanted(store.commitlog.size)):
         for dialect in dialects:
             refuse_unknown(store, settings, dialect)
         return _simulated(store, dialects, settings, losses, watch, areas, sound_end)
@@ -103,7 +104,7 @@ def _simulated(
         if start.complete:
             looks.setdefault(start.options, []).append(look_of(start))
     for options, wanted in looks.items():
-        look_over(wanted, table, options, compiled=compiled_wanted(store.commitlog.size))
+        look_over(wanted, table, options)
     cuts: Cuts = {}
     return [start_of(start, cuts) for start in starts]
 
@@ -117,6 +118,7 @@ def start_files(
     """
     dialect = dialect_for(version)
     refuse_unknown(store, store.settings, dialect)
-    simulation = StartState(store, dialect, store.settings, False, watch, NO_AREAS, QueueTable())
-    run_start(simulation)
+    with within(compiled=compiled_wanted(store.commitlog.size)):
+        simulation = StartState(store, dialect, store.settings, False, watch, NO_AREAS, QueueTable())
+        run_start(simulation)
     return tuple(simulation.refusals), simulation.log_files, simulation.queues

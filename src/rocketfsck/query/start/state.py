@@ -40,7 +40,6 @@ from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.query.start.timers import TimerOutcome
 from rocketfsck.query.start.walk import LogWalker
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Settings
@@ -137,7 +136,6 @@ class StartState:
         self.role = role_of(store, settings, dialect)
         self.losses = losses
         self.clean = store.abort is None
-        self.compiled = compiled_wanted(store.commitlog.size)
         self.table = QueueTable() if table is None else table
         self.census = Census(self.table)
         self.queues = StartQueues(dialect, self.disk)
@@ -199,7 +197,7 @@ class StartState:
         """What judges records as this broker does; `check_crc` says whether it looks at bodies."""
         property_crc = self.role.force_property_crc and self.dialect.property_crc
         reading = BrokerReading(self.dialect, check_crc, property_crc, self.has_entries)
-        return LogWalker(reading, self.table, compiled=self.compiled)
+        return LogWalker(reading, self.table)
 
     def hand_on(self, batch: RecordBatch, file: LoadedFile) -> None:
         """Dispatch every record of the batch."""

@@ -21,6 +21,7 @@ from rocketfsck.query.start.read import BrokerReading, Judged, Verdict, judge_pl
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, new_batch
 from rocketfsck.scan.log.tiling import fill_batch, record_scanner
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.plain import records as plain
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
@@ -39,15 +40,12 @@ class Ending:
 
 
 class LogWalker:
-    """Walks files one after the other with one batch and one table of queues.
+    """Walks files one after the other with one batch and one table of queues."""
 
-    `compiled` says whether to use the kernels (`jit.compiled_wanted`).
-    """
-
-    def __init__(self, reading: BrokerReading, table: QueueTable, *, compiled: bool) -> None:
+    def __init__(self, reading: BrokerReading, table: QueueTable) -> None:
         self.reading = reading
         self.table = table
-        self.compiled = compiled
+        self.scanner = record_scanner()
         self.batch = new_batch()
         self.options = ScanOptions(
             read_bodies=reading.check_crc,
@@ -64,14 +62,13 @@ class LogWalker:
         `limit` is where the broker's view of the file ends, `base_offset` the physical offset of the file's
         first byte. Raises StoreError when bytes cannot be read.
         """
-        scanner = record_scanner(self.compiled)
         batch = self.batch
         with ReadAhead(reader) as window:
             while pos < limit:
                 batch.begin(0)
                 window.move_to(pos)
                 stop = fill_batch(
-                    reader, window, scanner, base_offset, reader.size, self.options, batch, self.table
+                    reader, window, self.scanner, base_offset, reader.size, self.options, batch, self.table
                 )
                 end = window.file_pos + window.start
                 begins = self._begins(pos)
@@ -159,7 +156,6 @@ class LogWalker:
         record = bytearray(reader.read(pos, size))
         sys_flag = _INT.unpack_from(record, SYS_FLAG_AT)[0]
         _INT.pack_into(record, SYS_FLAG_AT, sys_flag & ~IPV6_HOSTS)
-        scanner = record_scanner(False)
         self.batch.begin(0)
         data = np.frombuffer(bytes(record), np.uint8)
-        scanner(data, 0, size, pos, base_offset, reader.size, self.options, self.batch, self.table)
+        plain.scan_records(data, 0, size, pos, base_offset, reader.size, self.options, self.batch, self.table)

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.judging import SAME_FAULT, Judgement, judge
@@ -59,7 +58,6 @@ class Trials:
     conf: Settings | None = None
     report: Report | None = None
     check: bool = True
-    jobs: int = 0
     count: int = 0
     _found: dict[tuple[ActionKey, ...], tuple[Report, Judgement]] = field(default_factory=dict, repr=False)
     _former: Former | None = field(default=None, repr=False)
@@ -69,7 +67,7 @@ class Trials:
         """The check of the store as it is."""
         if self.report is None:
             with phase("checking the store as it was"):
-                self.report = check_store(self.store, self._options(), engine=LocalEngine(self.jobs))
+                self.report = check_store(self.store, self._options())
         return self.report
 
     def _options(self) -> CheckOptions:
@@ -92,7 +90,7 @@ class Trials:
                 tried = view.reopen()
                 if self.check:
                     with phase("checking the tried plan"):
-                        found = check_store(tried, self._options(), engine=LocalEngine(self.jobs))
+                        found = check_store(tried, self._options())
                     judged = judge(plan, found, view.name_of, self.before)
                     self._found[tuple(map(action_key, actions))] = (found, judged)
                     for item in judged.unmet:
@@ -121,7 +119,6 @@ def held_plan(
     *,
     conf: Settings | None = None,
     check: bool = True,
-    jobs: int = 0,
 ) -> Plan:
     """The plan without what `apply` would refuse, which its `refused_actions` name, and with what it leaves.
 
@@ -131,7 +128,7 @@ def held_plan(
     """
     if not plan.actions or untried_reason(plan, store) or _checked_size(store) > CHECKED_LIMIT:
         return plan
-    trials = Trials(plan, store, conf, report, check, jobs)
+    trials = Trials(plan, store, conf, report, check)
     problem = trials.problem(plan.actions)
     held = plan
     if problem:

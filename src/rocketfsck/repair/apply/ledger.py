@@ -28,7 +28,6 @@ from rocketfsck.repair.plan.model import Loss, Notice
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Store, StoreFile
@@ -314,9 +313,8 @@ def _valid_records(store: Store, files: Iterable[MappedFile]) -> tuple[Rows, int
         base = file.start_offset or 0
         with FileReader(file.location) as reader:
             options = log_options(store, file, read_bodies=True)
-            compiled = compiled_wanted(reader.allocated_size)
             table = QueueTable()
-            for found in scan_log_file(reader, base, options, table, compiled=compiled):
+            for found in scan_log_file(reader, base, options, table):
                 if isinstance(found, Region):
                     continue
                 filler = _is_filler(found, table)

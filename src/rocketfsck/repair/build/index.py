@@ -75,13 +75,12 @@ class IndexBuilder:
         names: Sequence[str] | None = None,
         time_zone: str = "UTC",
         only_missing: bool = False,
-        compiled: bool,
         state: dict[str, Any] | None = None,
     ) -> None:
         self.store = store
         self.directory = directory
         self.slot_count, self.entry_count = store.geometry.slot_count, store.geometry.entry_count
-        self._compiled = compiled
+        self._compiled = log_is_large(store)
         self.from_offset = from_offset
         self.files: list[BuiltIndexFile] = []
         self.record_count = self.entry_total = 0
@@ -309,7 +308,6 @@ def build_index(
     its name, another that of its first record's time in `time_zone`. Raises StoreError where the log cannot
     be read or a file cannot be written.
     """
-    compiled = log_is_large(store)
     with phase("building the index"), opened(into) as root:
         builder = IndexBuilder(
             store,
@@ -317,9 +315,8 @@ def build_index(
             from_offset=from_offset,
             names=names,
             time_zone=time_zone,
-            compiled=compiled,
         )
-        return index_build(builder, walk_log(store, keys=builder, compiled=compiled))
+        return index_build(builder, walk_log(store, keys=builder))
 
 
 def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:

@@ -50,13 +50,11 @@ class QueueBuilder:
         root: Path,
         wanted: Container[Name] | None,
         batch_topics: frozenset[str],
-        *,
-        compiled: bool,
     ) -> None:
         geometry, dialect = store.geometry, store.dialect
         self.root = root
         self.states = QueueStates(wanted, batch_topics)
-        self._compiled = compiled
+        self._compiled = log_is_large(store)
         names = self.states.names
         plain_size, batch_size = geometry.consumequeue_file_size, geometry.batch_file_size
         ext_units = max(geometry.ext_file_size - EXT_END_SIZE, 0) // EXT_UNIT_SIZE
@@ -287,13 +285,12 @@ def build_queues(
     """
     wanted = None if queues is None else frozenset(queues)
     batch_topics = batch_topics_of(store)
-    compiled = log_is_large(store)
     with phase("building the consume queues"), opened(into) as above:
         root = Path(above) / into.name
         make_directory(root)
         while True:
-            builder = QueueBuilder(store, root, wanted, batch_topics, compiled=compiled)
-            walked = walk_log(store, units=builder, compiled=compiled)
+            builder = QueueBuilder(store, root, wanted, batch_topics)
+            walked = walk_log(store, units=builder)
             found = builder.found_batch_topics
             if not found:
                 return queue_build(builder, walked)

@@ -52,19 +52,15 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
         header, count = reader.header, _entry_count(reader)
         write_part(target, b"", 0, size, None)
         slots = np.zeros(geometry.slot_count, np.int32)
-        used = 0
+        compiled, used = compiled_wanted(file.allocated_size), 0
         first = last = None
         for number in range(1, count + 1, PIECE_COUNT):
             entries = reader.entries(number, min(PIECE_COUNT, count + 1 - number))
             if (entries["keyHash"] < 0).any():
                 wrong = number + int(np.flatnonzero(entries["keyHash"] < 0)[0])
                 raise StoreError(f"entry {wrong} has a negative hash", path=file.location)
-            previous, empty = link_entries(
-                entries["keyHash"].astype(np.int32),
-                number,
-                slots,
-                compiled=compiled_wanted(file.allocated_size),
-            )
+            hashes = entries["keyHash"].astype(np.int32)
+            previous, empty = link_entries(hashes, number, slots, compiled=compiled)
             entries["prevIndex"] = previous
             used += empty
             write_part(target, entries.tobytes(), entry_pos(number, geometry.slot_count), size, None)

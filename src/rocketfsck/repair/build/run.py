@@ -25,7 +25,7 @@ from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
 from rocketfsck.repair.build.rowmessages import MessageRows, build_message_rows
 from rocketfsck.repair.build.rowqueues import RowBuilder, row_writer, rows_built
-from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
+from rocketfsck.repair.build.walk import LogWalked, walk_log
 from rocketfsck.store.areas import demand_listed, list_indexes
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.listing import Lister
@@ -42,7 +42,6 @@ class RebuildOptions:
 
     `only_missing`: queues and index continue after what the store has of them, as the broker's dispatcher
     would; only files to which something is added are made. `time_zone` is that of the names of index files.
-    `jobs` 0: one thread a core.
     """
 
     queues: bool = False
@@ -53,7 +52,6 @@ class RebuildOptions:
     from_offset: int | None = None
     only_missing: bool = False
     time_zone: str = "UTC"
-    jobs: int = 0
     sync: bool = True
     save_seconds: float = SAVE_SECONDS
 
@@ -137,7 +135,7 @@ def inputs_of(store: Store, options: RebuildOptions) -> State:
         kept = [(file.location, file.size, file.mtime_ns) for file in parts]
     wanted = options.wanted
     geometry = {name: value for name, value in asdict(store.geometry).items() if isinstance(value, int)}
-    given = asdict(replace(options, wanted=None, jobs=0, sync=True, save_seconds=0.0))
+    given = asdict(replace(options, wanted=None, sync=True, save_seconds=0.0))
     return {
         "tool": __version__,
         "files": files,
@@ -166,7 +164,6 @@ class _Rebuilding:
         self.store = store
         self.options = options
         self.work = work
-        self.compiled = log_is_large(store)
         self.batch_topics = batch_topics_of(store)
         self.saved_at = time.monotonic()
         self.saves = True
@@ -226,7 +223,6 @@ class _Rebuilding:
             self.work.path,
             self.options.wanted,
             self.batch_topics,
-            compiled=self.compiled,
         )
         if state is not None:
             self.queues.load(state)
@@ -241,7 +237,6 @@ class _Rebuilding:
             from_offset=options.from_offset,
             only_missing=options.only_missing,
             time_zone=options.time_zone,
-            compiled=self.compiled,
             state=state,
         )
 
@@ -253,8 +248,6 @@ class _Rebuilding:
             self.store,
             units=units,
             keys=index,
-            compiled=self.compiled,
-            jobs=self.options.jobs,
             walked=walked,
             after_file=self._save,
         )

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rocketfsck.engine import LocalEngine
+from rocketfsck.common.budget import job_count, within
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.lightqueues import skipped_by
@@ -82,22 +82,21 @@ def walk_log(
     *,
     units: UnitTaker | None = None,
     keys: KeyTaker | None = None,
-    compiled: bool,
-    jobs: int = 0,
     walked: LogWalked | None = None,
     after_file: Callable[[LogWalked], None] | None = None,
 ) -> LogWalked:
     """Feed every live record to the takers, from file number `walked.file_count` on.
 
-    `after_file` is called when everything of a file has been taken. `jobs` are the threads that scan (0: one
-    a core). Raises StoreError where the log cannot be read, and what the takers raise.
+    `after_file` is called when everything of a file has been taken. Raises StoreError where the log cannot be
+    read, and what the takers raise.
     """
-    done = LogWalked() if walked is None else walked
+    done, compiled = LogWalked() if walked is None else walked, log_is_large(store)
     with (
+        within(compiled=compiled),
         phase("reading the commit log", store.commitlog.size, done=_size_of(store, done.file_count)) as at,
         KeyThread(keys, threaded=compiled) as key_thread,
     ):
-        walk = _Walk(store, units, key_thread, compiled, LocalEngine(jobs).job_count, at, done)
+        walk = _Walk(store, units, key_thread, at, done)
         for _ in walk.files():
             done.file_count += 1
             if after_file is not None:
@@ -119,16 +118,12 @@ class _Walk:
         store: Store,
         units: UnitTaker | None,
         keys: KeyThread,
-        compiled: bool,
-        jobs: int,
         at: Phase,
         done: LogWalked,
     ) -> None:
         self.store = store
         self.units = units
         self.keys = keys
-        self.compiled = compiled
-        self.jobs = jobs
         self.at = at
         self.done = done
         self.options = ScanOptions(
@@ -146,7 +141,7 @@ class _Walk:
     def files(self) -> Iterator[None]:
         """Walk file after file, and stop behind each."""
         left = self.store.commitlog.files[self.done.file_count :]
-        if not self.compiled or self.jobs == 1 or self.store.has_entries:
+        if job_count() == 1 or self.store.has_entries or not compiled_wanted():
             for file in left:
                 self.walk_alone(file, 0)
                 self._end(file)
@@ -157,7 +152,7 @@ class _Walk:
             for number, file in enumerate(left)
             for task in pieces_of(number, file.location, file.start_offset or 0, file.size)
         ]
-        pieces = scan_pieces(tasks, self.options, self._take, jobs=self.jobs)
+        pieces = scan_pieces(tasks, self.options, self._take)
         try:
             found = next(pieces, None)
             for number, file in enumerate(left):
@@ -229,7 +224,7 @@ class _Walk:
         turned_away = self.table.turned_away_count
         with FileReader(file.location) as reader:
             options = log_options(self.store, file, read_bodies=False, index_tags=True)
-            for batch in live.batches(reader, base, options, self.table, compiled=self.compiled):
+            for batch in live.batches(reader, base, options, self.table):
                 count = int(np.count_nonzero(batch["pos"] >= start))
                 if not count:
                     continue

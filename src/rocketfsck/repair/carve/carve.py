@@ -25,7 +25,6 @@ from rocketfsck.scan.columns import Fault, RecordBatch, new_batch
 from rocketfsck.scan.log.headers import NOT_FOUND, find_header
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.tiling import record_scanner
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.stops import Stop
@@ -159,7 +158,7 @@ class _Walk:
         self.doubt_left = 16 * reader.size + _DOUBT_LIMIT
         self.options = ScanOptions(read_bodies=True)
         self.file_size = reader.size + _BEHIND
-        self.scan = record_scanner(compiled_wanted(reader.size))
+        self.scan = record_scanner(reader.allocated_size)
 
     def batches(self) -> Iterator[NDArray[np.uint32]]:
         """Yield the CRCs of each batch's records; the first so many rows of the batch are good."""

@@ -46,7 +46,6 @@ from rocketfsck.repair.compare.records import (
 )
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.areas import demand_listed
@@ -204,7 +203,7 @@ def _live_end_offset(store: Store, file: MappedFile) -> int:
     base, scan = file.start_offset or 0, LiveScan()
     with FileReader(file.location) as reader:
         options = log_options(store, file, read_bodies=False)
-        for _ in scan.batches(reader, base, options, QueueTable(), compiled=compiled_wanted(reader.size)):
+        for _ in scan.batches(reader, base, options, QueueTable()):
             pass
     return base + scan.end_pos
 

@@ -62,14 +62,13 @@ def plan_rest(
     directory: Path,
     actions: Sequence[Action],
     level: Level,
-    jobs: int,
 ) -> Followed:
     """Try actions in an empty directory, plan what is to be done then, and try that. Raises StoreError."""
     before = {finding.fingerprint: finding for finding in _bad(scene.findings)}
     if not actions:
         return Followed((), tuple(_left(before.values(), LEFT)))
     with TriedStore(scene.store, directory, actions) as view:
-        return _plan_rest(scene, view, before, actions, level, jobs)
+        return _plan_rest(scene, view, before, actions, level)
 
 
 def _plan_rest(
@@ -78,14 +77,13 @@ def _plan_rest(
     before: Mapping[str, Finding],
     actions: Sequence[Action],
     level: Level,
-    jobs: int,
 ) -> Followed:
     following: list[Action] = []
     todo: Sequence[Action] = actions
     for _ in range(_ROUND_LIMIT):
         view.carry_out(todo)
         store = view.reopen()
-        report = check_store(store, CheckOptions(level, jobs=jobs))
+        report = check_store(store, CheckOptions(level))
         found = {finding.fingerprint: finding for finding in _bad(report.findings, view)}
         planned = make_plan(store, report).actions
         known = {(action.name, action.target) for action in following}

@@ -56,11 +56,10 @@ PARTED = "the histories diverge earlier: the copies have nothing in common after
 @dataclass(frozen=True, slots=True)
 class HealOptions:
     """`prefer_b`: B's records count where both are valid and differ. `work_dir` is where the result is tried
-    (default: the system's directory for temporary files); the other two are as for a check."""
+    (default: the system's directory for temporary files); `level` is as for a check."""
 
     prefer_b: bool = False
     level: Level = "full"
-    jobs: int = 0
     work_dir: Path | None = None
 
 
@@ -81,9 +80,9 @@ def plan_heal(a: Store, b: Store, options: HealOptions | None = None) -> tuple[P
     StoreError if something cannot be read, or the result cannot be tried.
     """
     options = options or HealOptions()
-    engine = LocalEngine(options.jobs)
+    engine = LocalEngine()
     refuse_entries(a, b)
-    report = check_store(a, CheckOptions(options.level, jobs=options.jobs))
+    report = check_store(a, CheckOptions(options.level))
     scene = full_scene(a, report)
     _refuse_unfit(scene)
     sides = describe_sides(a, b, engine)
@@ -104,7 +103,7 @@ def plan_heal(a: Store, b: Store, options: HealOptions | None = None) -> tuple[P
             prefix="rocketfsck-", dir=options.work_dir or scratch_parent()
         ) as directory,
     ):
-        rest = plan_rest(scene, Path(directory), actions, options.level, options.jobs)
+        rest = plan_rest(scene, Path(directory), actions, options.level)
     return _plan(scene, rest, chosen), report
 
 

@@ -27,7 +27,6 @@ from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, filler_records, min_
 from rocketfsck.repair.plan.model import Loss
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
@@ -70,9 +69,8 @@ def live_rows(store: Store, file: MappedFile, table: QueueTable | None = None) -
     """The batches of a commit log file's live records; `table` takes their queues. Raises StoreError."""
     options = log_options(store, file, read_bodies=False)
     with FileReader(file.path) as reader:
-        compiled = compiled_wanted(reader.allocated_size)
         queues = QueueTable() if table is None else table
-        yield from LiveScan().batches(reader, file.start_offset or 0, options, queues, compiled=compiled)
+        yield from LiveScan().batches(reader, file.start_offset or 0, options, queues)
 
 
 def read_log_end(store: Store) -> LogEnd | None:

@@ -16,7 +16,6 @@ from rocketfsck.repair.log.edit import QueueFrames
 from rocketfsck.repair.plan.model import Loss
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
@@ -40,8 +39,7 @@ def lost_records(store: Store, file: MappedFile, start: int, kept_in: str) -> li
     parts: dict[int, list[tuple[Longs, Longs, Longs]]] = {}
     options = log_options(store, file, read_bodies=True)
     with FileReader(file.path) as reader:
-        compiled = compiled_wanted(reader.allocated_size)
-        for batch in scan_log_file(reader, base, options, table, compiled=compiled):
+        for batch in scan_log_file(reader, base, options, table):
             if not isinstance(batch, RecordBatch):
                 continue
             good = (batch["pos"] >= start) & ((batch["faults"] & _BAD) == 0)

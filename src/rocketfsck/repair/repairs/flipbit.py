@@ -32,7 +32,6 @@ from rocketfsck.repair.repairs.onebit import CRC_MASK, FlippedBit, find_flipped_
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.log.large import LargeRecord, read_large_record
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.stops import Stop
@@ -191,9 +190,8 @@ def _number_in(positions: Sequence[int], finding: Finding) -> int:
 def _wrong_bodies(scene: PlanScene, reader: FileReader, file: MappedFile) -> Iterator[BodyPlace]:
     """The live records of a file whose body does not have its CRC."""
     options = log_options(scene.store, file, read_bodies=True)
-    compiled = compiled_wanted(reader.allocated_size)
     names = ("pos", "total_size", "body_pos", "body_size", "body_crc")
-    for batch in LiveScan().batches(reader, file.start_offset or 0, options, QueueTable(), compiled=compiled):
+    for batch in LiveScan().batches(reader, file.start_offset or 0, options, QueueTable()):
         rows = np.flatnonzero(batch["faults"] & int(Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE))
         columns = [batch[name][rows].tolist() for name in names]
         yield from map(BodyPlace, *columns)

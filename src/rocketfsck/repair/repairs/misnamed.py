@@ -27,7 +27,6 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.log.tiling import scan_log_file
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
@@ -224,8 +223,7 @@ def _stated_start(scene: PlanScene, name: str, size: int) -> int | None:
     with FileReader(scene.path_of(name)) as reader:
         if reader.size != size:
             return None
-        compiled = compiled_wanted(reader.allocated_size)
-        for item in scan_log_file(reader, 0, options, QueueTable(), compiled=compiled):
+        for item in scan_log_file(reader, 0, options, QueueTable()):
             if isinstance(item, RecordBatch):
                 stated |= set(distinct(item["physical_offset"] - item["pos"]).tolist())
                 if len(stated) > 1:

@@ -65,7 +65,7 @@ def fill_store(building: Path, salvage: Salvage) -> tuple[Report, tuple[StartVer
     if salvage.origin is not None:
         take_owner(building, salvage.origin.root)
     store = _open(building, salvage)
-    report = check_store(store, CheckOptions(level="full", jobs=salvage.options.jobs))
+    report = check_store(store, CheckOptions(level="full"))
     return report, predict_output(store, _versions(salvage, store), losses=True)
 
 

@@ -270,7 +270,6 @@ class SalvageOptions:
     broker_conf: Path | None = None
     delay_levels: str | None = None
     sync: bool = True
-    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

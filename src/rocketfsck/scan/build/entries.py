@@ -19,7 +19,7 @@ from rocketfsck.formats.javatext import INT32_MAX
 from rocketfsck.scan.machine.jit import in_form
 
 
-def link_entries(key_hash: Words, number: int, slots: Words, *, compiled: bool = False) -> tuple[Words, int]:
+def link_entries(key_hash: Words, number: int, slots: Words, *, compiled: bool) -> tuple[Words, int]:
     """The prevIndex of the entries `number` and on, and how many of them found their slot empty.
 
     `key_hash` is not negative, `slots` is moved on. A slot that says what no slot can say counts as empty.
@@ -53,7 +53,7 @@ def put_entries(
     begin_timestamp: int,
     slots: Words,
     *,
-    compiled: bool = False,
+    compiled: bool,
 ) -> tuple[NDArray[np.void], int]:
     """Keys as the entries `number` and on of an index file; and how many found their slot empty.
 

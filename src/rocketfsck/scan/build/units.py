@@ -98,7 +98,7 @@ def place_units(
     pending_counts: Longs,
     gaps: Longs,
     *,
-    compiled: bool = False,
+    compiled: bool,
 ) -> int:
     """Append the units of `rows` (`buildrows.unit_rows`) to `pending` by kind; the number of rows of `gaps`.
 

@@ -18,7 +18,7 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.scan.join import keymerge
-from rocketfsck.scan.machine.jit import in_form
+from rocketfsck.scan.machine.jit import compiled_wanted, in_form
 
 __all__ = ["EntryCode", "EntryFeed", "EntryJoin", "Mismatches", "has_tag_key", "put_rows"]
 
@@ -141,7 +141,7 @@ def put_rows(
     end: int,
     room: Longs,
     *,
-    compiled: bool = False,
+    compiled: bool,
 ) -> Longs:
     """The entries of a block that point into `start:end` of the log, as an `EntryFeed` gives them.
 
@@ -180,9 +180,9 @@ def has_tag_key(batch: RecordBatch) -> Flags:
 class EntryJoin:
     """`join_entries`: the records' keys against the index entries. `add` every batch in order, `finish`."""
 
-    def __init__(self, feed: EntryFeed, *, compiled: bool = False, limit: int = MISMATCH_LIMIT) -> None:
+    def __init__(self, feed: EntryFeed, *, limit: int = MISMATCH_LIMIT) -> None:
         self._feed = feed
-        self._compiled = compiled
+        self._compiled = compiled_wanted()
         self._entries: Longs = np.zeros((ENTRY_WINDOW, 5), np.int64)
         self._progress = np.zeros(8, np.int64)
         self._progress[5] = 1

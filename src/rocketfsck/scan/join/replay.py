@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE
+from rocketfsck.scan.machine.jit import compiled_wanted
 
 LINK_LIMIT = 1 << 16
 """Wrong links that a replay keeps; further ones are only counted."""
@@ -45,15 +46,16 @@ class WrongLinks:
 
 
 class IndexReplay:
-    """The table of slots while entries are put. `heads[slot]` is the newest entry of the slot, 0 for none."""
+    """The table of slots while `entry_count` entries or so are put. `heads[slot]` is the newest entry of the
+    slot, 0 for none."""
 
     __slots__ = ("_factor", "_out", "_scratch", "_state", "compiled", "heads", "limit", "slot_count")
 
-    def __init__(self, slot_count: int, *, compiled: bool = False, limit: int = LINK_LIMIT) -> None:
+    def __init__(self, slot_count: int, *, entry_count: int = 0, limit: int = LINK_LIMIT) -> None:
         if not 0 < slot_count < 1 << 31:
             raise ValueError(f"{slot_count} slots")
         self.slot_count = slot_count
-        self.compiled = compiled
+        self.compiled = compiled_wanted(ENTRY_SIZE * entry_count)
         self.limit = limit
         self.heads: NDArray[np.int32] = np.empty(slot_count, np.int32)
         self.heads.fill(

@@ -51,14 +51,12 @@ class LiveScan:
         base_offset: int,
         options: ScanOptions,
         table: QueueTable,
-        *,
-        compiled: bool = False,
     ) -> Iterator[RecordBatch]:
         """Yield the batches of the file (`scan.log.tiling.scan_log_file`), cut where a stale tail begins.
 
         The walk ends there. Raises StoreError when bytes cannot be read.
         """
-        for found in self.walk(reader, base_offset, options, table, compiled=compiled):
+        for found in self.walk(reader, base_offset, options, table):
             if isinstance(found, RecordBatch) and found.record_count:
                 yield found
 
@@ -69,7 +67,6 @@ class LiveScan:
         options: ScanOptions,
         table: QueueTable,
         *,
-        compiled: bool = False,
         past_end: bool = False,
         start: int = 0,
         start_base: int | None = None,
@@ -81,9 +78,7 @@ class LiveScan:
         walk that this state belongs to; `start_base` is what its records counted their physicalOffset from.
         """
         run_count = 1 if start else 0
-        for found in scan_log_file(
-            reader, base_offset, options, table, compiled=compiled, start=start, start_base=start_base
-        ):
+        for found in scan_log_file(reader, base_offset, options, table, start=start, start_base=start_base):
             if isinstance(found, Region):
                 run_count = 0
                 if self.stale_pos is None:

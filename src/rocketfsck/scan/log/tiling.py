@@ -26,12 +26,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.budget import current
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.progress import moved_to
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
 from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain import records as plain
 from rocketfsck.scan.plain.entries import after_entry, record_pos
@@ -69,10 +71,8 @@ def scan_log_file(
     options: ScanOptions,
     table: QueueTable,
     *,
-    compiled: bool = False,
     batch: RecordBatch | None = None,
     source: ReadAhead | None = None,
-    jobs: int = 1,
     start: int = 0,
     start_base: int | None = None,
 ) -> Generator[RecordBatch | Region, None, None]:
@@ -80,16 +80,15 @@ def scan_log_file(
 
     `base_offset` is the physical offset of the file's first byte. Regions come in file order and tile the
     file exactly. **The batch is reused**: its rows are good only until the next step of the iteration;
-    `batch.run` is the `run` of the region that they belong to. `compiled` says whether to use the kernels
-    (worth it from some 12 MiB on, see `jit.compiled_wanted`). `batch` and `source` let a caller that scans
+    `batch.run` is the `run` of the region that they belong to. `batch` and `source` let a caller that scans
     many files reuse the memory or choose its size. Regions tile the file from the position `start` on, where
     a record begins or the log ends; `start_base` is what the records in front of it counted their
-    physicalOffset from, if not the file's own. `jobs` are the threads that a large file's first run is
-    scanned with, if by kernels (`scan.threads.shared`): then it is not always the same object. Batches end
-    where they are full, and at the ends of pieces, however many threads there are. Raises StoreError when
-    bytes cannot be read.
+    physicalOffset from, if not the file's own. By kernels (`jit.compiled_wanted`) a large file's first run is
+    scanned on as many threads as the budget has for a file (`scan.threads.shared`): then the batch is not
+    always the same object. Batches end where they are full, and at the ends of pieces, however many threads
+    there are. Raises StoreError when bytes cannot be read.
     """
-    scanner = record_scanner(compiled)
+    scanner, threads = record_scanner(reader.allocated_size), current().file_threads
     rows = new_batch() if batch is None else batch
     file_size = max(options.file_size, reader.size)
     with source or ReadAhead(reader) as window:
@@ -97,8 +96,8 @@ def scan_log_file(
         run_number, other_base, pos = 0, base_offset if start_base is None else start_base, start
         while pos < reader.size:
             count, stop, start = 0, Stop.BATCH_FULL, pos
-            if compiled and jobs > 1 and pos == 0 and not options.in_entries:
-                for found in shared_records(reader, base_offset, options, table, jobs):
+            if threads > 1 and scanner is not plain.scan_records and pos == 0 and not options.in_entries:
+                for found in shared_records(reader, base_offset, options, table, threads):
                     last = found.record_count - 1
                     start = int(found.records["pos"][last]) + int(found.records["total_size"][last])
                     other_base = int(found.records["physical_offset"][last]) - int(found.records["pos"][last])
@@ -199,9 +198,9 @@ def _record_end(window: ReadAhead) -> int:
     return window.file_pos + window.start + size if size >= MIN_RECORD_SIZE else NO_END
 
 
-def record_scanner(compiled: bool) -> RecordScanner:
-    """The scanner of records, compiled or plain."""
-    if not compiled:
+def record_scanner(total_bytes: int = 0) -> RecordScanner:
+    """The scanner of records, compiled or plain, whichever is wanted for so many bytes."""
+    if not compiled_wanted(total_bytes):
         return plain.scan_records
     from rocketfsck.scan.compiled import records as kernels
 

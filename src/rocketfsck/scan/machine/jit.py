@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rocketfsck.common import caches
+from rocketfsck.common.budget import current
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.machine.crc import chosen
 
@@ -40,12 +41,16 @@ _CACHE_NAME = re.compile("kernels-[0-9a-f]{20}")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled_wanted(total_bytes: int) -> bool:
+def compiled_wanted(total_bytes: int = 0) -> bool:
     """Whether work on `total_bytes` bytes is quicker compiled than in plain Python.
 
-    The environment variable ROCKETFSCK_KERNELS (`plain`, `compiled` or `auto`) decides first, then
-    Numba's own NUMBA_DISABLE_JIT, which asks for Python. Raises UsageError for another value of the first.
+    What was decided for the whole that these bytes are a part of (`common.budget`) comes first, then the
+    environment variable ROCKETFSCK_KERNELS (`plain`, `compiled` or `auto`), then Numba's own
+    NUMBA_DISABLE_JIT, which asks for Python. Raises UsageError for another value of the first variable.
     """
+    decided = current().compiled
+    if decided is not None:
+        return decided
     mode = mode_of("ROCKETFSCK_KERNELS", "plain", "compiled")
     if mode == "auto":
         if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):

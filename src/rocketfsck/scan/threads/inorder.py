@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count, islice
 from typing import Protocol, TypeVar
 
+from rocketfsck.common.budget import current, using
 from rocketfsck.progress import asked_here, stoppable
 
 AHEAD = 2
@@ -37,7 +38,7 @@ def in_order(
     """
     idle: deque[Worker[Task, Done]] = deque()
     numbers = count(1)
-    ask = asked_here()
+    ask, budget = asked_here(), current()
 
     def work(task: Task) -> Done:
         try:
@@ -45,7 +46,7 @@ def in_order(
         except IndexError:  # asking first would race: two threads may see the same last one
             worker = new_worker(next(numbers))
         try:
-            with stoppable(ask):
+            with stoppable(ask), using(budget):
                 return worker.run(task)
         finally:
             idle.append(worker)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from rocketfsck.common.budget import job_count
 from rocketfsck.formats.places import HEADER_SIZE
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.headers import find_candidate
@@ -219,13 +220,13 @@ class Worker(Generic[Rows]):
 
 
 def scan_pieces(
-    tasks: Sequence[PieceTask], options: ScanOptions, take: Taker[Rows], *, jobs: int
+    tasks: Sequence[PieceTask], options: ScanOptions, take: Taker[Rows]
 ) -> Generator[Piece[Rows], None, None]:
-    """Scan all pieces on `jobs` threads and yield them in their order; `jobs` + 2 are in memory at most.
+    """Scan all pieces on all threads and yield them in order; as many, and two, are in memory at most.
 
     Raises StoreError where a file cannot be read.
     """
-    yield from in_order(tasks, lambda number: Worker(number, options, take), jobs=jobs)
+    yield from in_order(tasks, lambda number: Worker(number, options, take), jobs=job_count())
 
 
 def pieces_of(file: int, path: str, base_offset: int, size: int, piece_size: int = 0) -> Iterator[PieceTask]:

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.budget import current
 from rocketfsck.store.reading import Closing, FileReader
 
 BUFFER_SIZE = 2 << 20
@@ -67,14 +68,14 @@ class ReadAhead(Closing):
         start: int = 0,
         end: int | None = None,
     ) -> None:
-        """`threaded` says whether a thread reads ahead (in files that are longer than two buffers): right
-        where cores are free, not where every core already walks a file of its own. Where `start` or `end` are
-        given, only what lies between them is wanted of the file, and nothing behind `end` is read."""
+        """`threaded` says whether a thread may read ahead (in files that are longer than two buffers), where
+        the budget has a core for it. Where `start` or `end` are given, only what lies between them is wanted
+        of the file, and nothing behind `end` is read."""
         self._reader = reader
         self.size = reader.size if end is None else min(end, reader.size)
         length = self.size - start
         self.buffer_size = max(min(buffer_size, length), 1)
-        threaded = threaded and length > 2 * self.buffer_size
+        threaded = threaded and length > 2 * self.buffer_size and current().reads_ahead
         self._read_size = min(FIRST_SIZE, self.buffer_size)
         self.front_size = max(front_size, LEAST_FRONT_SIZE) if length > self._read_size else 0
         count = buffer_count if threaded else 2 if length > self._read_size else 1

@@ -116,7 +116,7 @@ def piece_end(pos: int) -> int:
 
 
 def shared_records(
-    reader: FileReader, base_offset: int, options: ScanOptions, table: QueueTable, jobs: int
+    reader: FileReader, base_offset: int, options: ScanOptions, table: QueueTable, threads: int
 ) -> Iterator[RecordBatch]:
     """Yield the batches of the file's records from its first byte on, as long as the pieces fit together.
 
@@ -127,8 +127,8 @@ def shared_records(
         return
     idle: deque[RecordBatch] = deque()
     tasks = list(pieces_of(0, reader.path, base_offset, reader.size, PIECE_SIZE))
-    threads = min(jobs, MAX_THREADS)
-    pieces = in_order(tasks, lambda number: _Lender(number, options, reader, idle), jobs=threads)
+    jobs = min(threads, MAX_THREADS)
+    pieces = in_order(tasks, lambda number: _Lender(number, options, reader, idle), jobs=jobs)
     known: dict[int, _Rows] = {}
     last: RecordBatch | None = None  # it may still be looked at when this is over
     pos = 0

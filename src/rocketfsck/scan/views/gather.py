@@ -25,7 +25,7 @@ class Splitter(Protocol):
     def __call__(self, data: Bytes, offsets: Words, parser: PropertyParser) -> PropertyPairs: ...
 
 
-def gather(buffer: Bytes, starts: Longs, sizes: Longs, *, compiled: bool = False) -> tuple[Words, Bytes]:
+def gather(buffer: Bytes, starts: Longs, sizes: Longs, *, compiled: bool) -> tuple[Words, Bytes]:
     """The ranges `buffer[start:start + size]` one after the other: offsets, one more than ranges, and bytes.
 
     Raises ValueError for a range outside of the buffer, or 2 GiB and more in all.

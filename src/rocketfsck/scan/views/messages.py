@@ -158,7 +158,6 @@ def walk_messages(
     options: ScanOptions,
     wanted: MessageFilter | None = None,
     *,
-    compiled: bool = False,
     max_body_size: int = MAX_BODY_SIZE,
     live_only: bool = False,
     live: LiveScan | None = None,
@@ -175,7 +174,7 @@ def walk_messages(
         walk = LiveScan().batches
     elif live is not None:
         walk = partial(live.walk, past_end=True)
-    for found in walk(reader, base_offset, options, table, compiled=compiled):
+    for found in walk(reader, base_offset, options, table):
         if isinstance(found, Region):
             yield found
             continue
@@ -192,7 +191,6 @@ def read_messages(
     options: ScanOptions,
     wanted: MessageFilter | None = None,
     *,
-    compiled: bool = False,
     max_body_size: int = MAX_BODY_SIZE,
     live_only: bool = False,
 ) -> Iterator[Message]:
@@ -202,7 +200,6 @@ def read_messages(
         base_offset,
         options,
         wanted,
-        compiled=compiled,
         max_body_size=max_body_size,
         live_only=live_only,
     ):

@@ -17,7 +17,6 @@ from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.lifted import Lifted
@@ -276,9 +275,7 @@ def _odd_times(
         table = QueueTable()
         with FileReader(file.path) as reader:
             options = log_options(store, file, read_bodies=False)
-            batches = scan_log_file(
-                reader, file.start_offset or 0, options, table, compiled=compiled_wanted(reader.size)
-            )
+            batches = scan_log_file(reader, file.start_offset or 0, options, table)
             for batch in batches:
                 if isinstance(batch, RecordBatch):
                     yield from _odd_in_batch(batch, file.start_offset or 0, table, queues, bases)

@@ -20,6 +20,7 @@ from rocketfsck.formats.dtypes import ENTRY_DTYPE
 from rocketfsck.formats.indexfile import ENTRY_SIZE
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.join.keyjoin import put_rows
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Closing
@@ -57,17 +58,14 @@ class _Part:
 class LogEntryFeed(Closing):
     """Entries that point into `start:end` of the log. A context manager; one index file is open at a time.
 
-    What `read` gives is good until the next call. With `read_ahead` a thread shares the reading.
+    What `read` gives is good until the next call.
     """
 
-    def __init__(
-        self, store: Store, start: int, end: int, *, compiled: bool = False, read_ahead: bool = False
-    ) -> None:
+    def __init__(self, store: Store, start: int, end: int) -> None:
         self._store = store
         self._start = start
         self._end = end
-        self._compiled = compiled
-        self._read_ahead = read_ahead
+        self._compiled = compiled_wanted()
         self._room = np.empty((0, COLUMN_COUNT), np.int64)
         self._reader: IndexReader | None = None
         self._open_index = -1
@@ -155,7 +153,7 @@ class LogEntryFeed(Closing):
         part = self._parts[0]
         reader = self._opened(part.index)
         if self._window is None:
-            self._window = reader.window(part.start, part.end, read_ahead=self._read_ahead)
+            self._window = reader.window(part.start, part.end)
         window = self._window
         low = reader.first_pos + ENTRY_SIZE * self._next
         end = window.window_end

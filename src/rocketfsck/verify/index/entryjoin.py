@@ -61,11 +61,9 @@ class EntryRanges:
 class KeyJoin:
     """Takes every batch in log order; `finish` gives what came of it."""
 
-    def __init__(
-        self, store: Store, feed: LogEntryFeed, collector: Collector, *, compiled: bool, relative: str
-    ) -> None:
+    def __init__(self, store: Store, feed: LogEntryFeed, collector: Collector, *, relative: str) -> None:
         self._store = store
-        self._join = EntryJoin(feed, compiled=compiled)
+        self._join = EntryJoin(feed)
         self._collector = collector
         self._relative = relative
         self._unindexed: list[list[int]] = []

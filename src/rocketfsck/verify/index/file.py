@@ -19,7 +19,6 @@ from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE
 from rocketfsck.progress import moved_by, moved_to
 from rocketfsck.reader.index import BLOCK_COUNT, Entries, IndexReader
 from rocketfsck.scan.join.replay import IndexReplay
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.spans import find_span
 from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.index.chains import MISMATCH_LIMIT, BrokenLinks, classify_links, walk_damaged
@@ -135,8 +134,7 @@ class _IndexWalk:
         slot_count = self.reader.slot_count
         if self.reader.last_entry and self.reader.any_byte(0):
             self.collector.find(RuleName.INDEX_ENTRY_ZERO, entry_place(self.relative, slot_count, 0))
-        compiled = compiled_wanted(ENTRY_SIZE * self.used)
-        replay = IndexReplay(slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
+        replay = IndexReplay(slot_count, entry_count=self.used, limit=MISMATCH_LIMIT)
         counts = self._walk(replay)
         self._slots(replay)
         self.slot_count = int(np.count_nonzero(replay.heads))
@@ -161,7 +159,7 @@ class _IndexWalk:
     def _walk(self, replay: IndexReplay) -> _Pointing:
         """Put all entries in use, and look where they point."""
         counts = _Pointing()
-        for number, data in self.reader.blocks(1, self.used, read_ahead=self.context.read_ahead):
+        for number, data in self.reader.blocks(1, self.used):
             replay.put(data, number)
             moved_to(data.size + ENTRY_SIZE * number)
             flags, least, most = replay.take_facts()

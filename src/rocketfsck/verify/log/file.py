@@ -15,6 +15,7 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.budget import within
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.lightqueues import lists_in, skipped_names
@@ -28,7 +29,6 @@ from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.sorting import distinct
-from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.finding import Facts, Where
@@ -59,7 +59,10 @@ def check_log_file(task: LogFileTask) -> LogResult:
         return LogResult(checked=Checked(1, 0))
     file = task.context.store.commitlog.files[task.index]
     known = task.known
-    with FileReader(file.path) as reader:
+    with (
+        FileReader(file.path) as reader,
+        within(compiled=compiled_wanted(max(task.context.data_size, reader.allocated_size))),
+    ):
         if known is not None:
             new = _LogWalk(task, reader, task.context.collector(), known.summary.live_end).run()
             if (longer := extended(known, new)) is not None:
@@ -82,7 +85,6 @@ class _LogWalk:
         self.table = context.shared.made(KnownQueues, store).new_table()
         self.full = context.level == "full"
         self.parser = store.dialect.property_parser
-        self.compiled = compiled_wanted(max(context.data_size, reader.allocated_size))
         self.judge = RegionJudge(
             self.file.relative, self.base, reader, collector, in_entries=self.file.in_entries
         )
@@ -107,23 +109,9 @@ class _LogWalk:
         store = self.context.store
         options = log_options(store, self.file, read_bodies=self.full, index_tags=True)
         end = self.base + self.reader.size
-        with LogEntryFeed(
-            store, self.base + self.start, end, compiled=self.compiled, read_ahead=self.context.read_ahead
-        ) as feed:
-            self.keys = KeyJoin(
-                store, feed, self.collector, compiled=self.compiled, relative=self.file.relative
-            )
-            window = ReadAhead(self.reader, threaded=self.context.read_ahead)
-            for item in scan_log_file(
-                self.reader,
-                self.base,
-                options,
-                self.table,
-                compiled=self.compiled,
-                source=window,
-                jobs=self.context.scan_threads,
-                start=self.start,
-            ):
+        with LogEntryFeed(store, self.base + self.start, end) as feed:
+            self.keys = KeyJoin(store, feed, self.collector, relative=self.file.relative)
+            for item in scan_log_file(self.reader, self.base, options, self.table, start=self.start):
                 if isinstance(item, RecordBatch):
                     self._batch(item)
                 else:

@@ -80,8 +80,8 @@ def execute_since(
     options: CheckOptions,
     units: Sequence[PlannedTask],
     engine: Engine,
-    *,
     wanted: WantedFindings,
+    *,
     passes: Passes | None = None,
     begun: Begun | None = None,
 ) -> SinceRun:

@@ -38,7 +38,6 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.columns import KEY_WORD, Fault, RecordBatch
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import group_bounds
@@ -216,7 +215,7 @@ class _CompactionWalk:
             max(self.queue.log.file_size, file.size),
         )
         with FileReader(file.location) as reader:
-            for item in scan_log_file(reader, base, options, table, compiled=compiled_wanted(file.size)):
+            for item in scan_log_file(reader, base, options, table):
                 if isinstance(item, Region):
                     yield from self._region(file, item)
                     continue

@@ -85,8 +85,7 @@ class Context:
     """What all tasks of one check share. `now_timestamp` is the check's start (ms).
 
     `data_size` is how many bytes of segments and index files there are on disk, holes left out: whether the
-    compiled kernels are worth their start-up is a matter of the whole check. `read_ahead` says whether
-    cores are free for threads that read ahead of a task; `scan_threads` are those that may scan one file.
+    compiled kernels are worth their start-up is a matter of the whole check.
     `total_limit` are the findings that one task may keep: the rest need not travel, nor wait for room.
     `shared` has what tasks of one process make once. `keeps`: a later check continues from the results, which
     say what it needs for that (`verify.since`). `only`: the rules whose findings are taken; None for all.
@@ -97,8 +96,6 @@ class Context:
     now_timestamp: int
     detail_limit: int = DETAIL_LIMIT
     data_size: int = 0
-    read_ahead: bool = True
-    scan_threads: int = 1
     total_limit: int = TOTAL_LIMIT
     keeps: bool = False
     only: frozenset[str] | None = None

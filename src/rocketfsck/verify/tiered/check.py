@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.tiered import (
     TieredMetadata,
@@ -61,7 +62,6 @@ def check_tiered(context: Context) -> Tiered:
     queues = [queue for queue in tiered_queues(context.store) if not brokers or queue.broker in brokers]
     by_name = {(queue.topic, queue.queue_id): queue for queue in queues}
     indexes = IndexWalk(context.store, metadata, by_name, {})
-    compiled = compiled_wanted(sum(queue.log.size for queue in queues))
     records = units = 0
     if context.level != "quick":
         keys: dict[tuple[str, int], QueueKeys] = {}
@@ -69,27 +69,27 @@ def check_tiered(context: Context) -> Tiered:
         with_keys = bool(local_indexes(context.store)) or any(
             part.kind is OtherKind.TIERED_SEGMENT_INDEX for part in parts
         )
-        for queue in queues:
-            walk = _walk(context, metadata, queue, compiled)
-            walk.keys = QueueKeys(room=room) if with_keys else None
-            found.items += _guarded(queue.directory, walk.run(), context.detail_limit)
-            records, units = records + walk.record_count, units + walk.unit_count
-            if walk.keys is not None:
-                keys[queue.topic, queue.queue_id] = walk.keys
-                room -= walk.keys.count
+        with within(compiled=compiled_wanted(sum(queue.log.size for queue in queues))):
+            for queue in queues:
+                walk = _walk(context, metadata, queue)
+                walk.keys = QueueKeys(room=room) if with_keys else None
+                found.items += _guarded(queue.directory, walk.run(), context.detail_limit)
+                records, units = records + walk.record_count, units + walk.unit_count
+                if walk.keys is not None:
+                    keys[queue.topic, queue.queue_id] = walk.keys
+                    room -= walk.keys.count
         indexes.keys = keys
     found.items += _indexes(context, metadata, indexes)
     found.checked = Checked(len(files), sum(file.size for file in files), records, units, indexes.item_count)
     return found
 
 
-def _walk(context: Context, metadata: TieredMetadata, queue: TieredQueue, compiled: bool) -> QueueWalk:
+def _walk(context: Context, metadata: TieredMetadata, queue: TieredQueue) -> QueueWalk:
     return QueueWalk(
         context,
         queue,
         {row.base_offset: row for row in live_rows(metadata, queue.path, "COMMIT_LOG")},
         {row.base_offset: row for row in live_rows(metadata, queue.path, "CONSUME_QUEUE")},
-        compiled,
     )
 
 

@@ -74,7 +74,6 @@ class QueueWalk:
     queue: TieredQueue
     log_rows: Mapping[int, SegmentRow]
     unit_rows: Mapping[int, SegmentRow]
-    compiled: bool = False
     keys: QueueKeys | None = None
     record_count: int = 0
     unit_count: int = 0
@@ -103,7 +102,7 @@ class QueueWalk:
         table, times, sound = QueueTable(), _Times(), True
         options = ScanOptions(self.context.level == "full", store.dialect.property_parser, file.size)
         with FileReader(file.location) as reader:
-            for item in scan_log_file(reader, base, options, table, compiled=self.compiled):
+            for item in scan_log_file(reader, base, options, table):
                 if isinstance(item, Region):
                     found = list(self._region(file, reader, item, times))
                     sound = sound and not found

@@ -30,7 +30,6 @@ from rocketfsck.reader.timerwheel import PRECISION_SETTING, known_precision
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
@@ -163,7 +162,7 @@ def _hashes(store: Store, file: MappedFile, path: Path) -> FileHashes:
     options = log_options(store, file, read_bodies=False, index_tags=True)
     with FileReader(path) as reader:
         start = file.start_offset or 0
-        scanned = scan_log_file(reader, start, options, QueueTable(), compiled=compiled_wanted(reader.size))
+        scanned = scan_log_file(reader, start, options, QueueTable())
         return file_hashes(scanned, start)
 
 
@@ -281,9 +280,7 @@ def _masked_log(store: Store, file: MappedFile, names: Pseudonyms) -> Iterator[t
     with FileReader(file.path) as reader:
         data = bytearray(reader.read_upto(0, reader.size))
         regions: list[Region] = []
-        scanned = scan_log_file(
-            reader, file.start_offset or 0, options, table, compiled=compiled_wanted(reader.size)
-        )
+        scanned = scan_log_file(reader, file.start_offset or 0, options, table)
         for found in scanned:
             if isinstance(found, RecordBatch):
                 _mask_batch(data, found, names)

@@ -59,7 +59,7 @@ def walk(
 ) -> tuple[list[int], Ending]:
     """The queue offsets of the records that are accepted, and the ending."""
     path.write_bytes(data)
-    walker = LogWalker(reading, QueueTable(), compiled=False)
+    walker = LogWalker(reading, QueueTable())
     offsets: list[int] = []
     with FileReader(path) as reader:
         steps = walker.walk(reader, 0, len(data) if limit is None else limit, 0)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rocketfsck.common.budget import job_count, within
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.build import walk
 from rocketfsck.repair.build.keythread import KeyThread
@@ -54,7 +55,8 @@ class Taken:
 
 def _walk(store: Store, *, compiled: bool, jobs: int = 1) -> tuple[Taken, LogWalked]:
     taken = Taken()
-    walked = walk_log(store, units=taken, keys=taken, compiled=compiled, jobs=jobs)
+    with within(compiled=compiled, jobs=jobs):
+        walked = walk_log(store, units=taken, keys=taken)
     return taken, walked
 
 
@@ -85,7 +87,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     real = walk._Walk.walk_alone
 
     def noted(self: Any, file: Any, start: int) -> None:
-        if self.jobs > 1:
+        if job_count() > 1:
             seen.append(start)
         real(self, file, start)
 
@@ -190,14 +192,13 @@ def test_going_on_behind_files_that_are_done(tmp_path: Path) -> None:
     whole, _ = _walk(store, compiled=True, jobs=2)
     rest = Taken()
     stated: list[int] = []
-    walked = walk_log(
-        store,
-        units=rest,
-        compiled=True,
-        jobs=2,
-        walked=LogWalked(file_count=2, record_count=100),
-        after_file=lambda done: stated.append(done.file_count),
-    )
+    with within(compiled=True, jobs=2):
+        walked = walk_log(
+            store,
+            units=rest,
+            walked=LogWalked(file_count=2, record_count=100),
+            after_file=lambda done: stated.append(done.file_count),
+        )
     assert rest.units == [row for row in whole.units if row[OFFSET] >= 2 * LOG_FILE_SIZE]
     assert rest.keys == []
     assert walked.record_count == 100 + len(rest.units)
@@ -208,8 +209,8 @@ def test_going_on_behind_files_that_are_done(tmp_path: Path) -> None:
 def test_progress_ends_at_the_whole(tmp_path: Path, compiled: bool) -> None:
     store = _store(tmp_path)
     seen: list[tuple[int, int]] = []
-    with reported("reading the commit log", seen):
-        walk_log(store, units=Taken(), compiled=compiled, jobs=2)
+    with reported("reading the commit log", seen), within(compiled=compiled, jobs=2):
+        walk_log(store, units=Taken())
     assert seen[-1] == (store.commitlog.size, store.commitlog.size)
     assert seen == sorted(seen)
 

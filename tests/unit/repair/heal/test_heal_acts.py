@@ -127,7 +127,7 @@ def test_a_log_outside_of_the_root(store_copy: Directory, store_dir: Directory, 
         stream.seek(message.body_pos)
         stream.write(b"damaged")
     store = open_store(root, commitlog_paths=[tmp_path / "log"])
-    plan, _ = plan_heal(store, open_store(store_dir("4.9.8-multiseg")), HealOptions(jobs=1))
+    plan, _ = plan_heal(store, open_store(store_dir("4.9.8-multiseg")), HealOptions())
     assert [item.target for item in plan.actions] == [str(names[1])]
     assert names[1].read_bytes() != before
     assert apply_plan(plan, in_place=True, outside=[tmp_path / "log"]).published

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
+from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.records import LogReader
 from rocketfsck.repair.build.checkpoint import last_in_queues
@@ -15,7 +16,7 @@ from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.scene import PlanScene
-from rocketfsck.repair.repairs import misnamed, queuemerge
+from rocketfsck.repair.repairs import queuemerge
 from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.checkpoint import can_finish, plan_save_index
 from rocketfsck.repair.repairs.index import first_wrong
@@ -244,9 +245,9 @@ def test_files_that_cannot_be_read_say_nothing_of_their_names(patient: Patients)
     assert hidden_record(whole, file, 100) is None
 
 
-def test_large_files_are_carved_by_compiled_code(patient: Patients, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_carved_by_compiled_code(patient: Patients) -> None:
     sick = patient("4.9.8-basic")
     damage_store(sick.root, None, ["blank-early"], 1, in_place=True, write_truth=False)
     plain = names(sick.plan())
-    monkeypatch.setattr(misnamed, "compiled_wanted", lambda _size: True)
-    assert names(sick.plan()) == plain and "salvage-log" in plain
+    with within(compiled=True):
+        assert names(sick.plan()) == plain and "salvage-log" in plain

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from rocketfsck.common.budget import within
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, decode_header, index_file_size
 from rocketfsck.formats.magic import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import RecordBatch, new_batch
@@ -100,7 +101,8 @@ def _join(
     """The join over a store: its mismatches and their counts."""
     store = open_store(root)
     table = QueueTable()
-    join = EntryJoin(Listed(_entries_of(store), 5), compiled=compiled)
+    with within(compiled=compiled):
+        join = EntryJoin(Listed(_entries_of(store), 5))
     found: Found = []
     options = ScanOptions(property_parser=store.dialect.property_parser)
     for file in store.commitlog.files:
@@ -208,7 +210,8 @@ def test_what_entries_can_have_wrong(
     entries: list[list[int]], expected: list[tuple[str, int, int, int]], compiled: bool
 ) -> None:
     for step in (1, 2, 100):
-        join = EntryJoin(Listed(entries, 5, step), compiled=compiled)
+        with within(compiled=compiled):
+            join = EntryJoin(Listed(entries, 5, step))
         found = _rows(join.add(_key_batch(KEYED), 0)) + _rows(join.finish())
         assert [(name, row["number"], row["number_end"], row["count"]) for name, row in found] == expected
 
@@ -220,7 +223,8 @@ def test_a_repetition_of_a_record_that_has_a_key_twice(compiled: bool) -> None:
     hashes = [14, 15, 16, 14, 15, 16, 15, 17]
     entries = [_entry(number if number < 4 else 1000 + number, 300, h) for number, h in enumerate(hashes, 1)]
     for step in (1, 2, 100):
-        join = EntryJoin(Listed(entries, 5, step), compiled=compiled)
+        with within(compiled=compiled):
+            join = EntryJoin(Listed(entries, 5, step))
         found = _rows(join.add(_key_batch(keyed), 0)) + _rows(join.finish())
         assert [(name, row["number"], row["count"]) for name, row in found] == [("DUPLICATE", 1004, 3)]
 
@@ -330,7 +334,8 @@ def test_pieces_and_compiled_code_make_no_difference(
     batch = _key_batch([(100 * number, hashes) for number, hashes in enumerate(keys)])
     found = []
     for compiled, step in ((False, 1), (False, 3), (False, 100), (True, 1), (True, 100)):
-        join = EntryJoin(Listed(entries, 5, step), compiled=compiled)
+        with within(compiled=compiled):
+            join = EntryJoin(Listed(entries, 5, step))
         found.append(_rows(join.add(batch, 0)) + _rows(join.finish()))
     assert all(other == found[0] for other in found)
 
@@ -371,11 +376,10 @@ def test_entries_as_on_disk_say_the_same(
     ]
     end = 100 * len(keys)
     inside = [row for row in entries if row[1] < end]
-    joins = (
-        EntryJoin(Listed(inside, 5, 1)),
-        EntryJoin(Listed(inside, 5), compiled=True),
-        EntryJoin(Stored(entries, 10_000, end, step, compiled=True), compiled=True),
-    )
+    joins = [EntryJoin(Listed(inside, 5, 1))]
+    with within(compiled=True):
+        joins.append(EntryJoin(Listed(inside, 5)))
+        joins.append(EntryJoin(Stored(entries, 10_000, end, step, compiled=True)))
     found = [[_rows(join.add(batch, 0)) for batch in batches] + [_rows(join.finish())] for join in joins]
     assert found[1] == found[0]
     assert found[2] == found[0]
@@ -386,7 +390,8 @@ def test_entries_of_zeros_are_no_entries() -> None:
     entries = [_entry(1, 0, 0), *(_entry(number + 1, 100 * number, 1) for number in range(1, 9))]
     names = []
     for compiled in (False, True):
-        join = EntryJoin(Stored(entries, 10_000, 5000, 100, compiled=compiled), compiled=compiled)
+        with within(compiled=compiled):
+            join = EntryJoin(Stored(entries, 10_000, 5000, 100, compiled=compiled))
         names.append([name for name, _ in _rows(join.add(_key_batch(records), 0)) + _rows(join.finish())])
     assert names == [["ENTRY_MISSING"], ["ENTRY_MISSING"]]
 

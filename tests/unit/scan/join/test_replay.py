@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rocketfsck.common.budget import within
 from rocketfsck.formats.arrays import Bytes
 from rocketfsck.formats.dtypes import ENTRY_DTYPE
 from rocketfsck.scan.join.replay import EntryFlag, IndexReplay
@@ -34,7 +35,8 @@ def put(slot_count: int, hashes: list[int]) -> tuple[Bytes, list[int]]:
 
 
 def replayed(entries: Bytes, slot_count: int, pieces: int, compiled: bool) -> IndexReplay:
-    replay = IndexReplay(slot_count, compiled=compiled, limit=50)
+    with within(compiled=compiled):
+        replay = IndexReplay(slot_count, limit=50)
     count = entries.size // 20
     step = -(-count // pieces) or 1
     for low in range(0, count, step):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rocketfsck.common.budget import within
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, ENTRY_HEADER_SIZE
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
@@ -50,7 +51,7 @@ def made(
 def scanned(path: Path, data: bytearray, *, compiled: bool, rows: int = 64, small: bool = False) -> Found:
     path.write_bytes(data)
     regions, records = [], []
-    with FileReader(path) as reader:
+    with FileReader(path) as reader, within(compiled=compiled):
         source = ReadAhead(reader, buffer_size=256, front_size=256, threaded=False) if small else None
         options = ScanOptions(True, "scan", len(data), in_entries=True)
         for found in scan_log_file(
@@ -58,7 +59,6 @@ def scanned(path: Path, data: bytearray, *, compiled: bool, rows: int = 64, smal
             BASE,
             options,
             QueueTable(),
-            compiled=compiled,
             batch=new_batch(rows, 64, 64),
             source=source,
         ):

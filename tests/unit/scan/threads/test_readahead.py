@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.regions import Region
@@ -159,10 +160,9 @@ def test_compiled_walks_say_the_same(name: str, store_dir: Directory, restart_di
             options = ScanOptions(property_parser=parser)
             base = int(path.name)
             expected = scan(path, base=base, options=options)
-            assert scan(path, base=base, options=options, compiled=True) == expected
-            assert expected == scan(
-                path, base=base, options=options, compiled=True, buffer_size=700, front_size=300
-            )
+            with within(compiled=True):
+                assert scan(path, base=base, options=options) == expected
+                assert expected == scan(path, base=base, options=options, buffer_size=700, front_size=300)
 
 
 MEASURE = """
@@ -226,8 +226,8 @@ def test_a_log_that_is_written_to_under_the_scan(
     writer.start()
     try:
         for _ in range(20):
-            with FileReader(path) as reader:
-                found = scan_log_file(reader, BASE, ScanOptions(), QueueTable(), compiled=True, jobs=jobs)
+            with FileReader(path) as reader, within(compiled=True, file_threads=jobs):
+                found = scan_log_file(reader, BASE, ScanOptions(), QueueTable())
                 regions = [item for item in found if isinstance(item, Region)]
             assert regions[0].start == 0
             assert regions[-1].end == len(data)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rocketfsck.common.budget import current, within
 from rocketfsck.errors import StoreError
 from rocketfsck.scan.columns import RECORD_DTYPES, new_batch
 from rocketfsck.scan.log import tiling
@@ -48,8 +49,8 @@ def scan(path: Path, base: int, jobs: int, table: QueueTable | None = None) -> d
     order: list[Any] = []
     keys: list[Any] = []
     dispatches: list[Any] = []
-    with FileReader(path) as reader:
-        found = scan_log_file(reader, base, ScanOptions(), table, compiled=True, jobs=jobs)
+    with FileReader(path) as reader, within(compiled=True, file_threads=jobs):
+        found = scan_log_file(reader, base, ScanOptions(), table)
         for item in found:
             if isinstance(item, Region):
                 order.append(item)
@@ -221,10 +222,10 @@ def test_ends(end: str, tmp_path: Path, shared_count: list[int]) -> None:
 def test_a_file_that_shrinks_is_an_error_with_its_place(tmp_path: Path) -> None:
     path = write(tmp_path, log(*bodies(200)))
     count = 0
-    with FileReader(path) as reader:
+    with FileReader(path) as reader, within(compiled=True, file_threads=2):
         path.write_bytes(path.read_bytes()[:10_000])
         with pytest.raises(StoreError) as caught:
-            for item in scan_log_file(reader, BASE, ScanOptions(), QueueTable(), compiled=True, jobs=2):
+            for item in scan_log_file(reader, BASE, ScanOptions(), QueueTable()):
                 count += 0 if isinstance(item, Region) else item.record_count
     assert caught.value.path == str(path)
 
@@ -233,8 +234,9 @@ def test_whoever_stops_early_leaves_no_thread(tmp_path: Path) -> None:
     import threading
 
     before = threading.active_count()
-    with FileReader(write(tmp_path, log(*bodies(400)))) as reader:
-        found = scan_log_file(reader, BASE, ScanOptions(), QueueTable(), compiled=True, jobs=3)
+    path = write(tmp_path, log(*bodies(400)))
+    with FileReader(path) as reader, within(compiled=True, file_threads=3):
+        found = scan_log_file(reader, BASE, ScanOptions(), QueueTable())
         assert not isinstance(next(found), Region)
         found.close()
     assert threading.active_count() == before
@@ -261,7 +263,7 @@ def test_mutants(seed: int, tmp_path: Path) -> None:
 
 
 def report(folder: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(run, "_scan_threads", lambda store, engine: threads)  # noqa: ARG005
+    monkeypatch.setattr(run, "_shared_cores", lambda store, engine: within(file_threads=threads))  # noqa: ARG005
     store = open_store(folder)
     found = check_store(store, CheckOptions(level="full", now_timestamp=NOW, jobs=1)).to_json()
     found.pop("seconds", None)
@@ -291,10 +293,12 @@ def test_free_cores_share_a_file(store_dir: Directory, monkeypatch: pytest.Monke
 
     store = open_store(store_dir(STORE_NAMES[0]))
     monkeypatch.setattr(run, "core_count", lambda: 8)
-    assert run._scan_threads(store, LocalEngine(1)) == 8
+    with run._shared_cores(store, LocalEngine(1)):
+        assert current().file_threads == 8
     monkeypatch.setattr(run, "LARGE_SIZE", 0)
     count = len(store.commitlog.files)
-    assert run._scan_threads(store, LocalEngine(4)) == 8 // min(count, 4)
+    with run._shared_cores(store, LocalEngine(4)):
+        assert current().file_threads == 8 // min(count, 4)
 
 
 def test_numbers_are_those_of_the_asking_table() -> None:

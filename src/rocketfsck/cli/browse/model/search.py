@@ -22,7 +22,6 @@ from rocketfsck.query.keys import find_by_key
 from rocketfsck.query.places import find_by_offset, find_by_time
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.heads import head_at
-from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.views.messages import MessageFilter, read_messages
 from rocketfsck.store.reading import FileReader
@@ -242,7 +241,6 @@ def _scanned(shelf: Shelf, question: Question) -> Iterator[int]:
                 base,
                 log_options(shelf.store, file, read_bodies=False),
                 wanted,
-                compiled=compiled_wanted(reader.allocated_size),
                 max_body_size=0,
                 live_only=True,
             ):
