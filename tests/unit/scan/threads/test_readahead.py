@@ -168,13 +168,14 @@ def test_compiled_walks_say_the_same(name: str, store_dir: Directory, restart_di
 MEASURE = """
 import sys
 from pathlib import Path
+from rocketfsck.common.budget import within
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.store.reading import FileReader
 
 rows = []
-with FileReader(sys.argv[1]) as reader:
+with FileReader(sys.argv[1]) as reader, within(compiled=False):
     for found in scan_log_file(reader, int(sys.argv[2]), ScanOptions(), QueueTable()):
         if hasattr(found, "records"):
             rows += list(zip(found["total_size"].tolist(), found["faults"].tolist()))
