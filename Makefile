@@ -16,7 +16,7 @@ UNMEASURED := $(addprefix tests/,architecture hostile kaitai property vectors) \
 # CPython 3.11 may say this of any ast.parse that a garbage collection interrupts; nothing of ours can help it.
 RERUN  := --reruns 2 --only-rerun 'AST constructor recursion depth mismatch'
 PLAIN  := 'not nightly and not oracle and not spark'
-BROKERS := 4.4.0 4.9.8 5.1.4 5.3.3 5.4.0 5.5.0
+BROKERS := $(shell cut -d" " -f1 tests/oracle/versions)
 comma  := ,
 space  := $(subst ,, )
 files   = $(subst $(space),$(comma),$(foreach part,$(1),src/rocketfsck/$(part)/*))

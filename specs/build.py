@@ -5,7 +5,7 @@
 
 A page asks for the table of a layout by a line `<!-- table: NAME -->` (a name of
 `rocketfsck.formats.layout.registry()`); what stands from there to `<!-- end -->` is replaced. Every layout
-must be asked for by one page, and only by one.
+must be asked for by one page, and only by one. `<!-- versions -->` asks for the table of broker versions.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
+from typing import get_type_hints
 
+from rocketfsck.formats.dialect import ALL_VERSIONS, dialect_of, when
 from rocketfsck.formats.layout import Layout, registry
+from rocketfsck.formats.versions import BrokerTraits
 from rocketfsck.repair.plan.planning import all_repairs, repairs_of, rules_of
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.verify.rules.catalog import FAMILIES, RULES
@@ -32,6 +36,8 @@ RULES_PAGE = "rules.md"
 REPAIRS_PAGE = "repairs.md"
 
 _TABLE = re.compile(r"(<!-- table: (?P<name>[a-z0-9_]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_VERSIONS = re.compile(r"(<!-- versions -->\n).*?(<!-- end -->)", re.DOTALL)
+_CITED = re.compile(r"\((\d+(?:\.\d+)+(?:, \d+(?:\.\d+)+)*)\)")
 _MAP_ROW = re.compile(r"^\| (?P<numbers>[^|]+) \| (?P<links>.*\]\(.*) \|$", re.MULTILINE)
 _SECTION = re.compile(r"(?<![\w.])(\d+(?:\.\d+)*)(?![\w.])")
 _TARGET = re.compile(r"\]\(([^)]+)\)")
@@ -81,6 +87,33 @@ def section_links(readme: str) -> dict[str, str]:
 def linked_reference(reference: str, links: Mapping[str, str]) -> str:
     """A rule's reference with each section number as a link to its page; KeyError for an unknown section."""
     return _SECTION.sub(lambda match: f"[{match[1]}]({links[match[1]]})", reference)
+
+
+def versions_table(links: Mapping[str, str]) -> str:
+    """The Markdown table of the traits of broker versions, those with a number in reference 0.4 first."""
+    rows = []
+    for trait, hint in get_type_hints(BrokerTraits, include_extras=True).items():
+        found = re.fullmatch(r"(?:D(\d+): )?(.*)", hint.__metadata__[0])
+        number, meaning = found.groups() if found else (None, "")
+        cited = _CITED.sub(lambda match: f"({linked_reference(match[1], links)})", meaning)
+        rows.append((int(number or 99), f"D{number}" if number else "", trait, cited, by_version(trait)))
+    lines = ["| # | Trait | Meaning | By version |", "|---|---|---|---|"]
+    lines += [
+        f"| {number} | `{trait}` | {meaning} | {when} |"
+        for _, number, trait, meaning, when in sorted(rows, key=itemgetter(0))
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def by_version(trait: str) -> str:
+    """Which versions have which value of a trait: of a yes or no, those that have it."""
+    values = list(dict.fromkeys(getattr(dialect_of(version), trait) for version in ALL_VERSIONS))
+    if isinstance(values[0], bool):
+        return when(trait)
+    if isinstance(values[0], tuple):
+        values = list(values[-1])
+    texts = {value: when(trait, value) for value in values}
+    return "; ".join(f"`{'none' if value is None else value}` {text}" for value, text in texts.items())
 
 
 def _code(text: str) -> str:
@@ -175,6 +208,10 @@ def wanted(root: Path = SPECS) -> dict[Path, str]:
             raise ValueError(f"layout {name}: {asked.count(name)} tables in {root.name}, not one")
     result = {path: filled(text, layouts) for path, text in pages.items() if table_names(text)}
     links = section_links(pages[root / "README.md"])
+    table = versions_table(links)
+    for path, text in pages.items():
+        if _VERSIONS.search(text):
+            result[path] = _VERSIONS.sub(lambda match: match[1] + table + match[2], result.get(path, text))
     result[root / RULES_PAGE] = rules_page(RULES.values(), links)
     result[root / REPAIRS_PAGE] = repairs_page(all_repairs().values())
     result[root / NAMES_PAGE] = names_page()

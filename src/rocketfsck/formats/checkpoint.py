@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocketfsck.formats.dialect import RecoveryMark
 from rocketfsck.formats.javatext import int64
 from rocketfsck.formats.layout import I64, Buffer, Layout, declare, field
+from rocketfsck.formats.versions import RecoveryMark
 
 CHECKPOINT: Layout = declare(
     "checkpoint",

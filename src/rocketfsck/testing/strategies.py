@@ -20,7 +20,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rocketfsck.formats.dialect import ALL_VERSION_NAMES, Dialect, dialect_for
+from rocketfsck.formats.dialect import ALL_VERSION_NAMES, Dialect, dialect_for, parse_version
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, MULTI_TAGS
@@ -47,7 +47,7 @@ def versions(minimum: str | None = None) -> st.SearchStrategy[str]:
     names = [
         name
         for name in ALL_VERSION_NAMES
-        if minimum is None or dialect_for(name).version.since(str(dialect_for(minimum).version))
+        if minimum is None or parse_version(name).descends_from(parse_version(minimum))
     ]
     return st.sampled_from(names)
 

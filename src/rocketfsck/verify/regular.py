@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.dialect import ALL_VERSIONS
+from rocketfsck.formats.dialect import NEWEST_NAME
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
@@ -34,8 +34,6 @@ from rocketfsck.verify.watched import (
     area_of,
     is_regular,
 )
-
-NEWEST = str(ALL_VERSIONS[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ def _unknown_frames(
             "byte_count": frames.byte_count,
             "magic": f"{frames.magic & 0xFFFFFFFF:#010x}",
             AREAS: f"{LOG} {QUEUES} {INDEX} checkpoint",
-            "newest_version": NEWEST,
+            "newest_version": NEWEST_NAME,
         },
     )
 
@@ -146,7 +144,7 @@ def _files_alike(store: Store, kept: Collector) -> Iterator[Finding]:
         facts: Facts = {
             "file_count": len(alike.names),
             "pattern": alike.pattern,
-            "newest_version": NEWEST,
+            "newest_version": NEWEST_NAME,
         }
         yield Finding(RuleName.FILES_ALIKE, Where(file=alike.area), facts)
 
@@ -183,7 +181,7 @@ def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -
             "rules": " ".join(rules),
             "deviating_count": count,
             AREAS: areas,
-            "newest_version": NEWEST,
+            "newest_version": NEWEST_NAME,
         }
         yield Finding(RuleName.REGULAR_DEVIATION, first.where, facts)
 

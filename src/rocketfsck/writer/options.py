@@ -126,10 +126,6 @@ def check_options(options: WriteOptions) -> None:
         raise UsageError(f"{options.time_zone!r} is not a known time zone") from None
 
 
-ONE_SETTING_SINCE = "5.3.2"
-"""From here on enableLmq alone has messages dispatched to several queues."""
-
-
 def options_of_settings(settings: Settings, version: str) -> dict[str, Any]:
     """The fields of WriteOptions that the settings of a broker of this version say. UsageError for a value
     that is not valid."""
@@ -137,12 +133,12 @@ def options_of_settings(settings: Settings, version: str) -> dict[str, Any]:
     for name, note in geometry.notes.items():
         if geometry.source(name) != "given":
             raise UsageError(f"{settings.path}: {name}: {note}")
-    version_known = dialect_for(version).version
+    alone = dialect_for(version).lmq_alone_dispatches
     lmq, dispatch = settings.flag("enableLmq", False), settings.flag("enableMultiDispatch", False)
     options: dict[str, Any] = {
         "geometry": geometry,
         "consumequeue_ext": settings.flag("enableConsumeQueueExt", False),
-        "multi_dispatch": lmq and (dispatch or version_known.since(ONE_SETTING_SINCE)),
+        "multi_dispatch": lmq and (dispatch or alone),
         "append_property_crc": settings.flag("enabledAppendPropCRC", False),
         "message_index": settings.flag("messageIndexEnable", True),
         "sync_flush": (settings.get("flushDiskType") or "").strip() == "SYNC_FLUSH",

@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import re
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import (
-    _HISTORY,
     ALL_VERSION_NAMES,
     ALL_VERSIONS,
-    Dialect,
     Version,
     dialect_for,
+    dialect_of,
+    lineage_of,
     nearest_examined,
     parse_version,
-    trait_history,
+    runs_of,
     versions_with,
+    when,
 )
+from rocketfsck.formats.versions import VERSIONS, BrokerTraits
 
 
 def _names(**traits: Any) -> set[str]:
     return {str(version) for version in versions_with(**traits)}
 
 
-def _span(first: str, last: str) -> set[str]:
-    """The versions from one to another in the order of the list."""
+def _span(first: str, last: str = ALL_VERSION_NAMES[-1]) -> set[str]:
+    """The versions from one to another in the order of the list; without `last`, to the newest."""
     return set(ALL_VERSION_NAMES[ALL_VERSION_NAMES.index(first) : ALL_VERSION_NAMES.index(last) + 1])
 
 
 PREVIEW = {"5.0.0-PREVIEW"}
 ALPHA = {"5.0.0-ALPHA"}
-FROM_500 = _span("5.0.0", "5.5.1")
+FROM_500 = _span("5.0.0")
 COMMON = _span("4.0.0", "4.9.0")
 LATE_4 = _span("4.9.1", "4.9.8")
 
@@ -41,32 +44,32 @@ LATE_4 = _span("4.9.1", "4.9.8")
 @pytest.mark.parametrize(
     ("traits", "versions"),
     [
-        ({"ipv6_hosts": True}, _span("4.6.0", "5.5.1")),
-        ({"v2_allowed": True}, _span("5.1.0", "5.5.1")),
-        ({"trailing_separator": True}, COMMON | PREVIEW | _span("5.2.0", "5.5.1")),
+        ({"ipv6_hosts": True}, _span("4.6.0")),
+        ({"v2_allowed": True}, _span("5.1.0")),
+        ({"trailing_separator": True}, COMMON | PREVIEW | _span("5.2.0")),
         ({"property_parser": "split"}, COMMON | PREVIEW),
-        ({"property_crc": True}, _span("5.2.0", "5.5.1")),
+        ({"property_crc": True}, _span("5.2.0")),
         ({"property_crc": True, "property_crc_zero_valid": False}, _span("5.2.0", "5.3.1")),
         ({"stale_blank_filler": True}, COMMON | PREVIEW),
         ({"counts_entries_in_hash_slot_count": True}, _span("4.0.0", "4.7.0")),
         ({"max_physic_offset_is_end": False}, _span("4.0.0", "4.4.0")),
         ({"dispatch_restart": "commitlog end"}, _span("4.0.0", "4.4.0") | _span("5.0.0", "5.3.1")),
         ({"dispatch_restart": "consumequeue end"}, _span("4.5.1", "4.9.8") | PREVIEW | ALPHA),
-        ({"dispatch_restart": "recovery"}, _span("5.3.2", "5.5.1")),
+        ({"dispatch_restart": "recovery"}, _span("5.3.2")),
         ({"clean_scan_start": "third last file"}, _span("4.0.0", "5.3.1")),
         ({"clean_scan_start": "consumequeue"}, {"5.3.2", "5.3.3"}),
-        ({"clean_scan_start": "first record"}, _span("5.3.4", "5.5.1")),
+        ({"clean_scan_start": "first record"}, _span("5.3.4")),
         ({"wrong_size_fatal": False}, _span("4.0.0", "4.4.0") | {"4.9.2"}),
         ({"load_order": "path"}, _span("4.0.0", "4.9.1") | PREVIEW),
-        ({"directories_skipped": True}, _span("5.1.0", "5.5.1")),
-        ({"empty_last_file_deleted": True}, _span("5.1.3", "5.5.1")),
+        ({"directories_skipped": True}, _span("5.1.0")),
+        ({"empty_last_file_deleted": True}, _span("5.1.3")),
         ({"abort_has_pid": True}, FROM_500),
         ({"unique_key_has_low_pid": False}, {"4.6.0", "4.6.1"}),
         ({"half_topic": False}, _span("4.0.0", "4.2.0")),
         ({"batch_queues": True}, ALPHA | FROM_500),
         ({"timer_wheel": True}, FROM_500),
-        ({"compaction": True}, _span("5.1.0", "5.5.1")),
-        ({"rocksdb_consumequeue": True}, _span("5.2.0", "5.5.1")),
+        ({"compaction": True}, _span("5.1.0")),
+        ({"rocksdb_consumequeue": True}, _span("5.2.0")),
         ({"compression_types": True}, _span("4.9.4", "4.9.8") | FROM_500),
         ({"multi_dispatch": True}, _span("4.9.3", "4.9.8") | ALPHA | FROM_500),
         ({"multi_path_commitlog": True}, _span("4.9.2", "4.9.8") | ALPHA | FROM_500),
@@ -75,14 +78,14 @@ LATE_4 = _span("4.9.1", "4.9.8")
         ({"lock_file": False}, {"4.0.0", "4.1.0"}),
         ({"queue_truncation": "abnormal"}, _span("4.0.0", "4.3.1")),
         ({"queue_truncation": "if ahead"}, _span("4.3.2", "5.3.3")),
-        ({"queue_truncation": "after dispatch"}, _span("5.3.4", "5.5.1")),
+        ({"queue_truncation": "after dispatch"}, _span("5.3.4")),
         ({"empty_log_destroys_queues": "abnormal"}, _span("4.0.0", "4.4.0")),
         ({"half_record_recovered": True}, _span("4.0.0", "4.3.1")),
-        ({"tag_entries": True}, _span("5.4.0", "5.5.1")),
-        ({"message_database": True}, _span("5.4.0", "5.5.1")),
-        ({"recovery_file_limit": 10}, _span("5.4.0", "5.5.1")),
-        ({"recovery_mark": "offset"}, _span("5.5.0", "5.5.1")),
-        ({"logics_timestamp_at_flush": True}, _span("5.5.0", "5.5.1")),
+        ({"tag_entries": True}, _span("5.4.0")),
+        ({"message_database": True}, _span("5.4.0")),
+        ({"recovery_file_limit": 10}, _span("5.4.0")),
+        ({"recovery_mark": "offset"}, _span("5.5.0")),
+        ({"logics_timestamp_at_flush": True}, _span("5.5.0")),
     ],
 )  # fmt: skip
 def test_boundaries(traits: dict[str, Any], versions: set[str]) -> None:
@@ -94,17 +97,54 @@ def test_checkpoint_fields() -> None:
         dict.fromkeys(COMMON | LATE_4 | PREVIEW | ALPHA, 3)
         | dict.fromkeys(("5.0.0", "5.1.0"), 4)
         | dict.fromkeys(_span("5.1.1", "5.4.0"), 5)
-        | dict.fromkeys(_span("5.5.0", "5.5.1"), 6)
+        | dict.fromkeys(_span("5.5.0"), 6)
     )
 
 
-def test_every_trait_has_a_history_and_the_other_way_round() -> None:
-    traits = {item.name for item in dataclasses.fields(Dialect)} - {"version"}
-    assert set(_HISTORY) == traits
-    for trait in traits:
-        assert trait_history(trait)[0][1] == ("4.0.0",)
-        for _, starts in trait_history(trait):
-            assert set(starts) <= set(ALL_VERSION_NAMES)
+def _allowed(hint: Any, value: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    return isinstance(value, hint)
+
+
+def test_rows_have_traits_with_values_that_these_can_have() -> None:
+    hints = get_type_hints(BrokerTraits)
+    for name, row in VERSIONS.items():
+        for trait, value in row.items():
+            assert _allowed(hints[trait], value), (name, trait)
+
+
+def test_a_row_says_what_changes() -> None:
+    for version in ALL_VERSIONS[1:]:
+        before = dialect_of(lineage_of(version)[-2])
+        for trait in VERSIONS[str(version)]:
+            assert getattr(dialect_of(version), trait) != getattr(before, trait), (str(version), trait)
+
+
+@pytest.mark.parametrize(
+    ("trait", "value", "words"),
+    [
+        ("v2_allowed", True, "from 5.1.0 on"),
+        ("multi_dispatch", True, "from 4.9.3 and 5.0.0-ALPHA on"),
+        ("kept_files", "config/messageRequestMode.json", "from 5.0.0-PREVIEW and 5.0.0-ALPHA on"),
+        ("counts_entries_in_hash_slot_count", True, "up to 4.7.0"),
+        ("trailing_separator", True, "up to 4.9.0, by 5.0.0-PREVIEW and from 5.2.0 on"),
+        ("trailing_separator", False, "by 4.9.1 to 4.9.8 and 5.0.0-ALPHA to 5.1.4"),
+        ("recovery_file_limit", 11, "never"),
+    ],
+)
+def test_when_versions_have_a_value(trait: str, value: object, words: str) -> None:
+    assert when(trait, value, "by") == words
+
+
+def test_runs_are_of_neighbours() -> None:
+    named = [parse_version(name) for name in ("4.5.2", "4.5.1", "4.6.1", "5.9.0", "5.9.1")]
+    assert [[str(version) for version in run] for run in runs_of(named)] == [
+        ["4.5.1", "4.5.2"], ["4.6.1"], ["5.9.0"], ["5.9.1"],
+    ]  # fmt: skip
+    assert len(runs_of(named[:3], among=sorted(named))) == 1
 
 
 def test_versions_are_in_order_and_have_their_names() -> None:
@@ -138,31 +178,42 @@ def test_texts_that_are_no_version(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["HEAD", "head", "5.x", "6.1.0"])
 def test_a_text_that_is_no_version_is_answered_with_the_newest(text: str) -> None:
-    with pytest.raises(UsageError, match=r"the newest( known is)? 5\.5\.1$"):
+    with pytest.raises(UsageError, match=rf"the newest( known is)? {re.escape(ALL_VERSION_NAMES[-1])}$"):
         parse_version(text)
 
 
+def _descends(version: str, ancestor: str) -> bool:
+    return parse_version(version).descends_from(parse_version(ancestor))
+
+
 def test_lines_part_at_490() -> None:
-    assert parse_version("4.9.8").since("4.9.1")
-    assert not parse_version("5.3.3").since("4.9.1")
-    assert parse_version("5.3.3").since("4.9.0")
-    assert not parse_version("5.0.0-PREVIEW").since("5.0.0-ALPHA")
-    assert parse_version("5.0.0").since("5.0.0-ALPHA")
-    assert not parse_version("5.0.0-ALPHA").since("5.0.0")
+    assert _descends("4.9.8", "4.9.1")
+    assert not _descends("5.3.3", "4.9.1")
+    assert _descends("5.3.3", "4.9.0")
+    assert not _descends("5.0.0-PREVIEW", "5.0.0-ALPHA")
+    assert _descends("5.0.0", "5.0.0-ALPHA")
+    assert not _descends("5.0.0-ALPHA", "5.0.0")
     assert [parse_version(text).line for text in ("4.9.0", "4.9.1", "5.0.0-PREVIEW", "5.0.0")] == [
         "common", "4.9", "preview", "5",
     ]  # fmt: skip
 
 
 def test_versions_that_nobody_examined_have_their_ancestors_traits() -> None:
-    for unknown, known in (("4.9.9", "4.9.8"), ("5.4.1", "5.4.0"), ("4.5.0", "4.4.0"), ("5.9.0", "5.5.1")):
+    newest = ALL_VERSION_NAMES[-1]
+    for unknown, known in (("4.9.9", "4.9.8"), ("5.4.1", "5.4.0"), ("4.5.0", "4.4.0"), ("5.99.0", newest)):
         ours = dataclasses.replace(dialect_for(unknown), version=parse_version(known))
         assert ours == dialect_for(known)
 
 
 @pytest.mark.parametrize(
     ("text", "known"),
-    [("4.9.8", "4.9.8"), ("4.9.12", "4.9.8"), ("4.5.0", "4.4.0"), ("5.3.9", "5.3.4"), ("5.9.0", "5.5.1")],
+    [
+        ("4.9.8", "4.9.8"),
+        ("4.9.12", "4.9.8"),
+        ("4.5.0", "4.4.0"),
+        ("5.3.9", "5.3.4"),
+        ("5.99.0", ALL_VERSION_NAMES[-1]),
+    ],
 )
 def test_the_examined_version_that_stands_for_another(text: str, known: str) -> None:
     assert nearest_examined(parse_version(text)) == parse_version(known)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rocketfsck.cli.show.table import wrapped
 from rocketfsck.cli.show.text import Palette, visible
 from rocketfsck.common.wording import fill_numbers
-from rocketfsck.formats.dialect import ALL_VERSION_NAMES
+from rocketfsck.formats.dialect import ALL_VERSIONS, parse_version, run_text, runs_of
 
 if TYPE_CHECKING:
     from rocketfsck.query.start.verdict import StartVerdict
@@ -48,16 +48,9 @@ def versions_text(verdicts: Sequence[StartVerdict], among: Iterable[StartVerdict
 
     With `among`, the verdicts of all versions in question, ranges leave out what is not in question.
     """
-    names = {version for verdict in verdicts for version in verdict.alike}
-    known = {version for verdict in among for version in verdict.alike}
-    order = [version for version in ALL_VERSION_NAMES if not known or version in known]
-    runs: list[list[str]] = [[]]
-    for version in (*order, *sorted(names.difference(order))):
-        if version in names:
-            runs[-1].append(version)
-        elif runs[-1]:
-            runs.append([])
-    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs if run)
+    versions = {parse_version(name) for verdict in verdicts for name in verdict.alike}
+    known = sorted({parse_version(name) for verdict in among for name in verdict.alike})
+    return ", ".join(map(run_text, runs_of(versions, known or ALL_VERSIONS)))
 
 
 def comparison_lines(items: Sequence[StartComparison], palette: Palette, columns: int) -> Iterator[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.dialect import Version, parse_version
+from rocketfsck.formats.dialect import Version, dialect_for, when
 from rocketfsck.formats.javatext import INT64_MAX, index_hash, tag_index_hash
 from rocketfsck.query.log import LogView
 from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
@@ -27,7 +27,6 @@ from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, pull
 from rocketfsck.query.serving.rowindex import RowIndex, asked_index, types_asked
 from rocketfsck.query.serving.state import Serving, State, serve, usual_state
 from rocketfsck.query.serving.times import offset_of_time
-from rocketfsck.query.serving.versions import MAX_BATCH_NUM, QUERY_ROUNDS, traits_of
 from rocketfsck.query.start.settings import refuse_unanswered
 from rocketfsck.query.trace import Trace
 from rocketfsck.reader.index import IndexReader
@@ -37,6 +36,11 @@ from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.reading import Closing
 
 OPEN_FILES = 16
+MAX_BATCH_NUM = 64
+"""`maxMsgsNumBatch`: a query by key gives no more."""
+DEFAULT_QUERY_NUM = 32
+"""`defaultQueryMaxNum`: a query by unique key asks for as many."""
+QUERY_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,9 @@ class BrokerView(Closing):
 
     def __init__(self, store: Store, version: str | None = None, *, state: State | None = None) -> None:
         self.store = store
-        self.version: Version = store.dialect.version if version is None else parse_version(version)
-        self.traits = traits_of(self.version)
-        self.state: State = state or usual_state(store, self.traits)
+        self.dialect = store.dialect if version is None else dialect_for(version)
+        self.version: Version = self.dialect.version
+        self.state: State = state or usual_state(store, self.dialect)
         self.log = LogView(store)
         self._readers = Readers(OPEN_FILES)
 
@@ -74,12 +78,12 @@ class BrokerView(Closing):
 
         Raises StoreError where they cannot be read, and where the broker does not start on the store.
         """
-        return serve(self.store, self.log, self.traits, self.state, self._readers)
+        return serve(self.store, self.log, self.dialect, self.state, self._readers)
 
     @cached_property
     def compaction_topics(self) -> frozenset[str]:
         """The topics that pulls are answered of from compacted logs."""
-        return compaction_topics(self.store, self.traits)
+        return compaction_topics(self.store, self.dialect)
 
     @cached_property
     def compacted(self) -> CompactedPulls:
@@ -110,8 +114,10 @@ class BrokerView(Closing):
         Hashes are compared, keys are not; the times (ms) are those of the entries, in whole seconds. With
         `by_tags` the key is the tags of messages (index type "T"); UsageError for a version before 5.4.0.
         """
-        if by_tags and not self.traits.dialect.tag_entries:
-            raise UsageError(f"a {self.version} broker has no query by tags; brokers have it from 5.4.0 on")
+        if by_tags and not self.dialect.tag_entries:
+            raise UsageError(
+                f"a {self.version} broker has no query by tags; brokers have it {when('tag_entries')}"
+            )
         limit = min(max_num, MAX_BATCH_NUM)
         key_hash = tag_index_hash(topic, key) if by_tags else index_hash(topic, key)
         out: list[int] = []
@@ -151,8 +157,8 @@ class BrokerView(Closing):
         With `indexFileReadEnable=false` rocksdbstore/ is asked (5.4.0+), or nothing. Raises StoreError where
         the log or that database cannot be read, even if only by this tool.
         """
-        refuse_unanswered(self.store, self.traits.dialect, queues=False)
-        asked = asked_index(self.store.settings, self.traits.dialect)
+        refuse_unanswered(self.store, self.dialect, queues=False)
+        asked = asked_index(self.store.settings, self.dialect)
         if asked == "nothing":
             return ()
         rows = None
@@ -173,7 +179,7 @@ class BrokerView(Closing):
             for number, offset in enumerate(sorted(found)):
                 if number == 0:
                     timestamp = self._stored_at(offset)
-                    if timestamp is None and not self.traits.keeps_unreadable:
+                    if timestamp is None and not self.dialect.keeps_unreadable:
                         continue
                     last_time = last_time if timestamp is None else timestamp
                 if self._has_bytes(offset):
@@ -199,7 +205,7 @@ class BrokerView(Closing):
 
         Raises StoreError where the log cannot be read, even if only by this tool.
         """
-        refuse_unanswered(self.store, self.traits.dialect, queues=False)
+        refuse_unanswered(self.store, self.dialect, queues=False)
         found = self.log.record_at(offset) if self.log.select(offset, 4) else None
         return isinstance(found, Message) and self.log.select(offset, found.total_size)
 
@@ -215,7 +221,7 @@ class BrokerView(Closing):
         queue = self.queue(topic, queue_id)
         if queue is None:
             return PullAnswer("NO_MESSAGE_IN_QUEUE", (), 0, 0, 0)
-        return pull(queue, self.serving.log, self.traits, offset, max_num)
+        return pull(queue, self.serving.log, self.dialect, offset, max_num)
 
     def commit_log_offset(self, topic: str, queue_id: int, offset: int) -> int:
         """`getCommitLogOffsetInQueue`: where the unit of a queue offset points; 0 without one."""
@@ -226,9 +232,9 @@ class BrokerView(Closing):
         self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = "lower"
     ) -> int:
         """The queue offset for a time (ms), as consumers seek. UsageError for a boundary that came later."""
-        if boundary == "upper" and not self.traits.upper_boundary:
+        if boundary == "upper" and not self.dialect.upper_boundary:
             raise UsageError(f"a {self.version} broker has no upper boundary")
         queue = self.queue(topic, queue_id)
         if queue is None:
             return 0
-        return offset_of_time(queue, self.serving.log, self.traits, timestamp, boundary)
+        return offset_of_time(queue, self.serving.log, self.dialect, timestamp, boundary)

@@ -1,6 +1,6 @@
 """Pulls from compaction topics: `CompactionLog.getMessage`, which goes by the compacted log. Ref. 1.9, 7.3.
 
-    topics.json: cleanup.policy = COMPACTION, and enableCompaction (the default), from 5.1.0 on
+    topics.json: cleanup.policy = COMPACTION, and enableCompaction (the default)
 
 A pull begins at the unit of the queue offset asked for, or of the next one that is left, in the first unit
 file that reaches it, and ends with this file at the latest. Answers name places in the compacted log.
@@ -15,9 +15,9 @@ import numpy as np
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.configviews import TopicConfig, topic_configs
+from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.serving.files import java_int
-from rocketfsck.query.serving.pulls import PullAnswer, Status
-from rocketfsck.query.serving.versions import TRANSFER_COUNT, TRANSFER_SIZE, QueryTraits
+from rocketfsck.query.serving.pulls import TRANSFER_COUNT, TRANSFER_SIZE, PullAnswer, Status
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.compaction import (
     CompactedQueue,
@@ -31,14 +31,13 @@ from rocketfsck.store.model import MappedFileQueue, Store
 
 POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
 SETTING = "enableCompaction"
-FIRST_VERSION = "5.1.0"
 RECOVERED = 3
 """Unit files at the end that a start goes through: they end at the first that is not a unit."""
 
 
-def compaction_topics(store: Store, traits: QueryTraits) -> frozenset[str]:
+def compaction_topics(store: Store, dialect: Dialect) -> frozenset[str]:
     """The topics that a broker answers pulls of from their compacted logs."""
-    if not traits.version.since(FIRST_VERSION) or not store.settings.flag(SETTING, default=True):
+    if not dialect.compaction or not store.settings.flag(SETTING, default=True):
         return frozenset()
     with StoreView(store) as view:
         try:

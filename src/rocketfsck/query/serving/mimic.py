@@ -9,9 +9,8 @@ from collections.abc import Iterable
 
 from rocketfsck.formats.javatext import TAG_KEY_PREFIX
 from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome
-from rocketfsck.query.serving.broker import BrokerView
+from rocketfsck.query.serving.broker import DEFAULT_QUERY_NUM, BrokerView
 from rocketfsck.query.serving.pulls import PullAnswer
-from rocketfsck.query.serving.versions import DEFAULT_QUERY_NUM
 from rocketfsck.query.trace import Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.views.messages import Message

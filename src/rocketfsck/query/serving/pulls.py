@@ -9,10 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.serving.batches import find_batch
 from rocketfsck.query.serving.files import ServedFile, ServedLog, ServedQueue, java_int
-from rocketfsck.query.serving.versions import FILTER_SIZE, TRANSFER_COUNT, TRANSFER_SIZE, QueryTraits
 from rocketfsck.reader.units import Unit
+
+TRANSFER_SIZE, TRANSFER_COUNT = 256 * 1024, 32
+"""`maxTransferBytesOnMessageInMemory` and `maxTransferCountOnMessageInMemory`."""
+FILTER_SIZE = 16000
+"""`maxFilterMessageSize`: bytes of units that one pull goes through."""
 
 Status = Literal[
     "FOUND",
@@ -38,7 +43,7 @@ class PullAnswer:
     max_offset: int
 
 
-def pull(queue: ServedQueue, log: ServedLog, traits: QueryTraits, offset: int, max_num: int) -> PullAnswer:
+def pull(queue: ServedQueue, log: ServedLog, dialect: Dialect, offset: int, max_num: int) -> PullAnswer:
     """A pull of at most `max_num` messages (those of batches counted) from a queue offset.
 
     Raises BrokerThrowsError where the broker throws, StoreError where the queue cannot be read.
@@ -51,12 +56,12 @@ def pull(queue: ServedQueue, log: ServedLog, traits: QueryTraits, offset: int, m
     if offset == high:
         return PullAnswer("OFFSET_OVERFLOW_ONE", (), offset, low, high)
     if offset > high:
-        to_min = traits.overflow_to_min and low == 0
+        to_min = dialect.overflow_to_min and low == 0
         return PullAnswer("OFFSET_OVERFLOW_BADLY", (), low if to_min else high, low, high)
     found = locate(queue, offset)
     if found is None:
         return PullAnswer("OFFSET_FOUND_NULL", (), _next_file(queue, offset), low, high)
-    return _Pull(queue, log, traits, offset, max_num).run(*found)
+    return _Pull(queue, log, dialect, offset, max_num).run(*found)
 
 
 def locate(queue: ServedQueue, offset: int) -> tuple[ServedFile, int] | None:
@@ -82,11 +87,11 @@ class _Pull:
     """The walk over the units of one file of the queue: a pull does not go on into the next file."""
 
     def __init__(
-        self, queue: ServedQueue, log: ServedLog, traits: QueryTraits, offset: int, max_num: int
+        self, queue: ServedQueue, log: ServedLog, dialect: Dialect, offset: int, max_num: int
     ) -> None:
         self.queue = queue
         self.log = log
-        self.traits = traits
+        self.dialect = dialect
         self.offset = offset
         self.max_num = max_num
         self.offsets: list[int] = []
@@ -102,7 +107,7 @@ class _Pull:
             skipped = self.skip_below is not None and unit.physical_offset < self.skip_below
             if self._is_too_far(unit):
                 break
-            if self._is_full(unit) and not (skipped and self.traits.skips_first):
+            if self._is_full(unit) and not (skipped and self.dialect.pull_skips_first):
                 break
             following = unit.queue_offset + unit.count
             pos += self.queue.unit_size
@@ -115,12 +120,12 @@ class _Pull:
         """Whether the pull has gone through as many units as one does."""
         size = self.queue.unit_size
         distance = unit.queue_offset - self.offset
-        if self.traits.pull_limit == "bytes":
+        if self.dialect.pull_limit == "bytes":
             distance *= size
         else:
             size = 20  # this limit is reckoned in units of 20 bytes for batch queues too
         limit = max(FILTER_SIZE, self.max_num * size)
-        return distance >= limit if self.traits.limit_inclusive else distance > limit
+        return distance >= limit if self.dialect.pull_limit_inclusive else distance > limit
 
     def _is_full(self, unit: Unit) -> bool:
         """Whether one pull holds no more: by messages asked for, by bytes, by messages in memory."""

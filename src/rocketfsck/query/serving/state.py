@@ -22,6 +22,7 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
+from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.magic import INNER_BATCH
 from rocketfsck.query.log import LogView
@@ -34,7 +35,6 @@ from rocketfsck.query.serving.files import (
     ServedLog,
     ServedQueue,
 )
-from rocketfsck.query.serving.versions import QueryTraits
 from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import LoadedFile, LoadedQueue
@@ -54,10 +54,10 @@ APPENDED_LIMIT = 1 << 22
 class Serving:
     """The commit log and the queues in one state. Queues are made when they are asked for."""
 
-    def __init__(self, log: ServedLog, view: LogView, traits: QueryTraits) -> None:
+    def __init__(self, log: ServedLog, view: LogView, dialect: Dialect) -> None:
         self.log = log
         self.view = view
-        self.traits = traits
+        self.dialect = dialect
         self.in_database = bool(view.store.lifted.areas)
         self._made: dict[QueueName, ServedQueue | None] = {}
 
@@ -79,33 +79,33 @@ class Serving:
         raise NotImplementedError
 
 
-def usual_state(store: Store, traits: QueryTraits) -> State:
+def usual_state(store: Store, dialect: Dialect) -> State:
     """The state that a store is asked about in if nobody says which."""
     if store.live.locked:
         return "running"
     try:
-        refuse_unknown(store, store.settings, traits.dialect)
+        refuse_unknown(store, store.settings, dialect)
     except NotCoveredError:
         return "running"
     # a predicted start has the queues that are in files, and adds nothing to light ones in RocksDB
-    return "running" if keeps_light_rows(store, store.settings, traits.dialect) else "started"
+    return "running" if keeps_light_rows(store, store.settings, dialect) else "started"
 
 
-def serve(store: Store, view: LogView, traits: QueryTraits, state: State, readers: Readers) -> Serving:
+def serve(store: Store, view: LogView, dialect: Dialect, state: State, readers: Readers) -> Serving:
     """The store in a state. Raises StoreError where it cannot be read, or the broker does not start on it."""
-    return (_Started if state == "started" else _Running)(store, view, traits, readers)
+    return (_Started if state == "started" else _Running)(store, view, dialect, readers)
 
 
 class _Started(Serving):
-    def __init__(self, store: Store, view: LogView, traits: QueryTraits, readers: Readers) -> None:
-        version = str(traits.version)
+    def __init__(self, store: Store, view: LogView, dialect: Dialect, readers: Readers) -> None:
+        version = str(dialect.version)
         self.runs: dict[QueueName, list[tuple[int, AppendedColumns]]] = {}
         self.count = 0
         refusals, log_files, self.models = start_files(store, version, watch=self._watch)
         if refusals:
             why = refusals[0]
             raise StoreError(f"a {version} broker does not start on this store: {why.reason}", path=why.file)
-        super().__init__(_log(store, log_files, traits, readers), view, traits)
+        super().__init__(_log(store, log_files, dialect, readers), view, dialect)
         self.readers = readers
         self.mtimes = {
             str(file.path): file.mtime_ns // 1_000_000 for queue in store.queues for file in queue.files
@@ -173,14 +173,14 @@ class _Started(Serving):
 
 
 class _Running(Serving):
-    def __init__(self, store: Store, view: LogView, traits: QueryTraits, readers: Readers) -> None:
-        refuse_unanswered(store, traits.dialect, queues=True)
+    def __init__(self, store: Store, view: LogView, dialect: Dialect, readers: Readers) -> None:
+        refuse_unanswered(store, dialect, queues=True)
         sizes = store.geometry
         files = [
             LoadedFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
             for file in view.files
         ]
-        super().__init__(_log(store, list(_cut(files, view.end_offset)), traits, readers), view, traits)
+        super().__init__(_log(store, list(_cut(files, view.end_offset)), dialect, readers), view, dialect)
         self.readers = readers
         self.sizes: dict[QueueKind, int] = {
             "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),
@@ -205,7 +205,7 @@ class _Running(Serving):
             found = list(map(_opened, view.files))
         files = list(_cut(found, end_pos))
         loaded = LoadedQueue(*name, queue.kind, "", self.sizes[queue.kind], files)
-        model = QueueModel(loaded, self.traits.dialect)
+        model = QueueModel(loaded, self.dialect)
         model.disk_end = end_pos
         model.revise()
         model.correct_min(self.log.min_offset)
@@ -229,12 +229,12 @@ def _cut(files: Iterable[LoadedFile], end: int) -> Iterator[LoadedFile]:
             yield file
 
 
-def _log(store: Store, files: list[LoadedFile], traits: QueryTraits, readers: Readers) -> ServedLog:
+def _log(store: Store, files: list[LoadedFile], dialect: Dialect, readers: Readers) -> ServedLog:
     return ServedLog(
         tuple(ServedFile(file.path, file.start_offset, file.size, file.wrote_pos) for file in files),
         max(store.geometry.commitlog_file_size, 1),
-        traits.version.since("5.1.0"),
-        traits.dialect.ipv6_hosts,
+        dialect.v2_allowed,
+        dialect.ipv6_hosts,
         readers,
     )
 

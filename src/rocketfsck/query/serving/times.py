@@ -1,6 +1,6 @@
 """The queue offset for a time, as brokers search it. Reference 7.3.
 
-Two searches were in use for consume queues of 20-byte units (`QueryTraits.time_search`), one for batch
+Two searches were in use for consume queues of 20-byte units (`Dialect.time_search`), one for batch
 queues (`batches`), one for queues in RocksDB. "nearest": the first file that was modified at that time or
 later, in it the unit whose record's time is nearest. "boundary": the file by its records' own times, in it
 the first unit of that time or later (lower) or the last of that time or earlier (upper).
@@ -8,9 +8,9 @@ the first unit of that time or later (lower) or the last of that time or earlier
 
 from __future__ import annotations
 
+from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.serving.batches import Boundary, batch_offset_of_time
 from rocketfsck.query.serving.files import BrokerThrowsError, ServedFile, ServedLog, ServedQueue
-from rocketfsck.query.serving.versions import QueryTraits
 
 NO_TIME = -1
 _UNDERFLOW = "java.nio.BufferUnderflowException"
@@ -18,7 +18,7 @@ _ILLEGAL = "java.lang.IllegalArgumentException"
 
 
 def offset_of_time(
-    queue: ServedQueue, log: ServedLog, traits: QueryTraits, timestamp: int, boundary: Boundary = "lower"
+    queue: ServedQueue, log: ServedLog, dialect: Dialect, timestamp: int, boundary: Boundary = "lower"
 ) -> int:
     """The queue offset for a time in ms: `getOffsetInQueueByTime`.
 
@@ -26,15 +26,15 @@ def offset_of_time(
     """
     if queue.kind == "batch":
         found = batch_offset_of_time(queue, timestamp, boundary)
-    elif queue.in_database and traits.upper_boundary:
+    elif queue.in_database and dialect.upper_boundary:
         found = _database_search(queue, log, timestamp, boundary)
     elif not queue.files:
         found = 0
-    elif traits.time_search == "nearest":
+    elif dialect.time_search == "nearest":
         found = _TimeSearch(queue, log).nearest(timestamp)
     else:
         found = _TimeSearch(queue, log).boundary(timestamp, boundary)
-    return min(max(found, queue.min_offset), queue.max_offset) if traits.time_clamped else found
+    return min(max(found, queue.min_offset), queue.max_offset) if dialect.time_clamped else found
 
 
 def _database_search(queue: ServedQueue, log: ServedLog, timestamp: int, boundary: Boundary) -> int:

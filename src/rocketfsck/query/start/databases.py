@@ -17,7 +17,7 @@ from typing import Literal
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import UNIT_SIZE, rounded_file_size
-from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dialect import Dialect, versions_with
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.rocksmessages import decode_i64
@@ -43,9 +43,9 @@ Kind = Literal["files", "rows", "both"]
 EMPTY = DatabaseQueues(None, {})
 
 UNREAD_REASON = "the consume queues are in RocksDB, and {reason}"
-VERSION_REASON = "predictions of a start on consume queues in RocksDB begin with version 5.3.2"
+VERSION_REASON = "predictions of a start on consume queues in RocksDB begin with version {first}"
 BOTH_VERSION_REASON = (
-    "predictions of a start on consume queues in both files and RocksDB begin with version 5.3.4"
+    "predictions of a start on consume queues in both files and RocksDB begin with version {first}"
 )
 PREFER_REASON = "{name} prefers the consume queues in RocksDB, but the store also has them in files"
 LIGHT_REASON = "combineCQUseRocksdbForLmq: light queues are in RocksDB, all others in files"
@@ -178,10 +178,11 @@ def not_described(store: Store, settings: Settings, dialect: Dialect) -> tuple[s
     if kind == "files":
         return ()
     reasons = []
-    if dialect.dispatch_restart != "recovery":  # 5.3.2
-        reasons.append(VERSION_REASON)
-    elif kind == "both" and dialect.clean_scan_start != "first record":  # 5.3.4
-        reasons.append(BOTH_VERSION_REASON)
+    if dialect.dispatch_restart != "recovery":
+        reasons.append(VERSION_REASON.format(first=versions_with(dispatch_restart="recovery")[0]))
+    elif kind == "both" and dialect.clean_scan_start != "first record":
+        first = versions_with(clean_scan_start="first record")[0]
+        reasons.append(BOTH_VERSION_REASON.format(first=first))
     if kind == "both":
         names = ("combineCQPreferCQType", "combineAssignOffsetCQType")
         reasons += [
@@ -232,16 +233,11 @@ def _has_light_rows_alone(store: Store) -> bool:
 
 def database_path(store: Store, settings: Settings, dialect: Dialect) -> str:
     """The path below the root where the broker has its database of queues."""
-    if not _has_two_paths(dialect):
+    if not dialect.separate_queue_database:
         return AREA
     there = {other.relative for other in _databases(store)}
     separate = settings.flag("useSeparateStorePathForRocksdbCQ", SEPARATE in there and AREA not in there)
     return SEPARATE if separate else AREA
-
-
-def _has_two_paths(dialect: Dialect) -> bool:
-    """Whether the broker knows consumequeue_rocksdb/, and asks rocksdbstore/ where to dispatch from."""
-    return dialect.recovery_mark == "offset"  # 5.5.0
 
 
 def _database(store: Store, path: str) -> Other | None:
@@ -270,14 +266,14 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> StartingQue
     """
     kind = kind_of_queues(store, settings, dialect)
     messages = tuple(_message_marks(store, settings, dialect))
-    in_dispatch = _has_two_paths(dialect)
+    in_dispatch = dialect.separate_queue_database
     if kind == "files":
         return StartingQueues(marks=Marks(messages=messages, in_dispatch=in_dispatch))
     path = database_path(store, settings, dialect)
     refusals = []
     other = _database(store, path)
     elsewhere = _database(store, SEPARATE if path == AREA else AREA)
-    if _has_two_paths(dialect) and elsewhere is not None and CURRENT in _names(elsewhere):
+    if dialect.separate_queue_database and elsewhere is not None and CURRENT in _names(elsewhere):
         refusals.append(Refusal(elsewhere.relative, OTHER_PATH_REASON))
     elif other is not None and (reason := open_failure(other)) is not None:
         refusals.append(Refusal(path, reason))
@@ -288,7 +284,7 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> StartingQue
         queues=mark if kind == "rows" else None,
         double_written=mark if kind == "both" else None,
         extra_files=EXTRA_FILES if extra is None else extra,
-        waits=not _has_two_paths(dialect),
+        waits=not dialect.separate_queue_database,
         messages=messages,
         in_dispatch=in_dispatch,
     )

@@ -181,7 +181,7 @@ def role_of(store: Store, settings: Settings, dialect: Dialect) -> Role:
             "enableLmq", any(queue.topic.startswith("%LMQ%") for queue in store.queues)
         ),
         file_limit=_file_limit(settings, dialect),
-        accelerated=dialect.recovery_mark == "offset" and settings.flag("enableAcceleratedRecovery", False),
+        accelerated=dialect.accelerated_recovery and settings.flag("enableAcceleratedRecovery", False),
     )
 
 

@@ -66,7 +66,7 @@ TOGETHER = "config/metadata"
 
 def config_refusals(store: Store, settings: Settings, dialect: Dialect) -> tuple[Refusal, ...]:
     """The first config database that the broker cannot read, if there is one."""
-    if dialect.dispatch_restart != "recovery":  # 5.3.2: brokers before it are not described
+    if dialect.dispatch_restart != "recovery":  # the brokers before are not described
         return ()
     there = {other.relative: other for other in databases_of(store)}
     for path, all_rows in _used(store, settings, dialect, there.keys()):

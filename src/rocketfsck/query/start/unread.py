@@ -199,13 +199,13 @@ PARTS: tuple[UnreadPart, ...] = (
         "",
     ),
     UnreadPart(
-        lambda dialect: dialect.version.since("5.1.0"),
+        lambda dialect: dialect.tiered_store,
         _of_kind(*SEGMENT_KINDS),
         "does not read {count:queue} in tiered storage",
         "",
     ),
     UnreadPart(
-        lambda dialect: dialect.version.since("5.3.2"),
+        lambda dialect: dialect.pop_database,
         lambda state: _rows(state, "kvStore", "popState"),
         "does not deliver {count:message} in flight (POP) again",
         "does not deliver the messages in flight (POP) again",

@@ -6,57 +6,19 @@ Versions whose starts are alike are predicted once. Reference 0.4, 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from rocketfsck.common.wording import count_of, fill_numbers
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Version, dialect_of
 from rocketfsck.formats.filename import is_queue_name
+from rocketfsck.formats.versions import StartTraits
 from rocketfsck.query.start.load import NO_AREAS, Areas
 from rocketfsck.query.start.model import Refusal, Start
 from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.query.start.simulate import simulate_starts
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
-
-START_TRAITS = (
-    "batch_queues",
-    "checkpoint_fields",
-    "clean_scan_start",
-    "compaction",
-    "compaction_load_tolerant",
-    "directories_skipped",
-    "dispatch_restart",
-    "dledger",
-    "dledger_dispatches",
-    "empty_last_file_deleted",
-    "empty_log_destroys_queues",
-    "half_record_recovered",
-    "index_load_fatal",
-    "inner_batch_checked",
-    "ipv6_hosts",
-    "load_order",
-    "max_physic_offset_is_end",
-    "message_database",
-    "min_offset_by_search",
-    "multi_dispatch",
-    "property_crc",
-    "property_crc_zero_valid",
-    "property_parser",
-    "queue_truncation",
-    "record_bounds_checked",
-    "recovery_file_limit",
-    "recovery_mark",
-    "rocksdb_consumequeue",
-    "skips_units_below_current",
-    "tag_entries",
-    "timer_queue_bounded",
-    "timer_snapshots",
-    "timer_wheel",
-    "v2_allowed",
-    "wrong_size_fatal",
-)
-"""The traits of a dialect that a predicted start depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +109,8 @@ def start_classes(versions: Iterable[Version]) -> list[tuple[Version, ...]]:
     groups: dict[tuple[object, ...], list[Version]] = {}
     for version in sorted(set(versions)):
         dialect = dialect_of(version)
-        groups.setdefault(tuple(getattr(dialect, name) for name in START_TRAITS), []).append(version)
+        traits = tuple(getattr(dialect, trait.name) for trait in fields(StartTraits))
+        groups.setdefault(traits, []).append(version)
     return [tuple(group) for group in groups.values()]
 
 

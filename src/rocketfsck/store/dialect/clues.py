@@ -1,8 +1,9 @@
 """What the bytes of a store show about the version that wrote them: one clue a fact. Reference 0.4.
 
-A clue is a trait of `formats.dialect.Dialect` that something in the store needs. The weight of a clue says
-how sure it is: what the newest data shows comes before what may be left over from an older or newer broker,
-and that before what is only missing.
+A clue names a trait of `formats.versions` and the value that something in the store shows: which versions
+have it follows from the table, and so does what the clue says of them. The weight of a clue says how sure it
+is: what the newest data shows comes before what may be left over from an older or newer broker, and that
+before what is only missing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
-from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dialect import when
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.magic import (
     BORN_HOST_V6,
@@ -24,7 +25,7 @@ from rocketfsck.formats.magic import (
 )
 from rocketfsck.formats.record import Record
 from rocketfsck.store.dialect.nameclues import clues_in_names, clues_in_options
-from rocketfsck.store.dialect.sampling import Clue, Fits, Samples, Weight, count_tagged
+from rocketfsck.store.dialect.sampling import Clue, Samples, Weight, clue, count_tagged
 from rocketfsck.store.model import OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
 
@@ -56,55 +57,55 @@ def _has_property_crc(record: Record) -> bool:
     return record.properties[-_CRC_SIZE:].startswith(_CRC_NAME)
 
 
-_RECORD_CLUES: tuple[tuple[Weight, str, str, Callable[[Record], bool], Fits], ...] = (
+_RECORD_CLUES: tuple[tuple[Weight, str, str, str, Callable[[Record], bool]], ...] = (
     (
         Weight.PRESENT,
         "records with the V2 magic",
-        "brokers know V2 from 5.1.0 on",
+        "brokers know V2",
+        "v2_allowed",
         lambda record: record.magic_code == MAGIC_V2,
-        lambda dialect: dialect.v2_allowed,
     ),
     (
         Weight.PRESENT,
         "IPv6 hosts in records",
-        "brokers know IPv6 from 4.6.0 on",
+        "brokers know IPv6",
+        "ipv6_hosts",
         lambda record: bool(record.sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)),
-        lambda dialect: dialect.ipv6_hosts,
     ),
     (
         Weight.CLIENT,
         "compression types in sysFlag",
-        "brokers know compression types from 4.9.4 and 5.0.0 on",
+        "brokers know compression types",
+        "compression_types",
         lambda record: bool(record.sys_flag & COMPRESSED and record.sys_flag & COMPRESSION_TYPE_MASK),
-        lambda dialect: dialect.compression_types,
     ),
     (
         Weight.PRESENT,
         "inner batches",
-        "brokers know inner batches from 5.0.0-ALPHA on",
+        "brokers know inner batches",
+        "batch_queues",
         lambda record: bool(record.sys_flag & INNER_BATCH),
-        lambda dialect: dialect.batch_queues,
     ),
     (
         Weight.PRESENT,
         "properties that end in __CRC32#",
-        "brokers know the property CRC from 5.2.0 on",
+        "brokers know the property CRC",
+        "property_crc",
         _has_property_crc,
-        lambda dialect: dialect.property_crc,
     ),
     (
         Weight.PRESENT,
         "INNER_MULTI_QUEUE_OFFSET in properties",
-        "brokers know multi-dispatch from 4.9.3 and 5.0.0-ALPHA on",
+        "brokers know multi-dispatch",
+        "multi_dispatch",
         lambda record: b"INNER_MULTI_QUEUE_OFFSET\x01" in record.properties,
-        lambda dialect: dialect.multi_dispatch,
     ),
     (
         Weight.CLIENT,
         "the property CLUSTER",
-        "brokers add the property from 4.9.0 on",
+        "brokers add the property",
+        "broker_writes_properties",
         lambda record: b"\x02CLUSTER\x01" in record.properties or record.properties[:8] == b"CLUSTER\x01",
-        lambda dialect: dialect.broker_writes_properties,
     ),
 )
 
@@ -112,9 +113,9 @@ _RECORD_CLUES: tuple[tuple[Weight, str, str, Callable[[Record], bool], Fits], ..
 def _in_records(found: Samples) -> Iterator[Clue]:
     sample = found.sample
     records = (*sample.oldest, *sample.newest, *sample.last)
-    for weight, what, why, shows, fits in _RECORD_CLUES:
+    for weight, what, said, trait, shows in _RECORD_CLUES:
         if any(map(shows, records)):
-            yield Clue(weight, what, why, fits)
+            yield clue(weight, what, said, trait)
     enough = len(sample.last) >= _ENOUGH_COUNT
     yield from _in_property_ends(sample.last if enough else sample.newest[-_NEWEST_COUNT:])
     if any(found.sample.filler):
@@ -122,7 +123,7 @@ def _in_records(found: Samples) -> Iterator[Clue]:
             Weight.HINT,
             "bytes that are not zero after a BLANK's header",
             "usual up to 4.9.0; later only where a broker had truncated the file",
-            lambda _: True,
+            (),
         )
 
 
@@ -134,24 +135,20 @@ def _in_property_ends(records: Sequence[Record]) -> Iterator[Clue]:
         if record.properties and not _has_property_crc(record)
     ]
     share = sum(ends) / len(ends) if ends else 0.5
+    ended, ends_all = ("trailing_separator", True), ("broker_writes_properties", True)
     if share >= 0.9:
-        yield Clue(
-            Weight.NEWEST,
-            "properties end in 0x02",
-            "written up to 4.9.0, by 5.0.0-PREVIEW and from 5.2.0 on",
-            lambda dialect: dialect.trailing_separator,
-        )
+        why = f"written {when(*ended, 'by')}"
+        yield Clue(Weight.NEWEST, "properties end in 0x02", why, (ended,))
     elif share <= 0.1:
-        yield Clue(
-            Weight.NEWEST,
-            "properties do not end in 0x02",
-            "written by 4.9.1 to 4.9.8 and 5.0.0-ALPHA to 5.1.4; up to 4.8.0 the client decided",
-            lambda dialect: not (dialect.trailing_separator and dialect.broker_writes_properties),
+        why = (
+            f"written {when('trailing_separator', False, 'by')}; "
+            f"{when('broker_writes_properties', False)} the client decided"
         )
+        yield Clue(Weight.NEWEST, "properties do not end in 0x02", why, (ended, ends_all), lacks=True)
 
 
 def _in_indexes(found: Samples) -> Iterator[Clue]:
-    """hashSlotCount of the newest file that tells: entries (up to 4.7.0) or used slots (4.7.1+)."""
+    """hashSlotCount of the newest file that tells: entries, or used slots."""
     for file in reversed(found.indexes[-3:]):
         try:
             with FileReader(file.location) as reader:
@@ -161,20 +158,21 @@ def _in_indexes(found: Samples) -> Iterator[Clue]:
                 if not 0 < slot_count <= entry_count < found.geometry.entry_count:
                     continue
                 if slot_count < entry_count:
-                    yield Clue(
+                    yield clue(
                         Weight.NEWEST,
                         f"hashSlotCount of {file.name} is {slot_count:,}, for "
                         f"{count_of(entry_count, 'entry')}",
-                        "the field counts used slots from 4.7.1 on",
-                        lambda dialect: not dialect.counts_entries_in_hash_slot_count,
+                        "the field counts used slots",
+                        "counts_entries_in_hash_slot_count",
+                        False,
                     )
                     return
                 if _has_chain(reader, found.geometry.slot_count, index_count):
-                    yield Clue(
+                    yield clue(
                         Weight.NEWEST,
                         f"hashSlotCount of {file.name} is the number of entries, though some share a slot",
-                        "the field counts entries up to 4.7.0",
-                        lambda dialect: dialect.counts_entries_in_hash_slot_count,
+                        "the field counts entries",
+                        "counts_entries_in_hash_slot_count",
                     )
                     return
         except StoreError:
@@ -182,29 +180,18 @@ def _in_indexes(found: Samples) -> Iterator[Clue]:
 
 
 def _in_tag_entries(found: Samples) -> Iterator[Clue]:
-    """Whether the newest index entries have one more for each record with tags (5.4.0+)."""
+    """Whether the newest index entries have one more for each record with tags."""
     wanted, met = count_tagged(found.sample.last, found.sample.entries, "scan")
+    said, trait = "brokers index tags", "tag_entries"
     if wanted >= _ENOUGH_COUNT and met >= 0.9 * wanted:
-        yield Clue(
-            Weight.NEWEST,
-            "the newest records with tags have an index entry for the tags",
-            "brokers index tags from 5.4.0 on",
-            lambda dialect: dialect.tag_entries,
-        )
+        what = "the newest records with tags have an index entry for the tags"
+        yield clue(Weight.NEWEST, what, said, trait)
     elif met:
-        yield Clue(
-            Weight.PRESENT,
-            "some records with tags have an index entry for the tags",
-            "brokers index tags from 5.4.0 on",
-            lambda dialect: dialect.tag_entries,
-        )
+        what = "some records with tags have an index entry for the tags"
+        yield clue(Weight.PRESENT, what, said, trait)
     elif wanted >= _ENOUGH_COUNT:
-        yield Clue(
-            Weight.ABSENT,
-            "the newest records with tags have no index entry for the tags",
-            "brokers index tags from 5.4.0 on",
-            lambda dialect: not dialect.tag_entries,
-        )
+        what = "the newest records with tags have no index entry for the tags"
+        yield clue(Weight.ABSENT, what, said, trait, lacks=True)
 
 
 def _has_chain(reader: FileReader, slot_count: int, index_count: int) -> bool:
@@ -215,15 +202,10 @@ def _has_chain(reader: FileReader, slot_count: int, index_count: int) -> bool:
 
 
 _CHECKPOINT_CLUES = (
-    (Weight.PRESENT, "masterFlushedOffset", "master_flushed_offset", "brokers write the field from 5.0.0 on"),
-    (Weight.PRESENT, "confirmPhyOffset", "confirm_physical_offset", "brokers write the field from 5.1.1 on"),
-    # A stray number there must not outweigh that there is no rocksdbstore/, which 5.5.0 always makes.
-    (
-        Weight.CLIENT,
-        "logicsPhysicalOffset",
-        "logics_physical_offset",
-        "brokers write the field from 5.5.0 on",
-    ),
+    (Weight.PRESENT, "masterFlushedOffset", "master_flushed_offset"),
+    (Weight.PRESENT, "confirmPhyOffset", "confirm_physical_offset"),
+    # A stray number there must not outweigh that there is no rocksdbstore/, which such a broker always makes.
+    (Weight.CLIENT, "logicsPhysicalOffset", "logics_physical_offset"),
 )
 
 
@@ -232,41 +214,28 @@ def _in_checkpoint(found: Samples) -> Iterator[Clue]:
     if len(data) < (CHECKPOINT.size or 0):
         return
     checkpoint = decode_checkpoint(data)
-    for weight, name, attribute, why in _CHECKPOINT_CLUES:
+    for weight, name, attribute in _CHECKPOINT_CLUES:
         value = getattr(checkpoint, attribute)
         if value:
-            yield Clue(weight, f"{name} in the checkpoint is {value}", why, _has_field(name))
-
-
-def _has_field(name: str) -> Fits:
-    return lambda dialect: name in dialect.checkpoint_fields
+            what = f"{name} in the checkpoint is {value}"
+            yield clue(weight, what, "brokers write the field", "checkpoint_fields", name)
 
 
 def _in_abort(found: Samples) -> Iterator[Clue]:
-    def has_pid(dialect: Dialect) -> bool:
-        return dialect.abort_has_pid
-
+    trait = "abort_has_pid"
     backup = any(other.kind is OtherKind.ABORT_BACKUP for other in found.others)
     if backup:
-        yield Clue(Weight.PRESENT, "abort.bak exists", "brokers keep the file forever from 5.0.0 on", has_pid)
+        yield clue(Weight.PRESENT, "abort.bak exists", "brokers keep the file forever", trait)
     if found.abort is not None:
         content = _part(found.abort, 32)
         if content.isdigit():
-            yield Clue(Weight.PRESENT, "abort holds a process id", "brokers write it from 5.0.0 on", has_pid)
+            yield clue(Weight.PRESENT, "abort holds a process id", "brokers write it", trait)
         elif not content:
-            yield Clue(
-                Weight.ABSENT,
-                "abort is empty",
-                "brokers write their process id into the file from 5.0.0 on",
-                lambda dialect: not dialect.abort_has_pid,
-            )
+            said = "brokers write their process id into the file"
+            yield clue(Weight.ABSENT, "abort is empty", said, trait, lacks=True)
     elif not backup and found.lock is not None:
-        yield Clue(
-            Weight.ABSENT,
-            "there is no abort.bak",
-            "brokers keep abort.bak forever from 5.0.0 on",
-            lambda dialect: not dialect.abort_has_pid,
-        )
+        said = "brokers keep abort.bak forever"
+        yield clue(Weight.ABSENT, "there is no abort.bak", said, trait, lacks=True)
 
 
 def _in_configs(found: Samples) -> Iterator[Clue]:
@@ -276,20 +245,11 @@ def _in_configs(found: Samples) -> Iterator[Clue]:
         data = _part(file, _CONFIG_PART)
         if file.size > _CONFIG_PART:
             data += _part(file, _CONFIG_PART, max(_CONFIG_PART, file.size - _CONFIG_PART))
+        said, trait = "brokers write a stateVersion", "config_has_state_version"
         if b'"stateVersion"' in data:
-            yield Clue(
-                Weight.PRESENT,
-                "topics.json has a stateVersion",
-                "brokers write a stateVersion from 5.0.0 on",
-                lambda dialect: dialect.config_has_state_version,
-            )
+            yield clue(Weight.PRESENT, "topics.json has a stateVersion", said, trait)
         elif b'"dataVersion"' in data:
-            yield Clue(
-                Weight.ABSENT,
-                "topics.json has no stateVersion",
-                "brokers write a stateVersion from 5.0.0 on",
-                lambda dialect: not dialect.config_has_state_version,
-            )
+            yield clue(Weight.ABSENT, "topics.json has no stateVersion", said, trait, lacks=True)
 
 
 def _part(file: StoreFile | None, size: int, pos: int = 0) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.dialect.sampling import Clue, Fits, Samples, Weight
+from rocketfsck.store.dialect.sampling import Clue, Samples, Weight, clue
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import OtherKind
 from rocketfsck.store.reading import read_whole
@@ -15,7 +16,7 @@ from rocketfsck.store.reading import read_whole
 #
 #     OPTIONS-NNNNNN   text; the highest number belongs to the last opening
 #       [DBOptions]
-#         bytes_per_sync=1048576   set by brokers from 5.3.2 on, 0 before
+#         bytes_per_sync=1048576   set by brokers with the trait rocksdb_syncs_bytes, 0 by others
 #
 # No setting of a broker changes this option. Reference 3.9.
 
@@ -39,130 +40,92 @@ def clues_in_options(found: Samples) -> Iterator[Clue]:
         except StoreError:
             continue
         if option is not None:
-            yield Clue(
-                Weight.PRESENT,
-                f"{newest.relative} has bytes_per_sync={int(option[1])}",
-                "brokers set the option from 5.3.2 on",
-                _set_by(int(option[1]) > 0),
-            )
+            size = int(option[1])
+            what = f"{newest.relative} has bytes_per_sync={size}"
+            yield clue(Weight.PRESENT, what, "brokers set the option", "rocksdb_syncs_bytes", lacks=size == 0)
 
 
-def _set_by(sets: bool) -> Fits:
-    """Brokers that set the option, or those before."""
-    return lambda dialect: dialect.version.since("5.3.2") == sets
+Shown = tuple[str, str, Any]
+"""What a clue says before the versions, the trait and the value."""
+_TIMER_WHEEL: Shown = ("brokers have the timer wheel", "timer_wheel", True)
+_COMPACTION: Shown = ("brokers have compaction", "compaction", True)
+_TIERED: Shown = ("brokers have the tiered store", "tiered_store", True)
+_WRITTEN = "brokers write the file"
+_DATABASE = "brokers have this database"
 
-
-def _since(*versions: str) -> Fits:
-    return lambda dialect: dialect.version.since(*versions)
-
-
-_CONFIG_NAME_CLUES: Mapping[str, tuple[str, Fits]] = {
-    "lmqConsumerOffset.json": (
-        "brokers write the file from 4.9.3 and 5.0.0-ALPHA on",
-        lambda dialect: dialect.multi_dispatch,
-    ),
-    "consumerFilter.json": ("brokers have these from 4.1.0 on", _since("4.1.0")),
-    "consumerOrderInfo.json": (
-        "brokers write the file from 5.0.0-PREVIEW and 5.0.0-ALPHA on",
-        _since("5.0.0-PREVIEW", "5.0.0-ALPHA"),
-    ),
-    "messageRequestMode.json": (
-        "brokers write the file from 5.0.0-PREVIEW and 5.0.0-ALPHA on",
-        _since("5.0.0-PREVIEW", "5.0.0-ALPHA"),
-    ),
-    "topicQueueMapping.json": ("brokers write the file from 5.0.0-ALPHA on", _since("5.0.0-ALPHA")),
-    "timermetrics": ("brokers have the timer wheel from 5.0.0 on", lambda dialect: dialect.timer_wheel),
-    "transactionMetrics": ("brokers write the file from 5.2.0 on", _since("5.2.0")),
-    "tieredStoreMetadata.json": ("brokers have the tiered store from 5.1.0 on", _since("5.1.0")),
+_CONFIG_NAMES: Mapping[str, Shown] = {
+    "lmqConsumerOffset.json": (_WRITTEN, "multi_dispatch", True),
+    "consumerFilter.json": ("brokers have these", "kept_files", "config/consumerFilter.json"),
+    "consumerOrderInfo.json": (_WRITTEN, "kept_files", "config/consumerOrderInfo.json"),
+    "messageRequestMode.json": (_WRITTEN, "kept_files", "config/messageRequestMode.json"),
+    "topicQueueMapping.json": (_WRITTEN, "kept_files", "config/topicQueueMapping.json"),
+    "timermetrics": _TIMER_WHEEL,
+    "transactionMetrics": (_WRITTEN, "kept_files", "config/transactionMetrics"),
+    "tieredStoreMetadata.json": _TIERED,
 }
 
-_OTHER_CLUES: Mapping[OtherKind, tuple[str, Fits]] = {
-    OtherKind.TIMER_WHEEL: (
-        "brokers have the timer wheel from 5.0.0 on",
-        lambda dialect: dialect.timer_wheel,
-    ),
-    OtherKind.TIMER_LOG: ("brokers have the timer wheel from 5.0.0 on", lambda dialect: dialect.timer_wheel),
-    OtherKind.TIMER_CHECK: (
-        "brokers have the timer wheel from 5.0.0 on",
-        lambda dialect: dialect.timer_wheel,
-    ),
-    OtherKind.EPOCH: ("brokers have epochs from 5.0.0 on", lambda dialect: dialect.epoch_file),
-    OtherKind.BROKER_IDENTITY: ("brokers write the file from 5.1.1 on", _since("5.1.1")),
-    OtherKind.DLEDGER_DATA: ("brokers have DLedger from 4.5.1 on", lambda dialect: dialect.dledger),
-    OtherKind.COMPACTION_LOG: ("brokers have compaction from 5.1.0 on", lambda dialect: dialect.compaction),
-    OtherKind.COMPACTION_CQ: ("brokers have compaction from 5.1.0 on", lambda dialect: dialect.compaction),
-    OtherKind.TIERED_INDEX: ("brokers have the tiered store from 5.1.0 on", _since("5.1.0")),
+_OTHERS: Mapping[OtherKind, Shown] = {
+    OtherKind.TIMER_WHEEL: _TIMER_WHEEL,
+    OtherKind.TIMER_LOG: _TIMER_WHEEL,
+    OtherKind.TIMER_CHECK: _TIMER_WHEEL,
+    OtherKind.EPOCH: ("brokers have epochs", "epoch_file", True),
+    OtherKind.BROKER_IDENTITY: (_WRITTEN, "kept_files", "brokerIdentity"),
+    OtherKind.DLEDGER_DATA: ("brokers have DLedger", "dledger", True),
+    OtherKind.COMPACTION_LOG: _COMPACTION,
+    OtherKind.COMPACTION_CQ: _COMPACTION,
+    OtherKind.TIERED_INDEX: _TIERED,
 }
 
-_DATABASE_CLUES: Mapping[str, tuple[str, Fits]] = {
-    "consumequeue": (
-        "brokers have consume queues in RocksDB from 5.2.0 on",
-        lambda dialect: dialect.rocksdb_consumequeue,
-    ),
-    "config/topics": ("brokers have configs in RocksDB from 5.1.4 on", _since("5.1.4")),
-    "config/rdb": ("brokers have this database from 5.3.2 on", _since("5.3.2")),
-    "config/users": ("brokers have this database from 5.3.0 on", _since("5.3.0")),
-    "kvStore": ("brokers have this database from 5.3.2 on", _since("5.3.2")),
-    "rocksdbstore": ("brokers create the directory from 5.4.0 on", lambda dialect: dialect.message_database),
+_DATABASES: Mapping[str, Shown] = {
+    "consumequeue": ("brokers have consume queues in RocksDB", "rocksdb_consumequeue", True),
+    "config/topics": ("brokers have configs in RocksDB", "kept_files", "config/topics"),
+    "config/rdb": (_DATABASE, "kept_files", "config/rdb"),
+    "config/users": (_DATABASE, "kept_files", "config/users"),
+    "kvStore": (_DATABASE, "pop_database", True),
+    "rocksdbstore": ("brokers create the directory", "message_database", True),
 }
 
 
 def clues_in_names(found: Samples) -> Iterator[Clue]:
     """What files and directories are there; empty queues of a kind are enough."""
     for file in found.configs:
-        if file.name in _CONFIG_NAME_CLUES:
-            why, fits = _CONFIG_NAME_CLUES[file.name]
-            yield Clue(Weight.PRESENT, f"{file.relative} exists", why, fits)
+        if file.name in _CONFIG_NAMES:
+            yield _present(f"{file.relative} exists", _CONFIG_NAMES[file.name])
     stated = set()
     for other in found.others:
-        clue = (
-            _DATABASE_CLUES.get(other.relative)
-            if other.kind is OtherKind.ROCKSDB
-            else _OTHER_CLUES.get(other.kind)
-        )
-        if clue is not None and clue[0] not in stated:
-            stated.add(clue[0])
-            yield Clue(Weight.PRESENT, f"{other.relative} exists", *clue)
-    if any(queue.kind == "batch" for queue in found.queues):
-        yield Clue(
-            Weight.PRESENT,
-            "batchconsumequeue/ has queues",
-            "brokers have batch queues from 5.0.0-ALPHA on",
-            lambda dialect: dialect.batch_queues,
-        )
-    if found.ext_queues:
-        yield Clue(
-            Weight.PRESENT,
-            "consumequeue_ext/ has queues",
-            "brokers have these from 4.1.0 on",
-            lambda dialect: dialect.consumequeue_ext,
-        )
+        shown = _DATABASES.get(other.relative) if other.kind is OtherKind.ROCKSDB else _OTHERS.get(other.kind)
+        made = _present(f"{other.relative} exists", shown) if shown is not None else None
+        if made is not None and made.why not in stated:
+            stated.add(made.why)
+            yield made
     topics = {queue.topic for queue in found.queues}
-    if "RMQ_SYS_TRANS_HALF_TOPIC" in topics:
-        yield Clue(
-            Weight.PRESENT,
+    there: tuple[tuple[bool, str, Shown], ...] = (
+        (
+            any(queue.kind == "batch" for queue in found.queues),
+            "batchconsumequeue/ has queues",
+            ("brokers have batch queues", "batch_queues", True),
+        ),
+        (
+            bool(found.ext_queues),
+            "consumequeue_ext/ has queues",
+            ("brokers have these", "consumequeue_ext", True),
+        ),
+        (
+            "RMQ_SYS_TRANS_HALF_TOPIC" in topics,
             "RMQ_SYS_TRANS_HALF_TOPIC has queues",
-            "brokers store half messages from 4.3.0 on",
-            lambda dialect: dialect.half_topic,
-        )
-    if any(topic.startswith("%LMQ%") for topic in topics):
-        yield Clue(
-            Weight.PRESENT,
+            ("brokers store half messages", "half_topic", True),
+        ),
+        (
+            any(topic.startswith("%LMQ%") for topic in topics),
             "topics named %LMQ%… have queues",
-            "brokers know multi-dispatch from 4.9.3 and 5.0.0-ALPHA on",
-            lambda dialect: dialect.multi_dispatch,
-        )
-    if found.lock is not None:
-        yield Clue(
-            Weight.PRESENT,
-            "lock exists",
-            "brokers write the file from 4.2.0 on",
-            lambda dialect: dialect.lock_file,
-        )
-        if not any(other.relative == "rocksdbstore" for other in found.others):
-            yield Clue(
-                Weight.ABSENT,
-                "there is no rocksdbstore/",
-                "brokers create the directory from 5.4.0 on",
-                lambda dialect: not dialect.message_database,
-            )
+            ("brokers know multi-dispatch", "multi_dispatch", True),
+        ),
+        (found.lock is not None, "lock exists", (_WRITTEN, "lock_file", True)),
+    )
+    yield from (_present(what, shown) for exists, what, shown in there if exists)
+    if found.lock is not None and not any(other.relative == "rocksdbstore" for other in found.others):
+        yield clue(Weight.ABSENT, "there is no rocksdbstore/", *_DATABASES["rocksdbstore"], lacks=True)
+
+
+def _present(what: str, shown: Shown) -> Clue:
+    return clue(Weight.PRESENT, what, *shown)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
+from typing import Any
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dialect import Dialect, has_trait, when
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE, MAGIC_NORMAL
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.javatext import java_decode, tag_index_hash
@@ -237,8 +238,6 @@ def lacks_tags(store: Store, file: IndexFile) -> bool:
 
 # What a clue to the dialect is, and what clues are looked for in.
 
-Fits = Callable[[Dialect], bool]
-
 
 class Weight(IntEnum):
     """How much a clue counts; smaller is more."""
@@ -252,12 +251,24 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """Something found (`what`), what follows (`why`), and which dialects it fits."""
+    """Something found (`what`), what follows (`why`), and the values of traits that it shows.
+
+    A clue fits a dialect that has all these values; with `lacks`, one that does not have them all.
+    """
 
     weight: Weight
     what: str
     why: str
-    fits: Fits
+    shows: tuple[tuple[str, Any], ...]
+    lacks: bool = False
+
+    def fits(self, dialect: Dialect) -> bool:
+        return all(has_trait(dialect, *shown) for shown in self.shows) != self.lacks
+
+
+def clue(weight: Weight, what: str, said: str, trait: str, value: Any = True, *, lacks: bool = False) -> Clue:
+    """A clue to one trait: why is what is `said`, and when brokers have had this value."""
+    return Clue(weight, what, f"{said} {when(trait, value)}", ((trait, value),), lacks)
 
 
 @dataclass(frozen=True, slots=True)

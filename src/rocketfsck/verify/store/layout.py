@@ -78,7 +78,7 @@ def _check_log_places(store: Store) -> Iterator[Finding]:
 
 def _empty_log_effect(clean: bool, dialect: Dialect) -> str:
     """Reference 6.3, 6.4: what becomes of the queues when there is no commit log."""
-    if clean and not dialect.version.since("4.5.1"):
+    if clean and dialect.empty_log_destroys_queues == "abnormal":
         return "keeps the queues, although no message is left"
     return "deletes all these queues at its start"
 

@@ -10,11 +10,11 @@ right length, a number         loaded, at the offset that Long.parseLong reads
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rocketfsck.formats.dialect import ALL_VERSIONS, Dialect, Version, dialect_of
+from rocketfsck.formats.dialect import Dialect, Version, dialect_of, run_text, runs_of
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.store.circumstances import DialectEvidence
 from rocketfsck.store.model import MappedFileQueue, Stray, StrayReason
@@ -91,23 +91,5 @@ def by_version(evidence: DialectEvidence, effect: Callable[[Dialect], str]) -> s
     versions: dict[str, list[Version]] = {effect(evidence.dialect): []}
     for version in evidence.versions or (evidence.dialect.version,):
         versions.setdefault(effect(dialect_of(version)), []).append(version)
-    return ", or ".join(
-        f"{text} ({_spans(group or [evidence.dialect.version])})" for text, group in versions.items()
-    )
-
-
-def _spans(versions: Sequence[Version]) -> str:
-    """Versions as runs of neighbours: `4.5.1 to 4.9.1, 4.9.3`."""
-    runs: list[list[Version]] = []
-    for version in sorted(versions):
-        neighbour = runs[-1][-1] if runs else None
-        if neighbour is not None and _place(version) == _place(neighbour) + 1:
-            runs[-1].append(version)
-        else:
-            runs.append([version])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
-
-
-def _place(version: Version) -> int:
-    """The place of a version in ALL_VERSIONS; one that the reference does not know has no neighbours."""
-    return ALL_VERSIONS.index(version) if version in ALL_VERSIONS else -2
+    spans = {text: runs_of(group or [evidence.dialect.version]) for text, group in versions.items()}
+    return ", or ".join(f"{text} ({', '.join(map(run_text, runs))})" for text, runs in spans.items())

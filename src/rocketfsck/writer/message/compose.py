@@ -260,7 +260,7 @@ def _check_multi_dispatch(draft: Draft, options: WriteOptions) -> None:
         raise MessageError("only normal messages of ordinary topics are dispatched to several queues")
     for name in names:
         _check_name(name, "queue")
-        if not name.startswith(LMQ_PREFIX) and options.dialect.version.since("5.3.2"):
+        if not name.startswith(LMQ_PREFIX) and options.dialect.light_queues_only:
             raise MessageError(f"queue {name!r}: {options.dialect.version} dispatches to {LMQ_PREFIX}* only")
         if name in options.batch_topics:
             raise MessageError(f"queue {name!r} belongs to a batch topic")
@@ -291,7 +291,7 @@ def _half(draft: Draft, options: WriteOptions) -> Draft:
     if TRAN_MSG not in properties:
         added[TRAN_MSG] = "true"
     unique_key = properties.get(UNIQ_KEY)
-    if unique_key and dialect.version.since("5.1.0"):
+    if unique_key and dialect.half_has_transaction_id:
         added[TRANSACTION_ID] = unique_key
     return _moved(draft, HALF_TOPIC, 0, added, dialect)
 
@@ -346,7 +346,7 @@ def _unpacked(draft: Draft, dialect: Dialect, options: WriteOptions) -> Iterable
     separator = PROPERTY_SEPARATOR.encode()
     for item in _check_batch(draft):
         own = item.properties
-        joins = dialect.version.since("4.9.1", "5.0.0-ALPHA") and shared and own and own[-1:] != separator
+        joins = dialect.batch_joins_properties and shared and own and own[-1:] != separator
         whole = own + (separator if joins else b"") + shared
         yield replace(draft, flag=item.flag, body=item.body, properties=property_bytes(whole, dialect))
 
@@ -357,7 +357,7 @@ def _shared_properties(draft: Draft, options: WriteOptions) -> bytes:
     A broker adds the map that it reads out of the request, so raw bytes do not keep their form here.
     """
     dialect = options.dialect
-    if not dialect.version.since("4.8.0") or dialect.version.since("5.3.4"):
+    if not dialect.batch_shares_properties:
         return b""
     own = draft.properties
     read = as_map(own, dialect) if isinstance(own, bytes) else own

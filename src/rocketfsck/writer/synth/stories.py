@@ -197,7 +197,7 @@ def _transaction(teller: Storyteller, found: Basics) -> Story:
         return
     if committed:
         yield ended
-    several = teller.plan.dialect.version.since("5.1.0")
+    several = teller.plan.dialect.op_offsets_end_in_comma
     done = op_message([half.queue_offset], found.store_timestamp, several=several)
     yield replace(done, store_host=teller.plan.store_host, born_host=teller.plan.store_host)
 

@@ -38,16 +38,18 @@ def test_rocksdb_queues_are_known_by_their_files(tmp_path: Path) -> None:
     assert reasons(reopen(tmp_path)) == ()
     (tmp_path / "store/consumequeue/CURRENT").write_text("MANIFEST-000001\n")
     store = reopen(tmp_path)
-    assert reasons(store) == (BOTH_VERSION_REASON,)
+    assert reasons(store) == (BOTH_VERSION_REASON.format(first="5.3.4"),)
     assert reasons(store, "5.1.4") == ()
     assert reasons(store, storeType="default") == ()
-    assert reasons(store, storeType="default", rocksdbCQDoubleWriteEnable="true") == (BOTH_VERSION_REASON,)
-    assert reasons(store, "5.2.0", storeType="defaultRocksDB") == (VERSION_REASON,)
+    assert reasons(store, storeType="default", rocksdbCQDoubleWriteEnable="true") == (
+        BOTH_VERSION_REASON.format(first="5.3.4"),
+    )
+    assert reasons(store, "5.2.0", storeType="defaultRocksDB") == (VERSION_REASON.format(first="5.3.2"),)
     assert reasons(store, "5.5.0") == ()
     assert not simulate_start(store, "5.5.0").loads, "there is no such manifest"
     (tmp_path / "store/consumequeue/CURRENT").unlink()
     (tmp_path / "store/consumequeue_rocksdb").mkdir()
-    assert reasons(reopen(tmp_path)) == (BOTH_VERSION_REASON,)
+    assert reasons(reopen(tmp_path)) == (BOTH_VERSION_REASON.format(first="5.3.4"),)
 
 
 @pytest.mark.parametrize(

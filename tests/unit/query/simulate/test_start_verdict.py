@@ -12,11 +12,11 @@ import pytest
 
 import rocketfsck.query
 from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.dialect import ALL_VERSIONS, Dialect, dialect_of, parse_version
+from rocketfsck.formats.dialect import ALL_VERSIONS, dialect_of, parse_version
+from rocketfsck.formats.versions import BrokerTraits, StartTraits
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.query.start.verdict import (
     COMPARED,
-    START_TRAITS,
     StartVerdict,
     predict_starts,
     start_classes,
@@ -44,8 +44,8 @@ def test_the_traits_are_those_that_a_start_goes_by() -> None:
         for node in ast.walk(ast.parse(module.read_text("utf-8")))
         if isinstance(node, ast.Attribute)
     }
-    traits = {item.name for item in fields(Dialect)} - {"version"}
-    assert set(START_TRAITS) == names & traits
+    traits = {item.name for item in fields(BrokerTraits)}
+    assert {item.name for item in fields(StartTraits)} == names & traits
 
 
 def test_versions_that_start_alike_are_together() -> None:
@@ -180,8 +180,9 @@ def test_fewer_messages_in_reach_are_worse_but_for_those_given_up() -> None:
 
 
 def test_dialects_of_a_class_have_the_same_traits() -> None:
+    names = [item.name for item in fields(StartTraits)]
     for group in CLASSES:
-        assert len({tuple(getattr(dialect_of(item), name) for name in START_TRAITS) for item in group}) == 1
+        assert len({tuple(getattr(dialect_of(item), name) for name in names) for item in group}) == 1
     assert sum(map(len, CLASSES)) == len(ALL_VERSIONS)
 
 
