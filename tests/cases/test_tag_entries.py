@@ -13,6 +13,7 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.dialect import versions_with
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, entry_pos
 from rocketfsck.formats.javatext import index_hash, tag_index_hash
 from rocketfsck.query import BrokerView, find_by_key
@@ -100,7 +101,7 @@ def test_the_command(real_dir: Directory, capsys: pytest.CaptureFixture[str]) ->
 def test_entries_of_two_brokers_in_one_file(real_dir: Directory) -> None:
     store = open_store(real_dir(UPGRADED))
     assert len(store.indexes) == 1
-    assert [str(version) for version in store.dialect_evidence.versions] == ["5.4.0", "5.5.0", "5.5.1"]
+    assert store.dialect_evidence.versions == versions_with(tag_entries=True)
     report = check(real_dir(UPGRADED))
     (finding,) = of(report, "XR041")
     assert finding.found == {"record_count": 33, "first_physical_offset": 207, "last_physical_offset": 11527}
