@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.dialect import dialect_for
+from rocketfsck.formats.dialect import dialect_for, versions_with
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import FENCE_TOPIC, MIN_RECORD_SIZE, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
@@ -55,7 +55,8 @@ def filler_records(
     """
     dialect = dialect_for(version)
     if property_crc and not dialect.property_crc:
-        raise UsageError(f"{version} has no property CRC: it came with 5.2.0")
+        first = versions_with(property_crc=True)[0]
+        raise UsageError(f"{version} has no property CRC: it came with {first}")
     if start_offset < 0 or store_timestamp <= 0:
         raise UsageError(f"a fence at offset {start_offset} with storeTimestamp {store_timestamp}")
     least = min_filler_size(property_crc=bool(property_crc))
