@@ -39,7 +39,7 @@ LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("cli/commands/write.py", "command"): (60, 9, OPTIONS),
     ("cli/severalstores.py", "check_many"): (64, 10, f"{HANDED}; {STEPS}"),
     ("cli/storefacts.py", "store_facts"): (71, 8, FIELDS),
-    ("formats/record.py", "make_record"): (60, 15, FIELDS),
+    ("formats/record.py", "make_record"): (42, 12, FIELDS),
     ("opened.py", "to_arrow"): (60, 11, CONDITIONS),
     ("page/collect.py", "collect"): (72, 8, FIELDS),
     ("page/findings.py", "later_findings"): (61, 8, ORDER),

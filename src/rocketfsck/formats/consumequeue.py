@@ -31,7 +31,7 @@ UNIT: Layout = declare(
 UNIT_SIZE = UNIT.size
 
 PRE_BLANK_SIZE = INT32_MAX
-PRE_BLANK_UNIT: bytes = UNIT.build({"offset": 0, "size": PRE_BLANK_SIZE, "tagsCode": 0})
+PRE_BLANK_UNIT: bytes = UNIT.build(UNIT.zeros() | {"size": PRE_BLANK_SIZE})
 """Fills the first file of a queue that began at a queue offset above 0 (reference 3.3)."""
 
 BATCH_UNIT: Layout = declare(
@@ -49,9 +49,7 @@ BATCH_UNIT: Layout = declare(
 )
 BATCH_UNIT_SIZE = BATCH_UNIT.size
 
-SPARSE_END_UNIT: bytes = BATCH_UNIT.build(
-    dict(zip((item.name for item in BATCH_UNIT.fields), (-1, 0, 0, 0, 0, 0, -1, 0), strict=True))
-)
+SPARSE_END_UNIT: bytes = BATCH_UNIT.build(BATCH_UNIT.zeros() | {"offset": -1, "compactedOffset": -1})
 """Ends a file of a compaction queue (reference 1.9)."""
 
 EXT_UNIT_MIN_SIZE = 20

@@ -171,6 +171,10 @@ class Layout:
         del values["_params"]
         return dict(values)
 
+    def zeros(self) -> dict[str, int]:
+        """0 for every field, for a layout of integers."""
+        return dict.fromkeys((field.name for field in self.fields), 0)
+
     def build(self, values: Mapping[str, Any]) -> bytes:
         """The bytes of these values; FormatError for a missing one or one that its field cannot hold."""
         for field in self.fields:

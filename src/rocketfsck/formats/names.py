@@ -47,10 +47,15 @@ UNIT_NAMES: Mapping[str, str] = {"offset": "physical_offset"}
 """Of units of consume queues: `offset` alone is where a row itself is."""
 
 
+def snake_case(field: str) -> str:
+    """RocketMQ's name of a field in snake case."""
+    return _WORD.sub("_", field).lower()
+
+
 @cache
 def shown_name(field: str) -> str:
     """The name under which a field of a layout, or a value named in its manner, is shown."""
-    return SHOWN_NAMES.get(field) or _WORD.sub("_", field).lower()
+    return SHOWN_NAMES.get(field) or snake_case(field)
 
 
 def shown_unit_name(field: str) -> str:

@@ -64,6 +64,7 @@ from rocketfsck.formats.magic import (
     record_size,
     transaction_type,
 )
+from rocketfsck.formats.names import snake_case
 
 _FRAME = struct.Struct(">ii")
 
@@ -131,28 +132,43 @@ BLANK: Layout = declare(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record's fields as on disk: sizes in bytes, timestamps in ms, offsets absolute in the commitlog.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenNumbers:
+    """The integers of a record that nothing else in it implies: stored as whoever makes the record says."""
 
-    `body_length` and `properties_length` are the stored numbers; they differ from the bytes' own lengths only
-    where they are negative. `topic` and `properties` are raw bytes.
+    flag: int = 0
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordNumbers(GivenNumbers):
+    """The integers of a record's header by RocketMQ's names in snake case, but for the body's length.
+
+    Sizes in bytes, timestamps in ms, offsets absolute in the commitlog.
     """
 
     total_size: int
     magic_code: int
     body_crc: int
     queue_id: int
-    flag: int
     queue_offset: int
     physical_offset: int
     sys_flag: int
     born_timestamp: int
-    born_host: Host
     store_timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(RecordNumbers):
+    """A record's fields as on disk.
+
+    `body_length` and `properties_length` are the stored numbers; they differ from the bytes' own lengths only
+    where they are negative. `topic` and `properties` are raw bytes.
+    """
+
+    born_host: Host
     store_host: Host
-    reconsume_times: int
-    prepared_transaction_offset: int
     body_length: int
     body: bytes
     topic: bytes
@@ -160,8 +176,7 @@ class Record:
     properties: bytes
 
 
-_STORED = tuple(item.name for item in RECORD.fields if item.name != "topicLength")
-_SLOTS = tuple(zip(_STORED, Record.__slots__, strict=True))
+_NAMES = {item.name: snake_case(item.name) for item in RECORD.fields if item.name != "topicLength"}
 _HOSTS = ("bornHost", "storeHost")
 
 
@@ -210,7 +225,7 @@ def decode_record(data: Buffer, pos: int = 0) -> Record:
         raise FormatError(f"totalSize: {total_size}, but the lengths add up to {expected}", offset=pos)
     for host in _HOSTS:
         values[host] = decode_host(values[host])
-    return Record(*(values[name] for name in _STORED))
+    return Record(**{name: values[field] for field, name in _NAMES.items()})
 
 
 def encode_record(record: Record) -> bytes:
@@ -218,7 +233,7 @@ def encode_record(record: Record) -> bytes:
 
     total_size is written as it is given, right or not. FormatError for a value that its field cannot hold.
     """
-    values: dict[str, Any] = {name: getattr(record, slot) for name, slot in _SLOTS}
+    values: dict[str, Any] = {field: getattr(record, name) for field, name in _NAMES.items()}
     for host in _HOSTS:
         values[host] = encode_host(values[host])
     return RECORD.build({**values, "topicLength": len(record.topic)})
@@ -237,12 +252,10 @@ def make_record(
     body: bytes = b"",
     properties: bytes = b"",
     magic_code: int = MAGIC_V1,
-    flag: int = 0,
     sys_flag: int = 0,
-    reconsume_times: int = 0,
-    prepared_transaction_offset: int = 0,
+    **given: int,
 ) -> Record:
-    """A record whose sizes, body CRC and IPv6 bits follow from the values."""
+    """A record whose sizes, body CRC and IPv6 bits follow from the values; `given` are `GivenNumbers`."""
     sys_flag &= ~(BORN_HOST_V6 | STORE_HOST_V6)
     sys_flag |= BORN_HOST_V6 * (len(born_host.address) == 16) | STORE_HOST_V6 * (
         len(store_host.address) == 16
@@ -254,7 +267,6 @@ def make_record(
         magic_code=magic_code,
         body_crc=body_crc(body),
         queue_id=queue_id,
-        flag=flag,
         queue_offset=queue_offset,
         physical_offset=physical_offset,
         sys_flag=sys_flag,
@@ -262,13 +274,12 @@ def make_record(
         born_host=born_host,
         store_timestamp=store_timestamp,
         store_host=store_host,
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared_transaction_offset,
         body_length=len(body),
         body=body,
         topic=topic,
         properties_length=len(properties),
         properties=properties,
+        **given,
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.columns import NUMBERS
 from rocketfsck.pipeline.streams import FIRST_TIME, LAST_TIME
 from rocketfsck.pipeline.views.model import Part, WantedRows
 from rocketfsck.pipeline.views.table import schema_of
@@ -58,10 +59,10 @@ _PLACE = frozenset({"broker", "file", "offset", "pos", "size"})
 NOT_NULL: dict[str, frozenset[str]] = {
     "messages": frozenset(
         {
-            *(set(NARROW) | _PLACE) - {"born_timestamp", "store_timestamp"},
-            *("live", "keys", "physical_offset", "prepared_transaction_offset", "transaction", "magic_code"),
-            *("flag", "body_crc", "properties_size", "properties_bytes", "faults"),
+            *(column.name for column in NUMBERS if column.unit != "ms"),
+            *("topic", "tags_code", "live", "keys", "transaction", "properties_bytes", "faults"),
         }
+        | _PLACE
     ),
     "damage": frozenset({"broker", "file", "kind", "reason", "live"}),
     "regions": _PLACE | {"kind", "reason", "record_count", "live"},

@@ -47,7 +47,7 @@ NEAR_COUNT = 1 << 8
 FEW_COUNT = 64
 """Entries of a chain that are read one by one, before that is done: most chains are no longer."""
 
-_ENTRY = ENTRY.packer()
+_ENTRY = ENTRY.packer(last="prevIndex")
 _SLOT = SLOT.packer()
 
 Entries = NDArray[Any]
@@ -67,7 +67,7 @@ class Entry:
 def read_entry(reader: FileReader, number: int, slot_count: int) -> Entry | None:
     """One entry of an index file with so many slots; None where the file ends before it does."""
     data = reader.read_upto(entry_pos(number, slot_count), ENTRY_SIZE)
-    return Entry(number, *_ENTRY.unpack(data)) if len(data) == ENTRY_SIZE else None
+    return Entry(number, *_ENTRY.unpack_from(data)) if len(data) == ENTRY_SIZE else None
 
 
 def walk_chain(newest: int, last: int, read: Callable[[int], Entry | None]) -> Iterator[Entry]:

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Words
+from rocketfsck.formats.columns import NUMBERS
+from rocketfsck.formats.record import RECORD_HEADER
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +34,21 @@ class PropertyPairs:
     value_size: Words
 
 
+def _numbers(after: str, before: str) -> dict[str, str]:
+    """The integers of a record's layout between two of its fields, in its order."""
+    names = [field.name for field in RECORD_HEADER.fields]
+    between = names[names.index(after) + 1 if after else 0 : names.index(before)]
+    kinds = {column.field: column for column in NUMBERS}
+    return {kinds[name].attribute: kinds[name].kind for name in between}
+
+
 RECORD_DTYPES: dict[str, str] = {
     "pos": "i8",  # position of the record's first byte in its file
-    "total_size": "i4",
-    "magic_code": "i4",
-    "body_crc": "i4",
-    "queue_id": "i4",
-    "flag": "i4",
-    "queue_offset": "i8",
-    "physical_offset": "i8",  # the field's value, not where the record was found
-    "sys_flag": "i4",
-    "born_timestamp": "i8",
-    "store_timestamp": "i8",
+    **_numbers("", "bornHost"),  # physical_offset is the field's value, not where the record was found
+    **_numbers("bornHost", "storeHost"),
     "born_host": "i8",  # IPv4: address << 32 | port; IPv6: FNV-1a 64 of the 20 bytes
     "store_host": "i8",
-    "reconsume_times": "i4",
-    "prepared_transaction_offset": "i8",
+    **_numbers("storeHost", "bodyLength"),
     "body_pos": "i8",  # position of the body in the file
     "body_size": "i4",  # as on disk (may be negative)
     "topic_size": "i4",
@@ -114,6 +115,11 @@ class Fault(IntFlag):
     END_OF_FILE = 1 << 19  # the record ends later than fileSize - 8
     TOPIC_UTF8 = 1 << 20  # not valid UTF-8
     MULTI_DISPATCH = 1 << 21  # lists of queues and offsets of different lengths, or an offset is not an int64
+
+
+def fault_name(fault: Fault) -> str:
+    """A fault as users see it."""
+    return str(fault.name).lower().replace("_", "-")
 
 
 class Trait(IntFlag):

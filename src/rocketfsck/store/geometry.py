@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rocketfsck.common.wording import count_of
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.formats.indexfile import index_file_size
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
@@ -41,9 +42,11 @@ class SizeSetting:
 
 SETTINGS: dict[str, SizeSetting] = {
     "commitlog_file_size": SizeSetting(("mappedFileSizeCommitLog", "mapedFileSizeCommitLog")),
-    "consumequeue_file_size": SizeSetting(("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), 20),
+    "consumequeue_file_size": SizeSetting(
+        ("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), UNIT_SIZE
+    ),
     "batch_file_size": SizeSetting(
-        ("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), 46
+        ("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), BATCH_UNIT_SIZE
     ),
     "ext_file_size": SizeSetting(("mappedFileSizeConsumeQueueExt", "mapedFileSizeConsumeQueueExt")),
     "slot_count": SizeSetting(("maxHashSlotNum",)),

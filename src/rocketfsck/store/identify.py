@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, PRE_BLANK_SIZE, UNIT_SIZE
 from rocketfsck.formats.filename import filename_to_offset, index_filename_time, java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, decode_header
 from rocketfsck.formats.javatext import parse_int32
@@ -117,14 +117,14 @@ _IN_TIERED: Mapping[str, FileKind] = {
 
 _SIZES: Mapping[FileKind, tuple[int, int]] = {
     FileKind.COMMITLOG: (GEOMETRY_DEFAULTS["commitlog_file_size"], 1),
-    FileKind.CONSUMEQUEUE: (GEOMETRY_DEFAULTS["consumequeue_file_size"], 20),
-    FileKind.BATCH_CONSUMEQUEUE: (GEOMETRY_DEFAULTS["batch_file_size"], 46),
+    FileKind.CONSUMEQUEUE: (GEOMETRY_DEFAULTS["consumequeue_file_size"], UNIT_SIZE),
+    FileKind.BATCH_CONSUMEQUEUE: (GEOMETRY_DEFAULTS["batch_file_size"], BATCH_UNIT_SIZE),
     FileKind.CONSUMEQUEUE_EXT: (GEOMETRY_DEFAULTS["ext_file_size"], 1),
     FileKind.TIMER_LOG: (GEOMETRY_DEFAULTS["timerlog_file_size"], 1),
     FileKind.DLEDGER_DATA: (1 << 30, 1),
     FileKind.DLEDGER_INDEX: (32 * 5 * 1024 * 1024, 32),
     FileKind.COMPACTION_LOG: (100 << 20, 1),
-    FileKind.COMPACTION_CQ: (10 << 20, 46),
+    FileKind.COMPACTION_CQ: (10 << 20, BATCH_UNIT_SIZE),
 }
 """Default file size and unit of the kinds that are mapped file queues."""
 
@@ -284,8 +284,8 @@ _TESTS: tuple[tuple[FileKind, str, Callable[[Path, int, bytes], bool]], ...] = (
     ),
     (FileKind.TIMER_LOG, "the file begins with timer log units", _looks_like_timer_log),
     (FileKind.INDEX, "header and chains are those of an index file", _looks_like_index),
-    (FileKind.CONSUMEQUEUE, "the file begins with 20-byte units", _looks_like_units(20)),
-    (FileKind.BATCH_CONSUMEQUEUE, "the file begins with 46-byte units", _looks_like_units(46)),
+    (FileKind.CONSUMEQUEUE, "the file begins with 20-byte units", _looks_like_units(UNIT_SIZE)),
+    (FileKind.BATCH_CONSUMEQUEUE, "the file begins with 46-byte units", _looks_like_units(BATCH_UNIT_SIZE)),
     (FileKind.CONFIG, "the file begins like JSON", _looks_like_json),
 )
 

@@ -269,7 +269,8 @@ def _score(file: IndexFile, count: int, slots: int, entries: int) -> float:
                 return data if len(data) == size else reader.read(pos, size)
 
             def entry(number: int) -> tuple[int, int, int, int]:
-                key_hash, offset, seconds, before = _ENTRY.unpack(read(entry_pos(number, slots), ENTRY_SIZE))
+                data = read(entry_pos(number, slots), ENTRY_SIZE)
+                key_hash, offset, seconds, before, *_ = _ENTRY.unpack(data)
                 return key_hash, offset, seconds, before
 
             tried, held = 8, 8 * (entry(0) == (0, 0, 0, 0))

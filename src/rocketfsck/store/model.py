@@ -22,6 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.store.circumstances import (
     OWN_LOG,
     DialectEvidence,
@@ -149,7 +150,7 @@ class ConsumeQueue:
 
     @property
     def unit_size(self) -> int:
-        return 20 if self.kind == "file" else 46
+        return UNIT_SIZE if self.kind == "file" else BATCH_UNIT_SIZE
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,12 +58,12 @@ def has_tag_entries(store: Store) -> bool:
     cannot be read have none."""
     for file in reversed(store.indexes[-2:]):
         entries = _newest(file, store.geometry.slot_count)
-        offsets = sorted({offset for _, offset, _, _ in entries})
+        offsets = sorted({offset for _, offset, *_ in entries})
         hashes = {
             record.physical_offset: _tag_hashes(record, store)
             for record in records_at(store.commitlog.files, offsets)
         }
-        if any(key_hash in hashes.get(offset, ()) for key_hash, offset, _, _ in entries):
+        if any(key_hash in hashes.get(offset, ()) for key_hash, offset, *_ in entries):
             return True
     return False
 
@@ -71,12 +71,12 @@ def has_tag_entries(store: Store) -> bool:
 def _count_strange(store: Store, file: IndexFile) -> tuple[int, int]:
     """Counts of a file's newest entries: of records, but of none of their keys; of records at all."""
     entries = _newest(file, store.geometry.slot_count)
-    offsets = sorted({offset for _, offset, _, _ in entries})
+    offsets = sorted({offset for _, offset, *_ in entries})
     hashes = {
         record.physical_offset: _hashes(record, store)
         for record in records_at(store.commitlog.files, offsets)
     }
-    known = [(key_hash, hashes[offset]) for key_hash, offset, _, _ in entries if offset in hashes]
+    known = [(key_hash, hashes[offset]) for key_hash, offset, *_ in entries if offset in hashes]
     return sum(key_hash not in own for key_hash, own in known), len(known)
 
 

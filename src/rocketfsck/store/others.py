@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.tiered import is_cluster_directory
 from rocketfsck.store.areas import flat_directory, is_database, single_file
@@ -59,7 +60,7 @@ _SIZES: Mapping[OtherKind, tuple[int, int]] = {
     OtherKind.DLEDGER_DATA: (1 << 30, 1),
     OtherKind.DLEDGER_INDEX: (32 * 5 * 1024 * 1024, 32),
     OtherKind.COMPACTION_LOG: (100 << 20, 1),
-    OtherKind.COMPACTION_CQ: (10 << 20, 46),
+    OtherKind.COMPACTION_CQ: (10 << 20, BATCH_UNIT_SIZE),
 }
 """Default file size in bytes, and the unit that it is a multiple of."""
 

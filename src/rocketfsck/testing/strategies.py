@@ -20,6 +20,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES, Dialect, dialect_for, parse_version
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
@@ -62,8 +63,8 @@ def geometries(*, largest: int = 8192) -> st.SearchStrategy[Geometry]:
     return st.builds(
         Geometry,
         commitlog_file_size=st.integers(2048, max(largest, 2048)),
-        consumequeue_file_size=st.integers(2, 12).map(lambda count: 20 * count),
-        batch_file_size=st.integers(2, 8).map(lambda count: 46 * count),
+        consumequeue_file_size=st.integers(2, 12).map(lambda count: UNIT_SIZE * count),
+        batch_file_size=st.integers(2, 8).map(lambda count: BATCH_UNIT_SIZE * count),
         ext_file_size=st.integers(64, 300),
         slot_count=st.integers(1, 12),
         entry_count=st.integers(2, 40),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.properties import (
     MAX_PROPERTIES_SIZE,
@@ -78,10 +79,8 @@ def draft_record(draft: Draft, properties: bytes) -> Record:
         body=draft.body,
         properties=properties,
         magic_code=draft.magic_code,
-        flag=draft.flag,
         sys_flag=draft.sys_flag,
-        reconsume_times=message.reconsume_times,
-        prepared_transaction_offset=message.prepared_transaction_offset,
+        **{column.name: column.of(message) for column in GIVEN} | {"flag": draft.flag},
     )
 
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.checkpoint import Checkpoint
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.formats.indexfile import index_file_size
@@ -89,8 +90,8 @@ def check_options(options: WriteOptions) -> None:
     least = MIN_RECORD_SIZE + 1 + BLANK_HEADER_SIZE
     limits = (
         ("commitlog_file_size", geometry.commitlog_file_size, least, 1),
-        ("consumequeue_file_size", geometry.consumequeue_file_size, 20, 20),
-        ("batch_file_size", geometry.batch_file_size, 46, 46),
+        ("consumequeue_file_size", geometry.consumequeue_file_size, UNIT_SIZE, UNIT_SIZE),
+        ("batch_file_size", geometry.batch_file_size, BATCH_UNIT_SIZE, BATCH_UNIT_SIZE),
         ("ext_file_size", geometry.ext_file_size, _MIN_EXT_FILE_SIZE, 1),
         ("slot_count", geometry.slot_count, 1, 1),
         ("entry_count", geometry.entry_count, 2, 1),

@@ -26,6 +26,7 @@ from rocketfsck.cli.query.options import (
 )
 from rocketfsck.cli.settings import common_options
 from rocketfsck.errors import EXIT_OPERATIONAL, UsageError
+from rocketfsck.query.content.expression import FIELDS
 
 
 @click.group(cls=QueryGroup)
@@ -255,9 +256,7 @@ def by_expression(
     """Find messages by an expression over their fields and bodies.
 
     Like: topic == "Order" and (tags in ("a", "b") or body ~ /pay(ed|ing)/i) and store_timestamp >=
-    "2024-05-17T08:00". Fields: topic, queue_id, queue_offset, physical_offset, offset, born_timestamp,
-    store_timestamp, born_host, store_host, sys_flag, flag, reconsume_times, size, body_size, tags, keys,
-    unique_key, properties.NAME, transaction, faults, body, content (the body, decompressed). Tests:
+    "2024-05-17T08:00". Fields: {fields} (the body, decompressed), properties.NAME. Tests:
     == != < <= > >=, in (…), contains, ~ and !~ with a pattern; and, or, not, parentheses.
 
     If a content cannot be decompressed, the query searches it as stored and adds exit status 8; so it does
@@ -287,6 +286,9 @@ def by_expression(
         what = f"the content of {count_of(number, 'message')} could not be searched as a whole: {reason}"
         click.echo(f"Note: {what}; the answer is not complete", err=True)
     return (0 if count else NOT_FOUND_CODE) | (EXIT_OPERATIONAL if wanted.unread else 0)
+
+
+by_expression.help = str(by_expression.help).replace("{fields}", ", ".join(FIELDS))
 
 
 @command.command("life", cls=Command)

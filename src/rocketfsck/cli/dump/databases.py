@@ -14,6 +14,7 @@ from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.properties import tags_code
+from rocketfsck.formats.rocks import ROCKS_UNIT
 from rocketfsck.store.rocks.families import Content, content_of
 from rocketfsck.store.rocks.reading import read_rows
 from rocketfsck.store.rocks.rows import decode_row
@@ -128,10 +129,7 @@ _SHAPES: Mapping[str, tuple[tuple[Column, ...], tuple[TextColumn, ...], tuple[st
             ("topic", "name"),
             ("queueId", "int"),
             ("cqOffset", "int"),
-            ("phyOffset", "int"),
-            ("size", "int"),
-            ("tagsCode", "int"),
-            ("storeTime", "int"),
+            *((field.name, "int") for field in ROCKS_UNIT.fields),
         ),
         (
             _name("topic"),

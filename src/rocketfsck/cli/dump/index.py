@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple
 from typing import Any
 
 from rocketfsck.cli.dump.fixed import unit_items
-from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
+from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
 from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp, visible
@@ -34,11 +33,11 @@ from rocketfsck.store.model import IndexFile
 from rocketfsck.store.places.locations import path_of
 
 COLUMNS = (
-    *(Column(item.name, "int") for item in HEADER.fields),
+    *layout_columns(HEADER),
     Column("slot", "int"),
-    Column("newestIndex", "int"),
+    *layout_columns(SLOT),
     Column("entry", "int"),
-    *(Column(item.name, "int") for item in ENTRY.fields),
+    *layout_columns(ENTRY),
     Column("timestamp", "int"),
     Column("count", "int"),
     Column("chainEnd", "text"),
@@ -55,7 +54,6 @@ TEXT = (
 )
 FILTERS = ("topic", "key", "slot", "begin", "end", "physical_offsets")
 _NEIGHBOURS = 50
-_ENTRY_FIELDS = tuple(item.name for item in ENTRY.fields)
 
 
 def index_geometry(source: DumpSource) -> tuple[int, int] | None:
@@ -212,7 +210,7 @@ def _chain(source: DumpSource, wanted: DumpFilter, slot_count: int, header: Inde
     ):
         before, number = entry.number, entry.previous
         pos = entry_pos(before, slot_count)
-        values = dict(zip(_ENTRY_FIELDS, astuple(entry)[1:], strict=True))
+        values = ENTRY.parse(source.read(pos, ENTRY_SIZE))
         shown = _entry_values(before, values, slot_count, header.begin_timestamp)
         note = "" if shown["slot"] == wanted.slot else f"the hash belongs to slot {shown['slot']}"
         if wanted.has_offset(entry.physical_offset) and wanted.has_time(shown["timestamp"]):

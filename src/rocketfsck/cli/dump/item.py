@@ -126,6 +126,6 @@ def layout_spans(
     return spans
 
 
-def layout_columns(layout: Layout, skip: frozenset[str] = frozenset()) -> tuple[Column, ...]:
-    """The columns of a fixed layout of integers."""
-    return tuple(Column(item.name, "int") for item in layout.fields if item.name not in skip)
+def layout_columns(layout: Layout) -> tuple[Column, ...]:
+    """The columns of a layout of integers and bytes."""
+    return tuple(Column(item.name, "blob" if item.kind == "bytes" else "int") for item in layout.fields)

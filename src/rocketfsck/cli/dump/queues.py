@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from rocketfsck.cli.dump.fixed import unit_items
-from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
+from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
 from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.consumequeue import (
     BATCH_UNIT,
-    BATCH_UNIT_SIZE,
     EXT_END_MARK,
     EXT_UNIT,
     EXT_UNIT_MIN_SIZE,
@@ -33,9 +32,7 @@ QUEUE_COLUMNS = (Column("topic", "name"), Column("queueId", "int"))
 UNIT_COLUMNS = (
     *QUEUE_COLUMNS,
     Column("queueOffset", "int"),
-    Column("offset", "int"),
-    Column("size", "int"),
-    Column("tagsCode", "int"),
+    *layout_columns(UNIT),
     Column("extOffset", "int"),
     Column("count", "int"),
 )
@@ -49,7 +46,7 @@ UNIT_FILTERS = ("topic", "queue_id", "tag", "physical_offsets", "queue_offsets")
 
 BATCH_COLUMNS = (
     *QUEUE_COLUMNS,
-    *(Column(item.name, "int") for item in BATCH_UNIT.fields),
+    *layout_columns(BATCH_UNIT),
     Column("count", "int"),
 )
 BATCH_TEXT = (
@@ -66,11 +63,7 @@ BATCH_FILTERS = (*UNIT_FILTERS, "begin", "end")
 EXT_COLUMNS = (
     *QUEUE_COLUMNS,
     Column("extOffset", "int"),
-    Column("size", "int"),
-    Column("tagsCode", "int"),
-    Column("msgStoreTime", "int"),
-    Column("bitMapSize", "int"),
-    Column("filterBitMap", "blob"),
+    *layout_columns(EXT_UNIT),
 )
 EXT_TEXT = (
     TextColumn("extOffset", "extOffset", 12),
@@ -138,7 +131,6 @@ def batch_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
             return None
         return "unit", shown, ""
 
-    assert BATCH_UNIT.size == BATCH_UNIT_SIZE
     yield from unit_items(source, BATCH_UNIT, describe, zeros=not wanted.any)
 
 

@@ -17,14 +17,9 @@ from rocketfsck.cli.dump.recordspans import record_spans
 from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import count_of, timestamp
-from rocketfsck.formats.magic import (
-    COMPRESSED,
-    COMPRESSION_NAMES,
-    INNER_BATCH,
-    TRANSACTION_NAMES,
-    compression_type,
-    transaction_type,
-)
+from rocketfsck.common.rows import ColumnKind
+from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
+from rocketfsck.formats.magic import INNER_BATCH, transaction_type
 from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.formats.record import BLANK
 from rocketfsck.formats.tiered import segment_offset
@@ -55,21 +50,19 @@ TEXT = (
     TextColumn("uniqKey", "uniqKey", 32, right=False),
 )
 
-_NUMBERS = (
-    "queueOffset",
-    "physicalOffset",
-    "totalSize",
-    "magicCode",
-    "bodyCRC",
-    "flag",
-    "sysFlag",
-    "bornTimestamp",
-    "storeTimestamp",
-    "reconsumeTimes",
-    "preparedTransactionOffset",
-    "bodyLength",
-    "propertiesLength",
+_KINDS: dict[ValueKind, ColumnKind] = {
+    "i4": "int",
+    "i8": "int",
+    "text": "text",
+    "words": "json",
+    "map": "map",
+}
+_SHOWN = tuple(
+    column
+    for column in (*NUMBERS, *DERIVED)
+    if column.kind in _KINDS and column.name not in ("topic", "faults")
 )
+"""Columns as they are: a topic may be no text, and what is wrong comes last."""
 
 STALE = "stale"
 STALE_NOTE = "stale: after the end of the log, left by a truncation"
@@ -94,16 +87,7 @@ def columns(wanted: DumpFilter) -> tuple[Column, ...]:
     """The machine columns; the body's depend on --body."""
     return (
         Column("topic", "name"),
-        Column("queueId", "int"),
-        *(Column(name, "int") for name in _NUMBERS),
-        Column("bornHost", "text"),
-        Column("storeHost", "text"),
-        Column("transaction", "text"),
-        Column("compression", "text"),
-        Column("tags", "text"),
-        Column("keys", "json"),
-        Column("uniqKey", "text"),
-        Column("properties", "map"),
+        *(Column(column.field, _KINDS[column.kind]) for column in _SHOWN),
         Column("properties_raw", "blob"),
         *COLUMNS[wanted.body],
         Column("faults", "json"),
@@ -210,33 +194,11 @@ def record_item(source: DumpSource, wanted: DumpFilter, message: Message, *, sta
 
 def message_values(message: Message) -> dict[str, Any]:
     """A message's fields by RocketMQ's names, all but the body."""
-    kind = compression_type(message.sys_flag)
     return {
         "topic": message.topic_bytes,
-        "queueId": message.queue_id,
-        "queueOffset": message.queue_offset,
-        "physicalOffset": message.physical_offset,
-        "totalSize": message.total_size,
-        "magicCode": message.magic_code,
-        "bodyCRC": message.body_crc,
-        "flag": message.flag,
-        "sysFlag": message.sys_flag,
-        "bornTimestamp": message.born_timestamp,
-        "storeTimestamp": message.store_timestamp,
-        "reconsumeTimes": message.reconsume_times,
-        "preparedTransactionOffset": message.prepared_transaction_offset,
-        "bodyLength": message.body_size,
-        "propertiesLength": message.properties_size,
-        "bornHost": message.born_host,
-        "storeHost": message.store_host,
-        "transaction": TRANSACTION_NAMES[transaction_type(message.sys_flag)],
-        "compression": COMPRESSION_NAMES.get(kind, f"type {kind}") if message.sys_flag & COMPRESSED else None,
-        "tags": message.tags,
-        "keys": message.keys,
-        "uniqKey": message.unique_key,
-        "properties": message.properties,
+        **{column.field: column.of(message) for column in _SHOWN},
         "properties_raw": None if _is_said(message) else message.properties_bytes,
-        "faults": [_word(fault.name) for fault in message.faults],
+        "faults": message.fault_names,
     }
 
 
@@ -247,16 +209,11 @@ def _is_said(message: Message) -> bool:
     return all(pairs) and message.properties_bytes in written
 
 
-def _word(name: str | None) -> str:
-    return str(name).lower().replace("_", "-")
-
-
 def _note(message: Message) -> str:
-    transaction = transaction_type(message.sys_flag)
-    said = [TRANSACTION_NAMES[transaction]] if transaction else []
+    said = [message.transaction] if transaction_type(message.sys_flag) else []
     if message.sys_flag & INNER_BATCH:
         said.append("inner batch")
-    return ", ".join((*said, *(f"odd: {_word(fault.name)}" for fault in message.faults)))
+    return ", ".join((*said, *(f"odd: {name}" for name in message.fault_names)))
 
 
 SPECS = {"commitlog": Spec(columns, TEXT, FILTERS, log_items)}

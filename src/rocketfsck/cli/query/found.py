@@ -93,7 +93,7 @@ def note_of(found: Found) -> str:
     said = []
     if found.live is False:
         said.append("stale: after the end of the log, left by a truncation")
-    said += [f"odd: {str(fault.name).lower().replace('_', '-')}" for fault in found.message.faults]
+    said += [f"odd: {name}" for name in found.message.fault_names]
     for place in found.queues:
         if place.state in _QUEUE_WORDS:
             where = f"queue {place.queue_id} of {place.topic}"

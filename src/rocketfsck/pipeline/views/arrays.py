@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Words
 from rocketfsck.formats.javatext import java_decode, java_encode
+from rocketfsck.formats.layout import Field
 
 ROWS_A_BATCH = 1 << 14
 
@@ -21,6 +22,11 @@ def row_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[p
     waiting = iter(rows)
     while batch := list(itertools.islice(waiting, ROWS_A_BATCH)):
         yield pa.RecordBatch.from_pylist(batch, schema)
+
+
+def field_of(name: str, declared: Field) -> pa.Field:
+    """The column of that name of a layout's integer: 8 bytes, or 4 as the least that Spark's users expect."""
+    return pa.field(name, pa.int64() if declared.size == 8 else pa.int32())
 
 
 def numbers(values: NDArray[Any]) -> pa.Array:

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
+from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, entry_pos
+from rocketfsck.formats.names import shown_name
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import guarded
@@ -24,12 +25,8 @@ from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.model import IndexFile, Store
 
-_ENTRY = {
-    "key_hash": "keyHash",
-    "physical_offset": "phyOffset",
-    "time_diff": "timeDiff",
-    "prev_index": "prevIndex",
-}
+_FIELDS = {shown_name(field.name): field for field in ENTRY.fields}
+"""Fields of an entry by the names of their columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +47,7 @@ def _fields() -> list[pa.Field]:
         pa.field("entry", integer),
         pa.field("pos", long),
         pa.field("slot", integer),
-        pa.field("key_hash", integer),
-        pa.field("physical_offset", long),
-        pa.field("time_diff", integer),
-        pa.field("prev_index", integer),
+        *(arrays.field_of(name, field) for name, field in _FIELDS.items()),
         pa.field("store_timestamp", long),
         pa.field(CORRUPT, text),
     ]
@@ -112,8 +106,8 @@ def _column(
 ) -> pa.Array:
 
     name = field.name
-    if name in _ENTRY:
-        values = entries[_ENTRY[name]]
+    if name in _FIELDS:
+        values = entries[_FIELDS[name].name]
         return arrays.numbers(values.astype(values.dtype.newbyteorder("=")))
     if name == "entry":
         return arrays.numbers(numbers)

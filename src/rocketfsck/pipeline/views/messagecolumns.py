@@ -11,7 +11,7 @@ from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_MASK, TRANSACTION_NAMES
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.chunks import Chunk
-from rocketfsck.scan.columns import Fault
+from rocketfsck.scan.columns import Fault, fault_name
 
 
 def topic_of(chunk: Chunk) -> pa.Array:
@@ -49,12 +49,8 @@ def _compression(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
 def _faults(chunk: Chunk, kind: pa.DataType) -> pa.Array:
     """Names of the Fault bits; few different sets, so each is made once."""
     sets, place = np.unique(chunk["faults"], return_inverse=True)
-    made = [[_fault_name(bit) for bit in Fault if bits & bit] for bits in sets.tolist()]
+    made = [[fault_name(bit) for bit in Fault if bits & bit] for bits in sets.tolist()]
     return pa.array(made, kind).take(pa.array(place.reshape(-1).astype(np.int32)))
-
-
-def _fault_name(fault: Fault) -> str:
-    return (fault.name or "").lower().replace("_", "-")
 
 
 def _body(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001

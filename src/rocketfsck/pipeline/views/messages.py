@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays, continuing
@@ -35,34 +36,48 @@ from rocketfsck.pipeline.views.model import (
     ignores,
 )
 from rocketfsck.pipeline.views.walking import DamagedRange, PartWalk
-from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch
+from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item
 from rocketfsck.scan.views.arrow import LogBatch, scanned_name
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 
-_NUMBERS = (
-    "pos",
-    "size",
-    "queue_id",
-    "queue_offset",
-    "physical_offset",
-    "store_timestamp",
-    "born_timestamp",
-    "reconsume_times",
-    "prepared_transaction_offset",
-    "magic_code",
-    "flag",
+_TYPES: dict[ValueKind, pa.DataType] = {
+    "i4": pa.int32(),
+    "i8": pa.int64(),
+    "text": pa.string(),
+    "words": pa.list_(pa.field("element", pa.string())),
+    "map": pa.map_(pa.string(), pa.string()),
+    "bytes": pa.binary(),
+}
+_OWN: dict[str, pa.DataType] = {
+    "broker": pa.string(),
+    "file": pa.string(),
+    "offset": pa.int64(),
+    "pos": pa.int64(),
+    "live": pa.bool_(),
+    "tags_code": pa.int64(),
+    "delay_level": pa.int32(),
+    "batch_count": pa.int32(),
+    "inner_base_offset": pa.int64(),
+    "body_crc_ok": pa.bool_(),
+    "properties_bytes": pa.binary(),
+    CORRUPT: pa.string(),
+}
+"""What the view knows of a message beyond its columns."""
+_FIRST = (
+    "broker", "file", "offset", "pos", "size", "live", "topic", "queue_id", "queue_offset", "store_timestamp",
+    "born_timestamp", "tags", "keys", "unique_key", "properties", "born_host", "store_host", "transaction",
+    "compression", "physical_offset", "reconsume_times", "prepared_transaction_offset", "magic_code", "flag",
     "sys_flag",
-    "body_crc",
-    "body_size",
-    "properties_size",
-    "tags_code",
-    "delay_level",
-    "batch_count",
-    "inner_base_offset",
-)
+)  # fmt: skip
+_LAST = (
+    "tags_code", "delay_level", "batch_count", "inner_base_offset", "body_crc_ok", "faults",
+    "properties_bytes", "body", CORRUPT,
+)  # fmt: skip
+"""The order of the columns; the other numbers of the record are between these."""
+_NUMBERS = frozenset({column.name for column in NUMBERS} | {"pos", *_LAST[:4]})
 """Columns of the scan as they are."""
 _TEXT = frozenset({"tags", "keys", "unique_key", "properties", "properties_bytes"})
 _CHECKED = frozenset({"body", "body_crc_ok"})
@@ -76,34 +91,9 @@ _FURTHER = frozenset({"properties_bytes"})
 
 def _fields() -> list[pa.Field]:
 
-    text, long = pa.string(), pa.int64()
-    words = pa.list_(pa.field("element", text))
-    types = {"i4": pa.int32(), "i8": long}
-    kinds = {name: types[RECORD_DTYPES[scanned_name(name)]] for name in _NUMBERS}
-    return [
-        pa.field("broker", text),
-        pa.field("file", text),
-        pa.field("offset", long),
-        *(pa.field(name, kinds.pop(name)) for name in ("pos", "size")),
-        pa.field("live", pa.bool_()),
-        pa.field("topic", text),
-        *(pa.field(name, kinds.pop(name)) for name in ("queue_id", "queue_offset")),
-        *(pa.field(name, kinds.pop(name)) for name in ("store_timestamp", "born_timestamp")),
-        pa.field("tags", text),
-        pa.field("keys", words),
-        pa.field("unique_key", text),
-        pa.field("properties", pa.map_(text, text)),
-        pa.field("born_host", text),
-        pa.field("store_host", text),
-        pa.field("transaction", text),
-        pa.field("compression", text),
-        *(pa.field(name, kind) for name, kind in kinds.items()),
-        pa.field("body_crc_ok", pa.bool_()),
-        pa.field("faults", words),
-        pa.field("properties_bytes", pa.binary()),
-        pa.field("body", pa.binary()),
-        pa.field(CORRUPT, text),
-    ]
+    types = _OWN | {column.name: _TYPES[column.kind] for column in (*NUMBERS, *DERIVED)}
+    others = [name for name in types if name not in (*_FIRST, *_LAST)]
+    return [pa.field(name, types[name]) for name in (*_FIRST, *others, *_LAST)]
 
 
 def _default(wanted: WantedRows) -> Sequence[str]:

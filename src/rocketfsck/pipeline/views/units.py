@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.names import shown_unit_name
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
@@ -31,10 +32,13 @@ PART_SIZE = 64 << 20
 
 _KINDS = [kind.name.lower() for kind in Kind]
 _FILLING = (Kind.ZERO, Kind.PRE_BLANK)
-_UNIT = {shown_unit_name(name): name for name in ("offset", "size", "tagsCode")}
-_BATCH = {
-    shown_unit_name(name): name for name in ("storeTime", "msgBaseOffset", "batchSize", "compactedOffset")
+_FIELDS = {
+    shown_unit_name(field.name): field
+    for layout in (UNIT, BATCH_UNIT)
+    for field in layout.fields
+    if field.name != "reserved"
 }
+"""Fields of the units by the names of their columns; a queue of either kind lacks those of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +60,7 @@ def _fields() -> list[pa.Field]:
         pa.field("queue_kind", text),
         pa.field("index", long),
         pa.field("kind", text),
-        pa.field("physical_offset", long),
-        pa.field("size", integer),
-        pa.field("tags_code", long),
-        pa.field("store_timestamp", long),
-        pa.field("msg_base_offset", long),
-        pa.field("batch_count", integer),
-        pa.field("compacted_offset", integer),
+        *(arrays.field_of(name, field) for name, field in _FIELDS.items()),
         pa.field("file", text),
         pa.field("pos", long),
         pa.field(CORRUPT, text),
@@ -218,12 +216,11 @@ class _RangeReader:
     ) -> pa.Array:
 
         name, queue = field.name, self.range.queue
-        if name in _UNIT:
-            return _native(units[_UNIT[name]], field.type)
-        if name in _BATCH:
-            if queue.kind == "file":
+        if name in _FIELDS:
+            stored = _FIELDS[name].name
+            if stored not in (units.dtype.names or ()):
                 return pa.nulls(len(units), field.type)
-            return _native(units[_BATCH[name]], field.type)
+            return _native(units[stored], field.type)
         if name == "index":
             return arrays.numbers(index)
         if name == "kind":

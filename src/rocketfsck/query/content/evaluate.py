@@ -16,12 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Flags
+from rocketfsck.formats.columns import DERIVED, NUMBERS
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import (
-    TRANSACTION_MASK,
-    TRANSACTION_NAMES,
-    transaction_type,
-)
+from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_NAMES
 from rocketfsck.formats.properties import tags_code
 from rocketfsck.query.content.expression import (
     And,
@@ -45,22 +42,8 @@ Failed = Callable[[str], None]
 Sides = tuple[Flags, Flags]
 """Rows that surely match, rows that may."""
 
-_COLUMNS = {
-    "queue_id": "queue_id",
-    "queue_offset": "queue_offset",
-    "physical_offset": "physical_offset",
-    "size": "total_size",
-    "magic_code": "magic_code",
-    "body_crc": "body_crc",
-    "flag": "flag",
-    "sys_flag": "sys_flag",
-    "born_timestamp": "born_timestamp",
-    "store_timestamp": "store_timestamp",
-    "reconsume_times": "reconsume_times",
-    "prepared_transaction_offset": "prepared_transaction_offset",
-    "body_size": "body_size",
-    "properties_size": "properties_size",
-}
+_NUMBERS = {column.name: column for column in NUMBERS}
+_COLUMNS = _NUMBERS | {column.name: column for column in DERIVED}
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -138,24 +121,11 @@ def value_of(field: MessageField, message: Message, offset: int, failed: Failed 
     if field.property_name is not None:
         return (message.properties or {}).get(field.property_name)
     name = field.name
-    if name in _COLUMNS:
-        return getattr(message, _COLUMNS[name])
-    others: dict[str, Callable[[], Any]] = {
-        "offset": lambda: offset,
-        "topic": lambda: message.topic,
-        "born_host": lambda: message.born_host,
-        "store_host": lambda: message.store_host,
-        "tags": lambda: message.tags,
-        "keys": lambda: message.keys,
-        "unique_key": lambda: message.unique_key,
-        "transaction": lambda: TRANSACTION_NAMES[transaction_type(message.sys_flag)],
-        "faults": lambda: [str(fault.name).lower().replace("_", "-") for fault in message.faults],
-        "body": lambda: message.body,
-        "content": lambda: content_of(message, failed=failed),
-    }
+    if name == "offset":
+        return offset
     if name in ("body", "content") and message.body is None and message.body_size > 0 and failed is not None:
         failed(f"the body has more than {MAX_BODY_SIZE:,} bytes")
-    return others[name]()
+    return content_of(message, failed=failed) if name == "content" else _COLUMNS[name].of(message)
 
 
 def content_of(message: Message, limit: int = MAX_BODY_SIZE, failed: Failed | None = None) -> bytes | None:
@@ -219,8 +189,8 @@ class _ColumnTest:
         if node.field.property_name is None:
             if name == "offset":
                 return self._numbers(node, self.batch["pos"] + self.base_offset)
-            if name in _COLUMNS:
-                return self._numbers(node, self.batch[_COLUMNS[name]])
+            if name in _NUMBERS:
+                return self._numbers(node, self.batch[_NUMBERS[name].attribute])
             if name == "topic":
                 return self._topics(node)
             if name == "transaction":

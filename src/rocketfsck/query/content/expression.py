@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.columns import DERIVED, NUMBERS
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
 from rocketfsck.formats.quantities import parse_date
 
@@ -28,31 +29,13 @@ MAX_DEPTH = 100
 Kind = Literal["int", "time", "text", "words", "bytes"]
 Value = int | str | bytes
 
+_KINDS: dict[str, Kind] = {"i4": "int", "i8": "int", "text": "text", "words": "words", "bytes": "bytes"}
+
 FIELDS: dict[str, Kind] = {
     "topic": "text",
-    "queue_id": "int",
-    "queue_offset": "int",
+    **{column.name: "time" if column.unit == "ms" else _KINDS[column.kind] for column in NUMBERS},
     "offset": "int",
-    "physical_offset": "int",
-    "size": "int",
-    "magic_code": "int",
-    "body_crc": "int",
-    "flag": "int",
-    "sys_flag": "int",
-    "born_timestamp": "time",
-    "store_timestamp": "time",
-    "born_host": "text",
-    "store_host": "text",
-    "reconsume_times": "int",
-    "prepared_transaction_offset": "int",
-    "body_size": "int",
-    "properties_size": "int",
-    "tags": "text",
-    "keys": "words",
-    "unique_key": "text",
-    "transaction": "text",
-    "faults": "words",
-    "body": "bytes",
+    **{column.name: _KINDS[column.kind] for column in DERIVED if column.kind in _KINDS},
     "content": "bytes",
 }
 """What a message has, by the names of the columns of `dump`. `offset` is where the record is in the commit

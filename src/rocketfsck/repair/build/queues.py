@@ -19,7 +19,7 @@ import numpy as np
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.consumequeue import EXT_END_MARK, PRE_BLANK_UNIT
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, EXT_END_MARK, PRE_BLANK_UNIT, UNIT_SIZE
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.repair.build.files import make_directory, opened, write_part
@@ -60,8 +60,8 @@ class QueueBuilder:
         ext_units = max(geometry.ext_file_size - EXT_END_SIZE, 0) // EXT_UNIT_SIZE
         self.has_ext = writes_ext(store) and ext_units > 0
         areas = (
-            QueueArea(units.PLAIN, "consumequeue", plain_size // 20, plain_size),
-            QueueArea(units.BATCH, "batchconsumequeue", batch_size // 46, batch_size),
+            QueueArea(units.PLAIN, "consumequeue", plain_size // UNIT_SIZE, plain_size),
+            QueueArea(units.BATCH, "batchconsumequeue", batch_size // BATCH_UNIT_SIZE, batch_size),
             QueueArea(units.EXT, "consumequeue_ext", ext_units, geometry.ext_file_size),
         )
         self.plain, self.batch, self.ext = (UnitWriter(root, area, names) for area in areas)

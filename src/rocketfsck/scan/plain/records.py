@@ -201,14 +201,13 @@ def _read_row(
     """The record's columns in the order of `RECORD_DTYPES`, its keys as (hash, pos, size, kind), and its
     further queues as (row in the table, queueOffset). `key_start` is the row of its first key."""
     total_size, store_timestamp_pos, body, topic, topic_end, properties, properties_end = frame
-    (_, magic_code, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp) = (
-        _FIXED.unpack_from(view, pos)
-    )
+    fixed = _FIXED.unpack_from(view, pos)
+    (_, magic_code, body_crc, queue_id, _, queue_offset, physical_offset, sys_flag, *_) = fixed
     store_timestamp = _LONG.unpack_from(view, store_timestamp_pos)[0]
     born_host, born_port = _host(view, pos + BORN_HOST_AT, store_timestamp_pos)
     hosts_end = body - _AFTER_HOSTS.size
     store_host, store_port = _host(view, store_timestamp_pos + _LONG.size, hosts_end)
-    reconsume_times, prepared_offset, body_size = _AFTER_HOSTS.unpack_from(view, hosts_end)
+    *after_hosts, body_size = _AFTER_HOSTS.unpack_from(view, hosts_end)
     properties_size = _SHORT.unpack_from(view, topic_end)[0]
     topic_bytes = bytes(view[topic:topic_end])
     topic_text, faults = _topic_facts(topic_bytes)
@@ -222,7 +221,7 @@ def _read_row(
         (born_port > 0xFFFF or store_port > 0xFFFF, Fault.PORT),
         (queue_id < 0, Fault.QUEUE_ID),
         (queue_offset < 0, Fault.QUEUE_OFFSET),
-        (prepared_offset < 0, Fault.PREPARED_OFFSET),
+        (after_hosts[-1] < 0, Fault.PREPARED_OFFSET),
         (body_size < 0, Fault.BODY_SIZE),
         (properties_size < 0, Fault.PROPERTIES_SIZE),
         (magic_code == MAGIC_V2 and len(topic_bytes) > MAX_TOPIC_SIZE_V2, Fault.TOPIC_SIZE),
@@ -284,20 +283,11 @@ def _read_row(
                 faults |= Fault.PROPERTY_CRC
     row = (
         found_at,
-        total_size,
-        magic_code,
-        body_crc,
-        queue_id,
-        flag,
-        queue_offset,
-        physical_offset,
-        sys_flag,
-        born_timestamp,
+        *fixed,
         store_timestamp,
         born_host,
         store_host,
-        reconsume_times,
-        prepared_offset,
+        *after_hosts,
         file_pos + body,
         body_size,
         len(topic_bytes),

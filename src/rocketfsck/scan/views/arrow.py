@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.columns import SCANNED_NAMES
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
 from rocketfsck.formats.names import shown_name, shown_unit_name
@@ -114,8 +115,7 @@ FURTHER_COLUMNS: dict[str, Callable[[LogBatch], pa.Array]] = {
 }
 """Columns that are given when they are asked for by name."""
 
-_SCANNED_NAMES = {"size": "total_size", "batch_count": "batch_size", "inner_base_offset": "inner_base"}
-_SHOWN_NAMES = {name: shown for shown, name in _SCANNED_NAMES.items()}
+_SHOWN_NAMES = {name: shown for shown, name in SCANNED_NAMES.items()}
 SCAN_COLUMNS = tuple(_SHOWN_NAMES.get(name, name) for name in RECORD_DTYPES)
 """The columns of the scan, under the names that are shown."""
 
@@ -125,7 +125,7 @@ _MADE = FILE_COLUMNS | FURTHER_COLUMNS
 
 def scanned_name(column: str) -> str:
     """The scan's name of a column that is shown under this one."""
-    return _SCANNED_NAMES.get(column, column)
+    return SCANNED_NAMES.get(column, column)
 
 
 def records_to_arrow(rows: LogBatch, columns: Sequence[str]) -> pa.RecordBatch:

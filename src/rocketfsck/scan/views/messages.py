@@ -8,18 +8,29 @@ Reference 2.1 to 2.7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.columns import NUMBERS
 from rocketfsck.formats.javatext import index_hash, java_decode, java_encode
-from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
+from rocketfsck.formats.magic import (
+    BORN_HOST_V6,
+    COMPRESSED,
+    COMPRESSION_NAMES,
+    IPV4_HOST_SIZE,
+    IPV6_HOST_SIZE,
+    STORE_HOST_V6,
+    TRANSACTION_NAMES,
+    compression_type,
+    transaction_type,
+)
 from rocketfsck.formats.places import BORN_HOST_AT, store_host_place
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
-from rocketfsck.formats.record import decode_host
-from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch, Trait
+from rocketfsck.formats.record import RecordNumbers, decode_host
+from rocketfsck.scan.columns import Fault, RecordBatch, Trait, fault_name
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
@@ -27,14 +38,17 @@ from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.reading import FileReader
 
+_NUMBERS = ("pos", *(column.attribute for column in NUMBERS), "body_pos", "tags_code")
+"""Fields of a message that are columns of the scan as they are."""
+
 MAX_BODY_SIZE = 64 << 20
 """A body longer than this is not read into a `Message` unless the caller asks for more."""
 
 _HOSTS_SIZE = store_host_place(BORN_HOST_V6) + IPV6_HOST_SIZE - BORN_HOST_AT
 
 
-@dataclass(frozen=True)
-class Message:
+@dataclass(frozen=True, kw_only=True)
+class Message(RecordNumbers):
     """One record of a commit log file, every field as on disk.
 
     `pos` is the file position of its first byte, `physical_offset` the field's value. Timestamps in ms,
@@ -46,20 +60,8 @@ class Message:
 
     path: str
     pos: int
-    total_size: int
-    magic_code: int
-    body_crc: int
-    queue_id: int
-    flag: int
-    queue_offset: int
-    physical_offset: int
-    sys_flag: int
-    born_timestamp: int
     born_host: str
-    store_timestamp: int
     store_host: str
-    reconsume_times: int
-    prepared_transaction_offset: int
     body_size: int
     body_pos: int
     body: bytes | None
@@ -72,6 +74,21 @@ class Message:
     faults: Fault
     traits: Trait
     run: int
+
+    @property
+    def transaction(self) -> str:
+        return TRANSACTION_NAMES[transaction_type(self.sys_flag)]
+
+    @property
+    def compression(self) -> str | None:
+        """How the body is compressed, None if it is not."""
+        kind = compression_type(self.sys_flag)
+        return COMPRESSION_NAMES.get(kind, f"type {kind}") if self.sys_flag & COMPRESSED else None
+
+    @property
+    def fault_names(self) -> list[str]:
+        """What is wrong in the record, in words."""
+        return [fault_name(fault) for fault in self.faults]
 
     @property
     def tags(self) -> str | None:
@@ -243,7 +260,3 @@ def read_message(
         traits=Trait(int(columns["traits"][row])),
         run=batch.run,
     )
-
-
-_NUMBERS = tuple(item.name for item in fields(Message) if item.name in RECORD_DTYPES and item.type == "int")
-"""Fields of a message that are columns of the scan as they are."""

@@ -197,7 +197,7 @@ def _in_tag_entries(found: Samples) -> Iterator[Clue]:
 def _has_chain(reader: FileReader, slot_count: int, index_count: int) -> bool:
     """Whether one of the first entries has a predecessor in its slot."""
     entries = reader.read(entry_pos(1, slot_count), ENTRY_SIZE * min(_MAX_ENTRIES, index_count - 1))
-    links = (before for _, _, _, before in ENTRY.packer().iter_unpack(entries))
+    links = (before for _, _, _, before, *_ in ENTRY.packer().iter_unpack(entries))
     return any(0 < before < number for number, before in enumerate(links, 1))
 
 

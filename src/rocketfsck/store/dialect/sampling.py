@@ -76,7 +76,7 @@ def _last_entries(indexes: Sequence[IndexFile], slot_count: int) -> frozenset[tu
     except (StoreError, IndexError):
         return frozenset()
     whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
-    return frozenset((offset, key_hash) for key_hash, offset, _, _ in ENTRY.packer().iter_unpack(whole))
+    return frozenset((offset, key_hash) for key_hash, offset, *_ in ENTRY.packer().iter_unpack(whole))
 
 
 def records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[Record]:
@@ -228,7 +228,7 @@ def lacks_tags(store: Store, file: IndexFile) -> bool:
         return False
     for data in ends:
         whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
-        entries = [(offset, key_hash) for key_hash, offset, _, _ in ENTRY.packer().iter_unpack(whole)]
+        entries = [(offset, key_hash) for key_hash, offset, *_ in ENTRY.packer().iter_unpack(whole)]
         records = list(records_at(store.commitlog.files, sorted({offset for offset, _ in entries})))
         wanted, met = count_tagged(records, entries, store.dialect.property_parser)
         if met < wanted:

@@ -15,6 +15,8 @@ from ipaddress import ip_address
 from typing import Any
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.columns import DERIVED as DERIVED_COLUMNS
+from rocketfsck.formats.columns import GIVEN, NUMBERS
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, INT64_MAX
@@ -23,6 +25,7 @@ from rocketfsck.formats.properties import (
     MAX_PROPERTIES_SIZE,
     serialize_properties,
 )
+from rocketfsck.formats.record import RECORD
 from rocketfsck.writer.message.messages import (
     Kind,
     Properties,
@@ -253,6 +256,9 @@ def _shown(value: Any) -> str:
 
 _TIMESTAMP = integer(0, INT64_MAX)
 
+_LEAST = {"flag": INT32_MIN}
+"""Numbers that may be negative."""
+
 FIELDS: tuple[InputField, ...] = (
     InputField("topic", text, "topic of the message"),
     InputField("queue_id", integer(0, INT32_MAX), "queue of the topic; default 0"),
@@ -274,14 +280,19 @@ FIELDS: tuple[InputField, ...] = (
         "the same, under the name that dump uses",
     ),
     InputField("properties_raw", lambda value: raw_properties(body_bytes(value)), "the same, as binary"),
-    InputField("flag", integer(INT32_MIN, INT32_MAX), "the producer's own flags; default 0"),
     InputField("sys_flag", integer(0, KNOWN_SYS_FLAGS), "compression and other bits; default 0"),
     InputField("born_timestamp", _TIMESTAMP, "ms; default: storeTimestamp"),
     InputField("store_timestamp", _TIMESTAMP, "ms; default: 1 ms after the message before"),
     InputField("born_host", host, "ADDRESS:PORT of the producer; default 127.0.0.1:50000"),
     InputField("store_host", host, "ADDRESS:PORT of the broker; default 127.0.0.1:10911"),
-    InputField("reconsume_times", integer(0, INT32_MAX), "retry count; default 0"),
-    InputField("prepared_transaction_offset", integer(0, INT64_MAX), "default 0"),
+    *(
+        InputField(
+            column.name,
+            integer(_LEAST.get(column.name, 0), INT32_MAX if column.kind == "i4" else INT64_MAX),
+            f"{RECORD.field(column.field).doc}; default 0",
+        )
+        for column in GIVEN
+    ),
     InputField("delay_level", integer(0, INT32_MAX), "the property DELAY; default none"),
     InputField("multi_dispatch", names, "the queues of the property INNER_MULTI_DISPATCH"),
     InputField("filter_bit_map", bit_map, "bit map of the consume queue's ext unit, in base64"),
@@ -292,9 +303,8 @@ FIELDS: tuple[InputField, ...] = (
 FIELDS_BY_NAME: Mapping[str, InputField] = {field.name: field for field in FIELDS}
 
 DERIVED = frozenset({
-    "queue_offset", "physical_offset", "size", "magic_code", "body_crc", "body_size", "topic_size",
-    "properties_size", "transaction", "compression", "faults", "traits", "reason", "file", "start", "end",
-    "offset", "position", "run", "tags_code", "batch_count", "msg_base_offset", "key_hashes",
-    "topic_b64", "file_b64",
+    *(column.name for column in (*NUMBERS, *DERIVED_COLUMNS) if column.name not in FIELDS_BY_NAME),
+    "topic_size", "traits", "reason", "file", "start", "end", "offset", "position", "run", "tags_code",
+    "batch_count", "msg_base_offset", "key_hashes", "topic_b64", "file_b64",
 })  # fmt: skip
 """Fields of dumped records that the new store sets itself: known, and not used."""

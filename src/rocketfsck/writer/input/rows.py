@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.innerbatch import decode_items
 from rocketfsck.formats.magic import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
@@ -171,17 +172,15 @@ def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
         queue_id=values.get("queue_id", 0),
         properties=properties,
         kind=kind,
-        flag=values.get("flag", 0),
         sys_flag=sys_flag,
         born_timestamp=values.get("born_timestamp"),
         born_host=values.get("born_host", DEFAULT_BORN_HOST),
         store_host=values.get("store_host", DEFAULT_STORE_HOST),
-        reconsume_times=values.get("reconsume_times", 0),
-        prepared_transaction_offset=values.get("prepared_transaction_offset", 0),
         items=items,
         delay_level=values.get("delay_level", 0),
         multi_dispatch=values.get("multi_dispatch", ()),
         filter_bit_map=values.get("filter_bit_map", b""),
+        **{column.name: values[column.name] for column in GIVEN if column.name in values},
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.innerbatch import InnerItem, encode_items
@@ -82,12 +83,13 @@ _TRANSACTION_BITS = {
 }
 _RANGES = (
     ("queue_id", 0, INT32_MAX),
-    ("flag", INT32_MIN, INT32_MAX),
     ("sys_flag", 0, KNOWN_SYS_FLAGS),
     ("store_timestamp", INT64_MIN, INT64_MAX),
-    ("reconsume_times", INT32_MIN, INT32_MAX),
-    ("prepared_transaction_offset", 0, INT64_MAX),
     ("delay_level", 0, INT32_MAX),
+    *(
+        (column.name, *((INT32_MIN, INT32_MAX) if column.kind == "i4" else (0, INT64_MAX)))
+        for column in GIVEN
+    ),
 )
 
 

@@ -14,6 +14,7 @@ from enum import Enum
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.formats.record import GivenNumbers
 
 Pairs = tuple[tuple[str, str | None], ...]
 Properties = Mapping[str, str | None] | Pairs | bytes
@@ -60,7 +61,7 @@ class MessageError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class OutgoingMessage:
+class OutgoingMessage(GivenNumbers):
     """One message, or one batch, to be stored.
 
     `body` is the stored bytes (compressed where sysFlag 0x1 says so) and is not given for batches, whose
@@ -75,13 +76,10 @@ class OutgoingMessage:
     queue_id: int = 0
     properties: Properties = field(default_factory=dict)
     kind: Kind = Kind.NORMAL
-    flag: int = 0
     sys_flag: int = 0
     born_timestamp: int | None = None
     born_host: Host = DEFAULT_BORN_HOST
     store_host: Host = DEFAULT_STORE_HOST
-    reconsume_times: int = 0
-    prepared_transaction_offset: int = 0
     items: tuple[InnerItem, ...] = ()
     delay_level: int = 0
     multi_dispatch: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rocketfsck.cli.browse.model.files import MARKS, FilePlace, Shelf
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.cli.show.verdict import headline_of
+from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import Finding, Severity
@@ -148,9 +149,9 @@ def _placed(shelf: Shelf, finding: Finding) -> Placed:
         if place is not None:
             name, start, end = place.name, place.pos, place.pos + 1
     elif start is None and where.queue_offset is not None and where.topic is not None:
-        place = shelf.at("consumequeue", where.queue_offset * 20, where.topic, where.queue_id)
+        place = shelf.at("consumequeue", where.queue_offset * UNIT_SIZE, where.topic, where.queue_id)
         if place is not None:
-            name, start, end = place.name, place.pos, place.pos + 20
+            name, start, end = place.name, place.pos, place.pos + UNIT_SIZE
     if shelf.row(name) is None:
         return Placed(finding, "", 0, 0)
     begin = max(start or 0, 0)

@@ -21,6 +21,7 @@ from rocketfsck.cli.dump.kinds import is_database
 from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.formats.indexfile import entry_pos, slot_of, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, transaction_type
@@ -134,7 +135,7 @@ def _unit_link(shelf: Shelf, dispatched: Dispatched) -> Link:
     why = _STATES[dispatched.state]
     if dispatched.unit is None:
         return Link(f"{said}: {why}")
-    for kind, size in (("consumequeue", 20), ("batchconsumequeue", 46)):
+    for kind, size in (("consumequeue", UNIT_SIZE), ("batchconsumequeue", BATCH_UNIT_SIZE)):
         pos = dispatched.unit.index * size
         place = shelf.at(kind, pos, dispatched.topic, dispatched.queue_id)
         if place is not None:
