@@ -13,6 +13,7 @@
 
 Nothing here judges what it finds; `rocketfsck.verify` does.
 
-A new column of a record is a line in `columns.RECORD_DTYPES`, and a value at the same place of the row in
-`plain.records` and in `compiled.records`; the tests compare both with construct.
+A new column of a record is a line in `columns.RECORD_DTYPES`, which has the layout's integers already, and a
+value at the same place of the row in `plain.records` and in `compiled.records`; the tests compare both with
+construct.
 """
