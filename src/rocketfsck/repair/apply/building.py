@@ -178,16 +178,16 @@ def build(
         assumptions=all_assumptions(work.plan.actions),
         outside=work.named if work.in_place else (),
     )
-    found = None
+    after, found = scene.reopen(), None
     if check:
-        report, found = _checked(work, report, before, scene.reopen(), tree)
+        report, found = _checked(work, report, before, after, tree)
         if report.problem:
             return report, area
-    report = _judged_by_start(work, report, before, scene.reopen(), found)
+    report = _judged_by_start(work, report, before, after, found)
     if report.problem:
         return report, area
     if not work.in_place:
-        part_from_kept(area, tree.at("store"), scene.reopen(), found, work.conf(before))
+        part_from_kept(area, tree.at("store"), after, found, work.conf(before))
     with phase("writing to disk"):
         return _make_ready(work, area, tree, replace(report, published=True), then)
 
