@@ -15,11 +15,11 @@ from typing import IO, Any, Literal, Protocol
 from rocketfsck.cli.integers import as_asked
 from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
-from rocketfsck.common.documents import json_text
+from rocketfsck.common.documents import base64_text, json_text
 from rocketfsck.common.outputs import STDOUT, written
 from rocketfsck.common.rows import SCHEMA_VERSION as SCHEMA_VERSION
 from rocketfsck.common.rows import Column as Column
-from rocketfsck.common.rows import base64_text, name_pair, plain_value
+from rocketfsck.common.rows import name_pair, plain_item, plain_value
 from rocketfsck.common.rows import plain_values as plain_values
 from rocketfsck.errors import UsageError
 
@@ -90,10 +90,7 @@ def _json_row(row: Mapping[str, Any], blobs: frozenset[str]) -> dict[str, Any]:
         if name in blobs:
             values[f"{name}_b64"] = None if value is None else base64_text(value)
         else:
-            key, values[key] = name, None
             key, plain = plain_value(name, value)
-            if key != name:
-                del values[name]
             values[key] = plain
     return values
 
@@ -148,7 +145,7 @@ def _csv_cells(column: Column, value: Any) -> tuple[Any, ...]:
         return (base64_text(value),)
     if column.kind == "bool":
         return ("true" if value else "false",)
-    return (to_json(plain_value("", value)[1]),) if column.kind in ("map", "json") else (value,)
+    return (to_json(plain_item(value)),) if column.kind in ("map", "json") else (value,)
 
 
 def refuse_inside(path: Path, stores: Sequence[Path]) -> None:

@@ -12,7 +12,7 @@ import click
 
 from rocketfsck.common.outputs import STDIN, STDOUT
 from rocketfsck.common.privacy import limit_to
-from rocketfsck.formats.quantities import parse_duration, parse_size, parse_time
+from rocketfsck.common.quantities import parse_duration, parse_size, parse_time
 
 if TYPE_CHECKING:
     _Int = click.ParamType[int]

@@ -108,8 +108,7 @@ def named(members: Mapping[str, Any]) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """What a dataclass, or a list or mapping, has in it, as JSON values."""
     if isinstance(value, str):
-        suffix, text = encode_text(value)
-        return {suffix: text} if suffix else text
+        return nameless(value)
     if is_dataclass(value):
         return to_document(value)
     if isinstance(value, Mapping):
@@ -117,6 +116,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [plain(inner) for inner in value]
     return value
+
+
+def nameless(text: str | bytes) -> str | dict[str, str]:
+    """A text that has no name, as in a list."""
+    suffix, said = encode_text(text)
+    return {suffix: said} if suffix else said
 
 
 def from_document(
@@ -225,8 +230,10 @@ def _opened(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def encode_text(text: str) -> tuple[str, str]:
-    """(suffix of the member's name, its value) for a text that may be no UTF-8."""
+def encode_text(text: str | bytes) -> tuple[str, str]:
+    """(suffix of the member's name, its value) for a text that may be no UTF-8, or for its bytes."""
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -238,8 +245,13 @@ def encode_text(text: str) -> tuple[str, str]:
     except UnicodeEncodeError:
         raw = None
     if raw is not None and os.fsdecode(raw) == text:
-        return BYTES, base64.b64encode(raw).decode("ascii")
-    return UNITS, base64.b64encode(text.encode("utf-16-be", "surrogatepass")).decode("ascii")
+        return BYTES, base64_text(raw)
+    return UNITS, base64_text(text.encode("utf-16-be", "surrogatepass"))
+
+
+def base64_text(value: bytes) -> str:
+    """Base64 of bytes, as text."""
+    return base64.b64encode(value).decode("ascii")
 
 
 def decode_text(suffix: str, value: Any) -> str:

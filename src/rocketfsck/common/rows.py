@@ -4,7 +4,8 @@ A row is a mapping from column names to values; a `Column` names one of them and
 
     int      an exact integer (JSON: all 64 bits, as a number)
     float    a number, like seconds
-    name     text that may be no UTF-8: `topic`, or else `topic_b64` (base64 of the bytes); never both
+    name     text that may be no UTF-8: `topic`, or else `topic_b64` (base64 of the bytes); never both. JSON
+             has `topic_utf16` for text that has no bytes (`common.documents`)
     blob     bytes: binary `body` in Arrow and Parquet, base64 `body_b64` elsewhere
     map      text by text: an object in JSON, a map in Arrow and Parquet, JSON text in CSV
     json     anything that JSON can say: as it is in JSON, JSON text elsewhere
@@ -12,12 +13,11 @@ A row is a mapping from column names to values; a `Column` names one of them and
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rocketfsck.common.documents import json_text
+from rocketfsck.common.documents import UNITS, base64_text, encode_text, json_text, nameless
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,34 +36,29 @@ class Column(NamedTuple):
 
 
 def plain_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """`row` as JSON says it: bytes as text if they are UTF-8, else as `<name>_b64`."""
-    values: dict[str, Any] = {}
-    for name, value in row.items():
-        key, plain = plain_value(name, value)
-        values[key] = plain
-    return values
+    """`row` as JSON says it: texts and bytes as `common.documents` says them; a mapping is an object."""
+    return dict(plain_value(name, value) for name, value in row.items())
 
 
 def plain_value(name: str, value: Any) -> tuple[str, Any]:
     """One value of `plain_values`, and the name that it goes by."""
-    if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            return f"{name}_b64", base64_text(text_bytes(value))
-        return name, value
-    if isinstance(value, bytes):
-        try:
-            return name, value.decode("utf-8")
-        except UnicodeDecodeError:
-            return f"{name}_b64", base64_text(value)
+    if isinstance(value, str | bytes):
+        suffix, text = encode_text(value)
+        return name + suffix, text
+    return name, plain_item(value)
+
+
+def plain_item(value: Any) -> Any:
+    """A value that has no name, as in a list."""
+    if isinstance(value, str | bytes):
+        return nameless(value)
     if isinstance(value, Mapping):
-        return name, plain_values({str(key): item for key, item in value.items()})
-    if isinstance(value, (list, tuple)):
-        return name, [plain_value("", item)[1] for item in value]
+        return plain_values({str(key): item for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return [plain_item(item) for item in value]
     if isinstance(value, float) and not isfinite(value):  # a config may hold 1e999; JSON has no infinity
-        return name, str(value)
-    return name, value
+        return str(value)
+    return value
 
 
 def text_bytes(text: str) -> bytes:
@@ -74,17 +69,14 @@ def text_bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def base64_text(value: bytes) -> str:
-    """Base64 of bytes, as text."""
-    return b64encode(value).decode("ascii")
-
-
 def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
-    """A name as (text, None), or as (None, base64) where it is not UTF-8."""
+    """A name as (text, None), or as (None, base64 of its bytes) where it is not UTF-8."""
     if value is None:
         return None, None
-    key, plain = plain_value("n", value)
-    return (plain, None) if key == "n" else (None, plain)
+    suffix, text = encode_text(value)
+    if suffix == UNITS:
+        return None, base64_text(text_bytes(str(value)))
+    return (None, text) if suffix else (text, None)
 
 
 def arrow_schema(columns: Sequence[Column], head: Mapping[str, Any]) -> pa.Schema:
@@ -132,4 +124,4 @@ def _cell(column: Column, value: Any) -> Any:
         return None
     if column.kind == "map":
         return list(plain_values(value).items())
-    return json_text(plain_values({"": value}).get("")) if column.kind == "json" else value
+    return json_text(plain_item(value)) if column.kind == "json" else value

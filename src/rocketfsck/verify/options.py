@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketfsck.common.quantities import parse_size
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.quantities import parse_size
 from rocketfsck.verify.rules.catalog import RULES, printable
 from rocketfsck.verify.rules.rule import LEVELS, Level, Rule
 from rocketfsck.verify.tasks.task import DETAIL_LIMIT

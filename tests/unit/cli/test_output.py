@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rocketfsck.cli.output import Column, Format, open_output, open_rows, to_json
+from rocketfsck.common.documents import plain
+from rocketfsck.common.rows import arrow_batch, arrow_schema, plain_item, plain_values
 from rocketfsck.errors import StoreError, UsageError
 
 COLUMNS = (
@@ -37,6 +39,8 @@ ROWS: list[dict[str, Any]] = [
     {"topic": b"\xff\xfe", "offset": -(1 << 63), "body": None, "properties": None, "keys": [], "ok": None},
     {"topic": "dir\udcff", "offset": 0, "body": b"", "properties": {}, "keys": None, "ok": False},
 ]
+ODD: dict[str, Any] = {"topic": "half \ud800", "offset": 1, "keys": ["dir\udcff", "\ud800", b"\xff"]}
+"""Text that has no bytes, and texts without a name."""
 
 
 def _text(output_format: Format) -> str:
@@ -63,6 +67,17 @@ def test_json_lines() -> None:
     assert second["body_b64"] is None
     assert base64.b64decode(third["topic_b64"]) == b"dir\xff"
     assert third["body_b64"] == ""
+
+
+def test_text_that_is_not_utf_8_has_one_form_everywhere() -> None:
+    half, keys = base64.b64encode(b"\xd8\x00").decode(), plain_item(ODD["keys"])
+    assert keys == [{"_b64": "ZGly/w=="}, {"_utf16": half}, {"_b64": "/w=="}]
+    assert keys == [plain(key) for key in ODD["keys"][:2]] + [{"_b64": "/w=="}]
+    assert plain_values(ODD) == {"topic_utf16": "AGgAYQBsAGYAINgA", "offset": 1, "keys": keys}
+    schema = arrow_schema(COLUMNS, {})
+    (row,) = arrow_batch([ODD], COLUMNS, schema).to_pylist()
+    assert (row["topic"], base64.b64decode(row["topic_b64"])) == (None, b"half \xed\xa0\x80")
+    assert json.loads(row["keys"]) == keys
 
 
 def test_json_document() -> None:

@@ -7,6 +7,7 @@ import pytest
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.writer.damage import DAMAGES, DamageError, find_damage
 from rocketfsck.writer.damage.job import Job, damage
+from rocketfsck.writer.damage.model import Act, Change, DamageReport, Promise, PromisedPlace
 from rocketfsck.writer.damage.table import MODULES, build_table
 
 
@@ -31,6 +32,16 @@ def test_a_fault_is_named_by_its_function_and_told_by_its_docstring() -> None:
     assert list(torn_twice.causes) == ["CL002"]
     assert list(torn_twice.may_also) == ["CL003"]
     assert (torn_twice.needs, torn_twice.options, torn_twice.alone) == ("a record", {"at": "where"}, False)
+
+
+def test_names_that_are_not_utf_8_have_their_bytes_in_the_report() -> None:
+    place, change = PromisedPlace(file="index/\udcff"), Change("write", "index/\udcff")
+    act = Act("f", None, {}, "note", (change,), (Promise(("IX001",), place),), frozenset())
+    said = DamageReport("a", "b\udcff", 0, (act,)).to_json()
+    assert (said["source"], said["target_b64"]) == ("a", "Yv8=")
+    (made,) = said["acts"]
+    assert made["changes"][0]["file_b64"] == "aW5kZXgv/w=="
+    assert made["must_find"][0]["where"] == {"file_b64": "aW5kZXgv/w=="}
 
 
 def test_every_module_has_faults_and_every_fault_a_line() -> None:

@@ -10,7 +10,7 @@ import click
 
 from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_option
 from rocketfsck.cli.options import into_option, seed_option
-from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, refuse_inside
+from rocketfsck.cli.output import SCHEMA_VERSION, refuse_inside
 from rocketfsck.cli.params import Destination, broker_conf_option, broker_version_option, output_options
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.settings import common_options
@@ -76,7 +76,7 @@ def command(
     report = damage_store(
         path, into, faults, seed or 0, version=broker_version, broker_conf=broker_conf, in_place=in_place
     )
-    answer.say(lambda: plain_values(report.to_json()), lambda _: _lines(report), [path])
+    answer.say(report.to_json, lambda _: _lines(report), [path])
 
 
 def _lines(report: DamageReport) -> Iterator[str]:

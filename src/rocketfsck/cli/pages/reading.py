@@ -8,13 +8,11 @@ check --report FILE.json                the data of a page
 
 from __future__ import annotations
 
-import base64
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.common.documents import from_document
+from rocketfsck.common.documents import BYTES, decode_text, from_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
 from rocketfsck.store.places.urls import is_remote
@@ -108,7 +106,7 @@ def _named(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for name in [name for name in plain if name.endswith("_b64")]:
             value = plain.pop(name)
             if value is not None:
-                plain[name.removesuffix("_b64")] = os.fsdecode(base64.b64decode(value))
+                plain[name.removesuffix("_b64")] = decode_text(BYTES, value)
         found.append(plain)
     return found
 

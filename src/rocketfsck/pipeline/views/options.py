@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rocketfsck.common.quantities import parse_size
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.quantities import parse_size
 from rocketfsck.pipeline.columns import choose_columns
 from rocketfsck.pipeline.sources import StoreSource, find_sources
 from rocketfsck.pipeline.views.model import WantedRows

@@ -18,10 +18,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from rocketfsck.common.quantities import parse_date
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.columns import DERIVED, NUMBERS
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
-from rocketfsck.formats.quantities import parse_date
 
 MAX_LENGTH = 1 << 16
 MAX_DEPTH = 100

@@ -8,9 +8,10 @@ is in `Damage.may_also`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
+from rocketfsck.common.documents import named
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
 
@@ -148,39 +149,32 @@ class DamageReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "kind": "rocketfsck.damage",
-            "source": _text(self.source),
-            "target": _text(self.target),
-            "seed": self.seed,
-            "commitlog_paths": list(self.commitlog_paths),
-            "acts": [_act_to_json(act) for act in self.acts],
-        }
+        return named(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "kind": "rocketfsck.damage",
+                "source": self.source,
+                "target": self.target,
+                "seed": self.seed,
+                "commitlog_paths": self.commitlog_paths,
+                "acts": [_act_to_json(act) for act in self.acts],
+            }
+        )
 
 
 def _act_to_json(act: Act) -> dict[str, Any]:
-    return {
-        "fault": act.fault,
-        "fault_class": act.fault_class,
-        "options": dict(act.options),
-        "note": _text(act.note),
-        "unseen": act.unseen,
-        "changes": [{name: _text(value) for name, value in asdict(change).items()} for change in act.changes],
-        "must_find": [
-            {
-                "rules": list(promise.rules),
-                "where": {name: _text(value) for name, value in promise.place.facts().items()},
-                "touches": promise.touches,
-            }
-            for promise in act.promises
-        ],
-        "may_also_find": sorted(act.may_also),
-    }
-
-
-def _text(value: Any) -> Any:
-    """Names whose bytes are not UTF-8 keep their surrogates as `\\udcXX` escapes."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")
-    return value
+    return named(
+        {
+            "fault": act.fault,
+            "fault_class": act.fault_class,
+            "options": act.options,
+            "note": act.note,
+            "unseen": act.unseen,
+            "changes": act.changes,
+            "must_find": [
+                {"rules": promise.rules, "where": named(promise.place.facts()), "touches": promise.touches}
+                for promise in act.promises
+            ],
+            "may_also_find": sorted(act.may_also),
+        }
+    )

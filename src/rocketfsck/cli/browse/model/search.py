@@ -15,8 +15,8 @@ from rocketfsck.cli.browse.model.files import FilePlace, FileRow, OpenFile, Shel
 from rocketfsck.cli.browse.model.logwalk import Head, LogWalk
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.show.text import visible
+from rocketfsck.common.quantities import parse_time
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.quantities import parse_time
 from rocketfsck.progress import go_on, moved_to
 from rocketfsck.query.keys import find_by_key
 from rocketfsck.query.places import find_by_offset, find_by_time

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rocketfsck.formats.quantities import parse_duration, parse_size, parse_time
+from rocketfsck.common.quantities import parse_duration, parse_size, parse_time
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,7 @@ from rocketfsck.formats.quantities import parse_duration, parse_size, parse_time
         ("64 kib", 64 << 10),
         ("10MB", 10_000_000),
         ("10mb", 10_000_000),
+        ("10m", 10 << 20),
         ("4G", 4 << 30),
         ("2TiB", 2 << 40),
     ],
