@@ -8,6 +8,7 @@ What is here is the public interface; everything else may change. Begin with `op
 What it is made of, for programs that want one thing:
 
     open_store(path)            a `Store`: files, queues, geometry, dialect, whether a broker is running
+    store_info(store)           a `StoreInfo`: what `rocketfsck info` says of it
     iter_messages(store, …)     every `Message` of the commit log, or those of a topic, key, time …
     read_columns(store, …)      the same records as Arrow record batches of columns, fast
     read_units(store, …)        the units of a consume queue, likewise
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from rocketfsck.opened import OpenedStore as OpenedStore
     from rocketfsck.opened import open as open  # noqa: A004
     from rocketfsck.pipeline.fleet.run import check_stores as check_stores
+    from rocketfsck.query.info.model import StoreInfo as StoreInfo
+    from rocketfsck.query.info.store import store_info as store_info
     from rocketfsck.scan.views.messages import Message as Message
     from rocketfsck.store.model import Store as Store
     from rocketfsck.store.opening import open_store as open_store
@@ -49,6 +52,8 @@ _HOMES = {
     "errors": "RocketfsckError",
     "opened": "OpenedStore open",
     "pipeline.fleet.run": "check_stores",
+    "query.info.model": "StoreInfo",
+    "query.info.store": "store_info",
     "scan.views.messages": "Message",
     "store.model": "Store",
     "store.opening": "open_store",

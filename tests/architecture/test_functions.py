@@ -38,7 +38,6 @@ LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("cli/commands/simulate.py", "command"): (62, 8, "half of the lines are the help"),
     ("cli/commands/write.py", "command"): (60, 9, OPTIONS),
     ("cli/severalstores.py", "check_many"): (64, 10, f"{HANDED}; {STEPS}"),
-    ("cli/storefacts.py", "store_facts"): (71, 8, FIELDS),
     ("formats/record.py", "make_record"): (42, 12, FIELDS),
     ("opened.py", "to_arrow"): (60, 11, CONDITIONS),
     ("page/collect.py", "collect"): (72, 8, FIELDS),

@@ -91,8 +91,8 @@ class Destination:
     ) -> None:
         """Write the document as JSON, or the lines as text; only the one that is wanted is made."""
         with self.open(forbidden) as stream:
-            if self.form == "json":
-                stream.write(to_json(document(), indent=2) + "\n")
+            if self.form != "text":
+                stream.write(to_json(document(), indent=2 if self.form == "json" else None) + "\n")
             else:
                 stream.writelines(f"{line}\n" for line in lines(self.palette(stream)))
 

@@ -4,6 +4,10 @@ Every member of a dataclass has its own name. Text whose bytes are not UTF-8 is 
 bytes; text with other lone surrogates is `<name>_utf16`, base64 of its UTF-16BE; in lists and mappings a text
 of either kind is an object of one such member, without a name.
 
+A member whose `field` has the metadata `LEFT_OUT` is not in the document where it is None. Of one with
+`FLAT`, a dataclass or a mapping, the members are in its place; of None there are none. A name that is a word
+of Python's has a `_` at its end in the dataclass. What has one of the last two is written, not read.
+
 Reading is strict: a document says exactly what `to_document` says of the dataclass, or it is refused.
 """
 
@@ -13,8 +17,9 @@ import base64
 import binascii
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from operator import is_
 from typing import Any, Literal, TypeVar
 
@@ -22,6 +27,8 @@ from rocketfsck.errors import UsageError
 
 BYTES, UNITS = "_b64", "_utf16"
 """Ends of the names of members that are base64 of text which is not UTF-8."""
+
+FLAT, LEFT_OUT = {"said": "flat"}, {"said": "left out"}
 
 DocumentKind = Literal[
     "plan", "report", "baseline", "check state", "since state", "journal", "repair report", "manifest",
@@ -90,13 +97,35 @@ def _refuse(name: str) -> Any:
 
 def to_document(value: Any) -> dict[str, Any]:
     """A dataclass as JSON values; `from_document` gives an equal one back."""
-    return named({item.name: getattr(value, item.name) for item in fields(value)})
+    return named(dict(members(value)))
 
 
-def named(members: Mapping[str, Any]) -> dict[str, Any]:
+def members(value: Any) -> Iterator[tuple[str, Any]]:
+    """The members that the document of a dataclass has, with their values as they are."""
+    kind: Any = type(value)
+    for attribute, name, form in _forms(kind):
+        inner = getattr(value, attribute)
+        if form == "":
+            yield name, inner
+        elif inner is not None:
+            if form == "left out":
+                yield name, inner
+            else:
+                yield from inner.items() if isinstance(inner, Mapping) else members(inner)
+
+
+@cache
+def _forms(kind: Any) -> tuple[tuple[str, str, str], ...]:
+    """The attributes of a dataclass, each with its name in documents and how it gets there."""
+    return tuple(
+        (item.name, item.name.removesuffix("_"), item.metadata.get("said", "")) for item in fields(kind)
+    )
+
+
+def named(values: Mapping[str, Any]) -> dict[str, Any]:
     """Members whose names are fixed, as those of a dataclass are, as JSON values."""
     found: dict[str, Any] = {}
-    for name, value in members.items():
+    for name, value in values.items():
         if isinstance(value, str):
             suffix, text = encode_text(value)
             found[name + suffix] = text
@@ -219,12 +248,11 @@ def _difference(given: Any, value: Any, place: str) -> str:
 def _opened(value: Any) -> Any:
     """What `plain` makes of a value, but for what is in it: a large document is not made a second time."""
     if is_dataclass(value):
-        members: dict[str, Any] = {}
-        for item in fields(value):
-            inner = getattr(value, item.name)
+        found: dict[str, Any] = {}
+        for name, inner in members(value):
             suffix, inner = encode_text(inner) if isinstance(inner, str) else ("", inner)
-            members[item.name + suffix] = inner
-        return members
+            found[name + suffix] = inner
+        return found
     if isinstance(value, str):
         return plain(value)
     return list(value) if isinstance(value, tuple) else value

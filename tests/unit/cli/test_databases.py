@@ -131,7 +131,7 @@ def test_info_counts_rows(cli: Cli, real_dir: Directory) -> None:
 def test_info_estimates_large_databases(
     cli: Cli, real_dir: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocketfsck.cli.storefacts.COUNTED_SIZE", 0)
+    monkeypatch.setattr("rocketfsck.query.info.store.COUNTED_SIZE", 0)
     ended = cli("info", real_dir("5.5.0-rocksdb-cq"))
     assert "default about 227" in ended.out
 

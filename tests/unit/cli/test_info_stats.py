@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rocketfsck.cli.infostats import statistics_facts, statistics_lines
+from rocketfsck.cli.show.infostats import statistics_lines
 from rocketfsck.cli.show.text import Palette
+from rocketfsck.query.info.statistics import StatisticsInfo, statistics_info
 from rocketfsck.store import open_store
 from rocketfsck.writer import WriteOptions, write_store
 
@@ -89,26 +91,35 @@ def test_a_file_has_no_statistics(cli: Cli, store_dir: Directory) -> None:
     assert "--stats counts what is in a store" in ended.err
 
 
+def _lines(facts: StatisticsInfo) -> str:
+    return "\n".join(statistics_lines(facts, Palette(False), everything=False))
+
+
 @pytest.mark.parametrize("count", [0, 3])
 def test_what_was_not_counted_is_said(store_dir: Directory, count: int) -> None:
-    facts = statistics_facts(open_store(store_dir("4.9.8-delay")), now_timestamp=0)
-    lines = "\n".join(
-        statistics_lines({**facts, "uncounted_queues": count}, Palette(False), everything=False)
-    )
+    facts = statistics_info(open_store(store_dir("4.9.8-delay")), now_timestamp=0)
+    lines = _lines(replace(facts, uncounted_queues=count))
     assert ("3 records belong to queues beyond those counted" in lines) is bool(count)
 
 
 def test_names_are_shown_printable(store_dir: Directory) -> None:
-    facts = statistics_facts(open_store(store_dir("5.1.3-collisions")), now_timestamp=0)
-    facts["topics"][0]["topic"] = "\x1b[31mred%n"
-    facts["indexes"][0]["hot_key"] |= {"topic": "\x1b]0;x\x07", "key": "a\nb"}
-    facts["days"][0]["day"] = None
-    text = "\n".join(statistics_lines(facts, Palette(False), everything=False))
+    facts = statistics_info(open_store(store_dir("5.1.3-collisions")), now_timestamp=0)
+    skew = facts.indexes[0].skew
+    assert skew is not None
+    hottest = skew.hot_key
+    assert hottest is not None
+
+    def with_hot(topic: str | None, key: str | None) -> StatisticsInfo:
+        hot = replace(hottest, topic=topic, key=key)
+        return replace(facts, indexes=(replace(facts.indexes[0], skew=replace(skew, hot_key=hot)),))
+
+    odd = replace(
+        with_hot("\x1b]0;x\x07", "a\nb"),
+        topics=(replace(facts.topics[0], topic="\x1b[31mred%n"),),
+        days=(replace(facts.days[0], day=None),),
+    )
+    text = _lines(odd)
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "without a date" in text
-    unnamed = {**facts["indexes"][0]["hot_key"], "topic": None, "key": None}
-    facts["indexes"][0]["hot_key"] = unnamed
-    assert "no record has a key with this hash" in "\n".join(
-        statistics_lines(facts, Palette(False), everything=False)
-    )
+    assert "no record has a key with this hash" in _lines(with_hot(None, None))

@@ -171,16 +171,17 @@ def test_the_chains_of_broker_stores(name: str, store_dir: Directory) -> None:
         assert found.entry_count == len(hashes)
         lengths = list(Counter(value % store.geometry.slot_count for value in hashes).values())
         assert found.used_slot_count == len(lengths)
-        assert found.longest == max(lengths, default=0)
-        assert sum(count for _, _, count in found.lengths) == len(lengths)
-        for low, high, count in found.lengths:
+        assert found.longest_chain == max(lengths, default=0)
+        assert sum(chains.slot_count for chains in found.chain_lengths) == len(lengths)
+        for chains in found.chain_lengths:
+            low, high, count = chains.from_, chains.to, chains.slot_count
             assert count == sum(low <= length <= high for length in lengths)
-        assert (found.hot is None) == (not hashes)
+        assert (found.hot_key is None) == (not hashes)
 
 
 def test_the_hottest_key_has_its_name(store_dir: Directory) -> None:
     store = open_store(store_dir("5.1.3-collisions"))
-    hot = measure_skew(store, store.indexes[0]).hot
+    hot = measure_skew(store, store.indexes[0]).hot_key
     assert hot is not None
     assert (hot.topic, hot.entry_count) == ("Coll513", 93)
     named = [message for message in iter_messages(store, key=hot.key) if message.topic == hot.topic]
@@ -192,12 +193,12 @@ def test_a_key_whose_record_is_gone_has_no_name(store_dir: Directory, tmp_path: 
     log = next((tmp_path / "store" / "commitlog").iterdir())
     log.write_bytes(bytes(log.stat().st_size))
     store = open_store(tmp_path / "store")
-    hot = measure_skew(store, store.indexes[0]).hot
+    hot = measure_skew(store, store.indexes[0]).hot_key
     assert hot is not None
     assert (hot.topic, hot.key, hot.entry_count) == (None, None, 93)
     log.unlink()
     store = open_store(tmp_path / "store")
-    gone = measure_skew(store, store.indexes[0]).hot
+    gone = measure_skew(store, store.indexes[0]).hot_key
     assert gone is not None
     assert gone.key is None
 
@@ -212,7 +213,7 @@ def test_a_damaged_record_does_not_name_a_key(store_dir: Directory, tmp_path: Pa
             data[pos + 84 : pos + 88] = (1 << 30).to_bytes(4, "big")  # bodyLength
     log.write_bytes(data[:size])
     store = open_store(tmp_path / "store")
-    hot = measure_skew(store, store.indexes[0]).hot
+    hot = measure_skew(store, store.indexes[0]).hot_key
     assert hot is not None
     assert hot.key is None
 
@@ -229,7 +230,7 @@ def test_hostile_headers_and_hashes(store_dir: Directory, tmp_path: Path) -> Non
     path.write_bytes(data)
     found = measure_skew(store, store.indexes[0])
     assert found.entry_count == store.geometry.entry_count - 1
-    assert sum(low * count for low, _, count in found.lengths) <= found.entry_count
+    assert sum(chains.from_ * chains.slot_count for chains in found.chain_lengths) <= found.entry_count
     path.write_bytes(sound[:30])
     with pytest.raises(StoreError, match="too short"):
         measure_skew(store, store.indexes[0])

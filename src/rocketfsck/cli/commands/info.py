@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.maskoptions import mask_options
-from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, to_json
+from rocketfsck.cli.output import SCHEMA_VERSION
 from rocketfsck.cli.params import (
     Destination,
     StoreOptions,
@@ -20,9 +21,13 @@ from rocketfsck.cli.params import (
 )
 from rocketfsck.cli.settings import common_options
 from rocketfsck.cli.show.fit import text_columns
+from rocketfsck.common.documents import to_document
 
 if TYPE_CHECKING:
     from rocketfsck.cli.masks import Masks
+    from rocketfsck.cli.show.text import Palette
+    from rocketfsck.query.info.model import FileInfo, StoreInfo
+    from rocketfsck.query.info.statistics import StatisticsInfo
 
 
 @click.command(cls=Command)
@@ -55,42 +60,50 @@ def command(
     info reads only headers, first records and last units, so it is quick on any store; --stats reads the
     whole log.
     """
-    from rocketfsck.cli.storefacts import file_facts, store_facts
+    from rocketfsck.query.info.files import file_info
+    from rocketfsck.query.info.store import store_info
 
-    facts: dict[str, Any]
+    if stats and not path.is_dir():
+        raise click.UsageError("--stats counts what is in a store, not in a file.", context)
+    statistics: StatisticsInfo | None = None
     if path.is_dir():
         store = stated.open("info", path)
         if masks is not None:
             masks.learn_store(store)
-        kind, facts = "rocketfsck.info.store", store_facts(store)
+        info: StoreInfo | FileInfo = store_info(store)
         if stats:
-            from rocketfsck.cli.infostats import statistics_facts
+            from rocketfsck.query.info.statistics import statistics_info
 
-            facts["statistics"] = statistics_facts(store)
-    elif stats:
-        raise click.UsageError("--stats counts what is in a store, not in a file.", context)
+            statistics = statistics_info(store)
     else:
-        kind, facts = "rocketfsck.info.file", file_facts(path)
+        info = file_info(path)
     if masks is not None:
-        facts = masks.of(facts)
-    with answer.open([path, *stated.commitlog_paths]) as stream:
-        if answer.form != "text":
-            document = {"schema_version": SCHEMA_VERSION, "kind": kind, **plain_values(facts)}
-            stream.write(to_json(document, indent=2 if answer.form == "json" else None) + "\n")
-            return
-        from rocketfsck.cli.show.info import file_lines, store_lines
+        info, statistics = masks.of(info), masks.of(statistics)
+    answer.say(
+        lambda: _document(info, statistics),
+        lambda palette: _lines(info, statistics, palette, verbose=verbose),
+        [path, *stated.commitlog_paths],
+    )
 
-        palette = answer.palette(stream)
-        columns = text_columns()
-        lines = (
-            store_lines(facts, palette, columns=columns, everything=verbose)
-            if path.is_dir()
-            else file_lines(facts, palette)
-        )
-        for line in lines:
-            stream.write(line + "\n")
-        if stats:
-            from rocketfsck.cli.infostats import statistics_lines
 
-            for line in statistics_lines(facts["statistics"], palette, everything=verbose):
-                stream.write(line + "\n")
+def _document(info: StoreInfo | FileInfo, statistics: StatisticsInfo | None) -> dict[str, Any]:
+    from rocketfsck.query.info.model import FileInfo
+
+    kind = "rocketfsck.info.file" if isinstance(info, FileInfo) else "rocketfsck.info.store"
+    counted = {} if statistics is None else {"statistics": to_document(statistics)}
+    return {"schema_version": SCHEMA_VERSION, "kind": kind, **to_document(info), **counted}
+
+
+def _lines(
+    info: StoreInfo | FileInfo, statistics: StatisticsInfo | None, palette: Palette, *, verbose: bool
+) -> Iterator[str]:
+    from rocketfsck.cli.show.info import file_lines, store_lines
+    from rocketfsck.cli.show.infostats import statistics_lines
+    from rocketfsck.query.info.model import FileInfo
+
+    if isinstance(info, FileInfo):
+        yield from file_lines(info, palette)
+        return
+    yield from store_lines(info, palette, columns=text_columns(), everything=verbose)
+    if statistics is not None:
+        yield from statistics_lines(statistics, palette, everything=verbose)

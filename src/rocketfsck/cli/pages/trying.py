@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from rocketfsck.cli.storefacts import queue_facts
 from rocketfsck.common.wording import count_of
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.memory import give_back_memory
@@ -13,6 +12,7 @@ from rocketfsck.errors import RocketfsckError
 from rocketfsck.page.after import Tried
 from rocketfsck.page.findings import left_report
 from rocketfsck.page.surveying import Earlier, Survey, survey_store
+from rocketfsck.query.info.files import queue_info
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.trial import predict_tried, trying, untried_reason
@@ -129,8 +129,8 @@ def further_facts(store: Store, facts: Sequence[Fact]) -> Iterator[QueueFacts]:
     for queue in store.queues:
         if (queue.topic, queue.queue_id) in seen:
             continue
-        found = queue_facts(queue)
-        low, high, end = (found[name] for name in ("min_offset", "max_offset", "physical_end_offset"))
+        found = queue_info(queue)
+        low, high, end = found.min_offset, found.max_offset, found.physical_end_offset
         if not queue.files:
             low = high = 0
         if low is not None and high is not None:

@@ -1,20 +1,33 @@
 """From types to JSON Schema (draft 2020-12), as documents are written: see `common.documents`.
 
 A member that is text may be `<name>_b64` or `<name>_utf16` instead, since names in a store may be no UTF-8.
-Members of a dataclass are always there, those that have a default, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from dataclasses import fields, is_dataclass
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from rocketfsck.cli.output import Column
-from rocketfsck.common.documents import BYTES, UNITS
+from rocketfsck.common.documents import BYTES, FLAT, LEFT_OUT, UNITS
+from rocketfsck.verify.finding import Where
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _COLUMN_KINDS: dict[str, Any] = {
@@ -38,10 +51,6 @@ _ODD_TEXT = {
     ]
 }
 
-_RECORDS: set[str] = set()
-"""The types that are not dataclasses: they say themselves which members may be left out."""
-K = TypeVar("K", bound=type)
-
 
 class _Choice(NamedTuple):
     by: str
@@ -53,27 +62,48 @@ _CHOICES: dict[str, _Choice] = {}
 """The types of which the member `by` says which type, among some, the other `member` has."""
 
 
-def said(kind: K) -> K:
-    """A class below `TypedDict` that says what is in a document."""
-    _RECORDS.add(kind.__name__)
-    return kind
-
-
 def members_of(kind: type) -> dict[str, Any]:
-    """The members of a dataclass with their types."""
+    """The members that the document of a dataclass has, with their types: see `common.documents`."""
     hints = get_type_hints(kind, include_extras=True)
-    return {item.name: hints[item.name] for item in fields(kind)}
+    found: dict[str, Any] = {}
+    for item in fields(kind):
+        parts = [part for part in get_args(hints[item.name]) if part is not NoneType]
+        if item.metadata == LEFT_OUT:
+            found[item.name] = maybe(reduce(or_, parts))
+        elif item.metadata == FLAT:
+            (inner,) = parts or [hints[item.name]]
+            more = members_of(inner) if isinstance(inner, type) else {}  # a mapping has names of its own
+            found |= {name: maybe(part) if parts else part for name, part in more.items()}
+        else:
+            found[item.name.removesuffix("_")] = hints[item.name]
+    return found
+
+
+@cache
+def written(kind: Any) -> Any:
+    """A type with the members that documents have, at any depth; what has a default is always there."""
+    if kind is Where:
+        return kind  # whose members are left out where they are null
+    if is_typeddict(kind):
+        hints = get_type_hints(kind, include_extras=True).items()
+        return TypedDict(kind.__name__, {name: written(part) for name, part in hints})  # type: ignore[operator]
+    if isinstance(kind, type) and is_dataclass(kind):
+        return record(kind.__name__.removesuffix("Info"), kind)
+    parts, origin = get_args(kind), get_origin(kind)
+    inner = tuple(map(written, parts))
+    if inner == parts or origin is Literal:
+        return kind
+    return reduce(or_, inner) if origin in (Union, UnionType) else origin[inner if inner[1:] else inner[0]]
 
 
 def record(name: str, /, *kinds: type, **members: Any) -> type:
     """A type of objects with the members of some dataclasses, and further ones or others of the same name."""
-    _RECORDS.add(name)
     known = {member: kind for dataclass in kinds for member, kind in members_of(dataclass).items()} | members
     return msgspec.defstruct(
         name,
         [
             (member, kind, UNSET) if UnsetType in get_args(kind) else (member, kind)
-            for member, kind in known.items()
+            for member, kind in ((member, written(kind)) for member, kind in known.items())
         ],
         kw_only=True,
     )
@@ -101,16 +131,16 @@ def row(name: str, columns: Iterable[Column], /, **members: Any) -> type:
 
 def schema_of(kind: Any, title: str, description: str) -> dict[str, Any]:
     """The JSON Schema of a type."""
-    (found,), parts = _components([kind])
+    (found,), parts = _components([written(kind)])
     for name in parts.keys() & _CHOICES.keys():
         choice = _CHOICES[name]
-        refs, more = _components(choice.among.values())
+        refs, more = _components(map(written, choice.among.values()))
         parts |= more
         parts[name]["anyOf"] = [
             {"properties": {choice.by: {"const": value}, choice.member: ref}}
             for value, ref in zip(choice.among, refs, strict=True)
         ]
-    defs = {name: _finished(part, sparse=name == "Where") for name, part in sorted(parts.items())}
+    defs = {name: _finished(part) for name, part in sorted(parts.items())}
     return {
         "$schema": DIALECT,
         "title": title,
@@ -127,14 +157,14 @@ def _components(kinds: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], dict[
     )
 
 
-def _finished(part: Any, *, sparse: bool = False) -> Any:
-    """A part of a schema of msgspec as documents are written; `sparse`: what is null is left out."""
+def _finished(part: Any) -> Any:
+    """A part of a schema of msgspec as documents are written."""
     if isinstance(part, list):
         return [_finished(inner) for inner in part]
     if not isinstance(part, dict):
         return part
     if part.get("type") == "object" and "properties" in part:
-        return _object(part, sparse)
+        return _object(part)
     return {name: _inner(name, inner) for name, inner in part.items() if name != "default"}
 
 
@@ -148,10 +178,9 @@ def _inner(name: str, inner: Any) -> Any:
     return _finished(inner)
 
 
-def _object(part: dict[str, Any], sparse: bool) -> dict[str, Any]:
+def _object(part: dict[str, Any]) -> dict[str, Any]:
     members: dict[str, Any] = part["properties"]
-    of_record = part.get("title") in _RECORDS
-    required = part.get("required", []) if of_record or sparse else list(members)
+    required = part.get("required", [])
     texts = [name for name, inner in members.items() if _is_text(inner)]
     odd = {f"{name}{end}": _BASE64 for name in texts for end in (BYTES, UNITS)}
     choices = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
 
 from rocketfsck.cli.commands.timeline import COLUMNS as TIMELINE_COLUMNS
-from rocketfsck.cli.schema.making import chosen, maybe, members_of, record, row, said
+from rocketfsck.cli.schema.making import chosen, maybe, members_of, record, row
 from rocketfsck.engine.passes import Pass
 from rocketfsck.errors import Outcome
 from rocketfsck.formats.checkpoint import Checkpoint
@@ -27,7 +27,6 @@ from rocketfsck.verify.report import Coverage, Report
 from rocketfsck.writer.damage.model import Change
 
 
-@said
 class FindingSaid(TypedDict):
     schema_version: int
     kind: NotRequired[Literal["rocketfsck.finding"]]
@@ -45,7 +44,6 @@ class FindingSaid(TypedDict):
     suggest: list[list[str]]
 
 
-@said
 class SalvageHead(TypedDict):
     source_count: int
     source_byte_count: int
@@ -67,27 +65,23 @@ class SalvageHead(TypedDict):
     broker_version: str
 
 
-@said
 class Target(TypedDict):
     offset: NotRequired[int]
     file: str
     pos: int
 
 
-@said
 class CopyOf(TypedDict):
     path: str
     start: int
 
 
-@said
 class MustFind(TypedDict):
     rules: list[str]
     where: Mapping[str, int | str]
     touches: bool
 
 
-@said
 class ActSaid(TypedDict):
     fault: str
     fault_class: str | None
@@ -99,7 +93,6 @@ class ActSaid(TypedDict):
     may_also_find: list[str]
 
 
-@said
 class FaultSaid(TypedDict):
     name: str
     fault_class: str | None
@@ -111,7 +104,6 @@ class FaultSaid(TypedDict):
     alone: bool
 
 
-@said
 class WrittenQueueSaid(TypedDict):
     queue_id: int
     kind: Literal["batch", "file"]
@@ -121,13 +113,11 @@ class WrittenQueueSaid(TypedDict):
     max_physic_offset: int
 
 
-@said
 class WrittenTopic(TypedDict):
     topic: str
     queues: list[WrittenQueueSaid]
 
 
-@said
 class WrittenFile(TypedDict):
     path: str
     size: int
@@ -135,7 +125,6 @@ class WrittenFile(TypedDict):
     sha256: NotRequired[str]
 
 
-@said
 class WrittenMessage(TypedDict):
     schema_version: int
     number: int
@@ -158,13 +147,11 @@ class WrittenMessage(TypedDict):
     unique_key: str | None
 
 
-@said
 class Bounds(TypedDict):
     min: int | None
     max: int | None
 
 
-@said
 class ExportedFile(TypedDict):
     path: str
     partition: Mapping[str, str | None]

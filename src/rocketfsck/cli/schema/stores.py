@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, TypedDict, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, get_args
 
 from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.commands.explain import COLUMNS as EXPLAIN_COLUMNS
@@ -11,14 +11,15 @@ from rocketfsck.cli.commands.report import COLUMNS as REPORT_COLUMNS
 from rocketfsck.cli.dump.kinds import KINDS, load_kind
 from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.query.found import found_columns
-from rocketfsck.cli.schema.making import maybe, members_of, record, row, said
+from rocketfsck.cli.schema.making import maybe, members_of, record, row
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.indexfile import HEADER
 from rocketfsck.formats.layout import Layout
 from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.query.answers import Lead, Outcome, UnitState
-from rocketfsck.query.counts.counting import Tally
+from rocketfsck.query.info.model import FileInfo, StoreInfo
+from rocketfsck.query.info.statistics import StatisticsInfo
 from rocketfsck.query.life import IndexPlace, LifeEvent
 from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
@@ -27,149 +28,6 @@ from rocketfsck.query.timers import TimedMessage
 from rocketfsck.query.trace import IndexStep, ScanStep
 
 
-@said
-class WhatWhy(TypedDict):
-    what: str
-    why: str
-
-
-@said
-class WrittenBy(TypedDict):
-    dialect: str
-    versions: list[str]
-    given: bool
-    conflict: bool | str | None
-    known_from: list[WhatWhy]
-
-
-@said
-class Size(TypedDict):
-    value: int
-    source: Literal["given", "inferred", "default"]
-    note: str | None
-
-
-@said
-class Live(TypedDict):
-    state: str
-    how: str
-    pid: int | None
-    command: str | None
-
-
-@said
-class Abort(TypedDict):
-    present: bool
-    pid: int | None
-    error: NotRequired[str]
-
-
-@said
-class LogFile(TypedDict):
-    file: str
-    start_offset: int | None
-    size: int
-    allocated_size: int
-    first_store_timestamp: int | None
-    error: NotRequired[str]
-
-
-@said
-class Log(TypedDict):
-    directories: list[str]
-    file_size: int
-    start_offset: int | None
-    end_offset: int | None
-    dispatched_end_offset: int | None
-    files: list[LogFile]
-
-
-@said
-class Files(TypedDict):
-    file_count: int
-    byte_count: int
-    allocated_byte_count: int
-
-
-@said
-class Queue(Files):
-    topic: str
-    queue_id: int
-    kind: str
-    min_offset: int | None
-    max_offset: int | None
-    physical_end_offset: int | None
-    error: NotRequired[str]
-
-
-@said
-class ExtQueue(TypedDict):
-    topic: str
-    queue_id: int
-    orphan: bool
-    files: Files
-
-
-@said
-class Config(TypedDict):
-    file: str
-    size: int
-
-
-@said
-class Other(Files):
-    kind: str
-    file: str
-    topic: str | None
-    queue_id: int | None
-    families: NotRequired[dict[str, int] | None]
-    estimated: NotRequired[bool]
-    error: NotRequired[str]
-
-
-@said
-class Stray(TypedDict):
-    file: str
-    reason: str
-    size: int
-    detail: str | None
-
-
-Chains = TypedDict("Chains", {"from": int, "to": int, "slot_count": int})
-
-
-@said
-class HotKey(TypedDict):
-    key_hash: int
-    entry_count: int
-    topic: str | None
-    key: str | None
-
-
-@said
-class Skew(TypedDict):
-    file: str
-    slot_count: NotRequired[int]
-    entry_count: NotRequired[int]
-    used_slot_count: NotRequired[int]
-    expected_used_slot_count: NotRequired[int]
-    longest_chain: NotRequired[int]
-    longest_chain_slot: NotRequired[int | None]
-    chain_lengths: NotRequired[list[Chains]]
-    hot_key: NotRequired[HotKey | None]
-    error: NotRequired[str]
-
-
-@said
-class Retention(TypedDict):
-    reserved_hours: int
-    reserved_source: Literal["given", "default"]
-    now_timestamp: int
-    expired_file_count: int
-    expired_byte_count: int
-
-
-@said
 class Dispatched(TypedDict):
     topic: str
     queue_id: int
@@ -181,71 +39,36 @@ def _fields(layout: Layout) -> dict[str, Any]:
     return {shown_name(item.name): maybe(int) for item in layout.fields}
 
 
+@dataclass
+class _DocumentHead:
+    schema_version: int
+    kind: str
+
+
 def info_store() -> Any:
     """The document of `info STORE`."""
-    counted = dict.fromkeys(("queue_id", "min_offset", "max_offset"), int)
-    statistics = record(
-        "Statistics",
-        total=Tally | None,
-        topics=list[record("TopicTally", Tally, topic=str)],  # type: ignore[misc]
-        queues=list[record("QueueTally", Tally, topic=str, **counted)],  # type: ignore[misc]
-        days=list[record("DayTally", Tally, day=str | None)],  # type: ignore[misc]
-        uncounted_queues=int,
-        retention=Retention,
-        indexes=list[Skew],
-    )
-    sizes = dict.fromkeys(("size", "allocated_size"), int)
-    used = {"used_entry_count": maybe(int), "error": maybe(str)}
-    names = dict.fromkeys(("cluster", "broker_name"), maybe(str))
-    state = {"node": maybe(str), **dict.fromkeys(("group", "voted_for"), maybe(str | None))}
-    state |= dict.fromkeys(("current_term", "committed_index"), maybe(int | None))
-    index = record("IndexFile", file=str, **sizes, **_fields(HEADER), **used)
     return record(
         "InfoStore",
-        schema_version=int,
+        _DocumentHead,
+        StoreInfo,
         kind=Literal["rocketfsck.info.store"],
-        root=str,
-        written_by=WrittenBy,
-        notes=list[WhatWhy],
-        geometry=Mapping[str, Size],
-        live=Live,
-        abort=Abort,
-        checkpoint=record("CheckpointFields", **_fields(CHECKPOINT), error=maybe(str)) | None,
-        identity=record("Identity", file=str, **names, broker_id=maybe(int), error=maybe(str)) | None,
-        dledger=record("Node", **state, error=maybe(str)) | None,
-        commitlog=Log,
-        queues=list[Queue],
-        ext_queues=list[ExtQueue],
-        indexes=list[index],  # type: ignore[valid-type]
-        configs=list[Config],
-        others=list[Other],
-        strays=list[Stray],
-        statistics=maybe(statistics),
+        statistics=maybe(StatisticsInfo),
     )
 
 
 def info_file() -> Any:
-    """The document of `info FILE`."""
-    numbers = ("start_offset", "file_size", "queue_id", "slot_count", "entry_count", "used_entry_count")
-    inside = ("unit_count", "min_offset", "max_offset")
+    """The document of `info FILE`: what is inside has names of the layout."""
+    inside = ("unit_count", "min_offset", "max_offset", "used_entry_count")
+    layouts = (HEADER, CHECKPOINT, TIMER_CHECK)
+    fields = {name: kind for layout in layouts for name, kind in _fields(layout).items()}
     return record(
         "InfoFile",
-        schema_version=int,
+        _DocumentHead,
+        FileInfo,
         kind=Literal["rocketfsck.info.file"],
-        path=str,
-        file_kind=str,
-        how=str,
-        size=int,
-        allocated_size=int,
-        topic=maybe(str),
+        **dict.fromkeys(inside, maybe(int)),
         first_store_timestamp=maybe(int | None),
-        error=maybe(str),
-        **dict.fromkeys((*numbers, *inside), maybe(int)),
-        **{
-            name: kind
-            for layout in (HEADER, CHECKPOINT, TIMER_CHECK)
-            for name, kind in _fields(layout).items()
-        },
+        **fields,
     )
 
 

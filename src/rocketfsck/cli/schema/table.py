@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from rocketfsck.cli.bugreports import BugReport
 from rocketfsck.cli.schema import kept, repairs, severalstores, stores
-from rocketfsck.cli.schema.making import said, schema_of
+from rocketfsck.cli.schema.making import schema_of
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
 from rocketfsck.pipeline.fleet.records import RebuildRecord
@@ -20,7 +20,6 @@ from rocketfsck.verify.tasks.resume import CheckState
 # The lines of `--progress json`.
 
 
-@said
 class ProgressLine(TypedDict):
     schema_version: int
     type: Literal["progress"]
@@ -34,7 +33,6 @@ class ProgressLine(TypedDict):
     note: str
 
 
-@said
 class ProgressEnd(TypedDict):
     schema_version: int
     type: Literal["end"]

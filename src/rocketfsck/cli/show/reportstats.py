@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.infostats import NAME_SHOWN, SHOWN, tally_facts, tally_table
+from rocketfsck.cli.show.infostats import NAME_SHOWN, SHOWN, tally_table
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import Palette, byte_size, count_of, shorten, timestamp, visible
+from rocketfsck.common.documents import members
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.statistics import ClusterStatistics, KeyStatistics
@@ -78,31 +79,19 @@ def _key_lines(keys: KeyStatistics, everything: bool) -> Iterator[str]:
 def report_rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
     """All counts, a row each; `by` names the table."""
     if statistics.total is not None:
-        yield {"by": "total", **tally_facts(statistics.total), "broker_count": len(statistics.brokers)}
+        yield {"by": "total", **dict(members(statistics.total)), "broker_count": len(statistics.brokers)}
     for broker, log in statistics.brokers:
         if log.total is not None:
-            yield {"by": "broker", "broker": broker, **tally_facts(log.total)}
+            yield {"by": "broker", "broker": broker, **dict(members(log.total))}
     for topic in statistics.topics:
-        yield {
-            "by": "topic",
-            "topic": topic.topic,
-            **tally_facts(topic.tally),
-            "broker_count": topic.broker_count,
-        }
+        counts = dict(members(topic.tally))
+        yield {"by": "topic", "topic": topic.topic, **counts, "broker_count": topic.broker_count}
     for broker, log in statistics.brokers:
         for queue in log.queues:
-            yield {
-                "by": "queue",
-                "broker": broker,
-                "topic": queue.topic,
-                "queue_id": queue.queue_id,
-                **tally_facts(queue.tally),
-                "min_offset": queue.min_offset,
-                "max_offset": queue.max_offset,
-            }
+            yield {"by": "queue", "broker": broker, **dict(members(queue))}
     for day, tally in statistics.days:
-        yield {"by": "day", "day": day or None, **tally_facts(tally)}
+        yield {"by": "day", "day": day or None, **dict(members(tally))}
     for name, day, tally in statistics.topic_days:
-        yield {"by": "topic-day", "topic": name, "day": day or None, **tally_facts(tally)}
+        yield {"by": "topic-day", "topic": name, "day": day or None, **dict(members(tally))}
     for key in statistics.keys.top if statistics.keys is not None else ():
         yield {"by": "key", "topic": key.topic, "key": key.key, "message_count": key.count}

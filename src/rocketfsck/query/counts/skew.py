@@ -34,23 +34,30 @@ class HotKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Chains:
+    """How many slots have chains of `from_` to `to` entries."""
+
+    from_: int
+    to: int
+    slot_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexSkew:
     """The chains of one index file.
 
-    `lengths` are (shortest, longest, number of slots) with chains of that length, by powers of two.
-    `expected_used` is how many slots would be in use if the hashes were spread evenly. `hot` is None where
-    no entry is in use.
+    `chain_lengths` are by powers of two. `expected_used_slot_count` is how many slots would be in use if the
+    hashes were spread evenly. `hot_key` is None where no entry is in use.
     """
 
-    file: str
     slot_count: int
     entry_count: int
     used_slot_count: int
-    expected_used: int
-    longest: int
-    longest_slot: int
-    lengths: tuple[tuple[int, int, int], ...]
-    hot: HotKey | None
+    expected_used_slot_count: int
+    longest_chain: int
+    longest_chain_slot: int
+    chain_lengths: tuple[Chains, ...]
+    hot_key: HotKey | None
 
 
 def measure_skew(store: Store, file: IndexFile) -> IndexSkew:
@@ -68,7 +75,6 @@ def measure_skew(store: Store, file: IndexFile) -> IndexSkew:
         hot = _hot_key(store, reader, longest_slot) if longest else None
     used_slots = int(np.count_nonzero(chains))
     return IndexSkew(
-        file.relative,
         slot_count,
         used,
         used_slots,
@@ -94,12 +100,12 @@ def _slots(block: Entries, slot_count: int) -> NDArray[np.int64]:
     return np.where(hashes < 0, -1, hashes % slot_count)
 
 
-def _histogram(chains: NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
+def _histogram(chains: NDArray[np.int32]) -> Iterator[Chains]:
     low = 1
     longest = int(chains.max())
     while low <= longest:
         high = min(2 * low - 1, longest)
-        yield low, high, int(np.count_nonzero((chains >= low) & (chains <= high)))
+        yield Chains(low, high, int(np.count_nonzero((chains >= low) & (chains <= high))))
         low *= 2
 
 

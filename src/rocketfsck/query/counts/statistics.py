@@ -7,8 +7,9 @@ which are bounded themselves: what a hostile log names beyond that is counted to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rocketfsck.common.documents import FLAT
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.query.counts.counting import FileRun, StoreCounts, Tally, count_files, date_of, merged
@@ -28,9 +29,9 @@ class QueueTally:
 
     topic: str
     queue_id: int
-    tally: Tally
     min_offset: int
     max_offset: int
+    tally: Tally = field(metadata=FLAT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,8 @@ def statistics_of(store: Store, account: StoreCounts) -> LogStatistics:
     return LogStatistics(
         total=merged(account.days.values()) if account.days else None,
         queues=tuple(
-            QueueTally(java_decode(name[0]), name[1], *account.queues[name])
-            for name in sorted(account.queues)
+            QueueTally(java_decode(topic), queue_id, low, high, tally)
+            for (topic, queue_id), (tally, low, high) in sorted(account.queues.items())
         ),
         days=tuple((date_of(day), account.days[day]) for day in sorted(account.days)),
         files=tuple(
