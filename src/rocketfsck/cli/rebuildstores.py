@@ -14,6 +14,7 @@ from rocketfsck.cli.output import refuse_inside, to_json
 from rocketfsck.cli.params import StoreOptions
 from rocketfsck.cli.severalstores import StoresWanted, without_paths
 from rocketfsck.cli.show.text import count_of, duration, visible
+from rocketfsck.common.documents import named, to_document
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def rebuild_many(
         if row.assumed is not None:
             print(f"warning: {visible(row.broker)}: assumed: {visible(row.assumed)}", file=sys.stderr)
     if output_format == "json":
-        rows = [row.as_row() for row in found.stores]
-        print(to_json({"schema_version": 1, **found.head(), "rows": rows}, indent=2))
+        rows = [to_document(row) for row in found.stores]
+        print(to_json({"schema_version": 1, **named(found.head()), "rows": rows}, indent=2))
     else:
         for line in _lines(found):
             print(line)

@@ -14,8 +14,20 @@ A row is a mapping from column names to values; a `Column` names one of them and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from rocketfsck.common.documents import UNITS, base64_text, encode_text, json_text, nameless
 
@@ -33,6 +45,23 @@ class Column(NamedTuple):
 
     name: str
     kind: ColumnKind
+
+
+Name = Annotated[str, "name"]
+"""Text that may be no UTF-8, as a member of a dataclass."""
+_KINDS: Mapping[Any, ColumnKind] = {int: "int", float: "float", bool: "bool", Name: "name", tuple: "json"}
+
+
+def columns_of(row: type) -> tuple[Column, ...]:
+    """The columns of rows that are objects of a dataclass."""
+    hints = get_type_hints(row, include_extras=True)
+    return tuple(Column(item.name, _kind_of(hints[item.name])) for item in fields(row))
+
+
+def _kind_of(hint: Any) -> ColumnKind:
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (part for part in get_args(hint) if part is not NoneType)
+    return _KINDS.get(tuple if get_origin(hint) is tuple else hint, "text")
 
 
 def plain_values(row: Mapping[str, Any]) -> dict[str, Any]:

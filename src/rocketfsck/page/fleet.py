@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rocketfsck._version import __version__
-from rocketfsck.page.table import columns, shown
+from rocketfsck.page.table import columns, columns_class, shown
 from rocketfsck.page.tables import Counts
 from rocketfsck.pipeline.fleet.model import ORDER, FleetState, StoreRow
 from rocketfsck.verify.finding import SeverityName
@@ -23,32 +23,11 @@ RULE_LIMIT = 20_000
 _TEXT_LIMIT = 400
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRows:
-    """The stores, worst first: the columns of the table of verdicts."""
-
-    run_id: tuple[str, ...]
-    broker: tuple[str, ...]
-    root: tuple[str, ...]
-    state: tuple[FleetState, ...]
-    exit_code: tuple[int, ...]
-    may_start: tuple[bool | None, ...]
-    version: tuple[str | None, ...]
-    error_count: tuple[int | None, ...]
-    warning_count: tuple[int | None, ...]
-    info_count: tuple[int | None, ...]
-    unlisted_finding_count: tuple[int | None, ...]
-    lost_record_count: tuple[int | None, ...]
-    lost_entry_count: tuple[int | None, ...]
-    damaged_byte_count: tuple[int | None, ...]
-    file_count: tuple[int | None, ...]
-    byte_count: tuple[int | None, ...]
-    checked_byte_count: tuple[int | None, ...]
-    is_complete: tuple[bool | None, ...]
-    not_checked: tuple[str | None, ...]
-    next_command: tuple[str | None, ...]
-    error: tuple[str | None, ...]
-    seconds: tuple[float, ...]
+if TYPE_CHECKING:
+    StoreRows = Any
+else:
+    StoreRows = columns_class("StoreRows", StoreRow)
+"""The stores, worst first: the columns of the table of verdicts."""
 
 
 @dataclass(frozen=True, slots=True)

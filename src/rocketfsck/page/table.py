@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar, cast
+from dataclasses import fields, is_dataclass, make_dataclass, replace
+from typing import Any, TypeVar, cast, get_type_hints
 
 from rocketfsck.common.documents import printable
 
@@ -16,6 +16,13 @@ def columns(kind: type[T], rows: Iterable[Sequence[Any]]) -> T:
     names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
     turned = list(zip(*rows, strict=True)) or [()] * len(names)
     return kind(**dict(zip(names, turned, strict=True)))
+
+
+def columns_class(name: str, row: type) -> type:
+    """A dataclass of columns for rows that are objects of the dataclass `row`."""
+    hints = get_type_hints(row)
+    members = [(item.name, tuple[hints[item.name], ...]) for item in fields(row)]  # type: ignore[misc]
+    return make_dataclass(name, members, frozen=True, slots=True)
 
 
 def row_count(table: Any) -> int:

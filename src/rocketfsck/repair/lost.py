@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rocketfsck.common.rows import Column
+from rocketfsck.common.rows import Name, columns_of
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.query.offsets import group_positions
 from rocketfsck.query.queues import QueueView
@@ -22,21 +22,6 @@ from rocketfsck.store.model import Store
 from rocketfsck.verify.account.model import LostRun, MessageAccount
 
 LOST_KIND = "rocketfsck.check.lost"
-LOST_COLUMNS = (
-    Column("topic", "name"),
-    Column("queue_id", "int"),
-    Column("start_queue_offset", "int"),
-    Column("end_queue_offset", "int"),
-    Column("message_count", "int"),
-    Column("sure", "text"),
-    Column("why", "text"),
-    Column("first_physical_offset", "int"),
-    Column("last_physical_offset", "int"),
-    Column("after_timestamp", "int"),
-    Column("before_timestamp", "int"),
-    Column("groups", "json"),
-)
-"""The columns of lost messages, wherever they are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +34,7 @@ class LostMessages:
     them.
     """
 
-    topic: str | None
+    topic: Name | None
     queue_id: int | None
     start_queue_offset: int | None
     end_queue_offset: int | None
@@ -65,6 +50,10 @@ class LostMessages:
     def as_row(self) -> dict[str, Any]:
         """The values of `LOST_COLUMNS`."""
         return {**asdict(self), "groups": list(self.groups)}
+
+
+LOST_COLUMNS = columns_of(LostMessages)
+"""The columns of lost messages, wherever they are listed."""
 
 
 def lost_messages(store: Store, account: MessageAccount) -> Iterator[LostMessages]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from rocketfsck.common.documents import LEFT_OUT
 from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.store.reading import FileReader
 
@@ -32,7 +33,7 @@ class FileSum:
     path: str
     size: int
     crc32: int
-    sha256: str | None = None
+    sha256: str | None = field(default=None, metadata=LEFT_OUT)
 
 
 def _times(left: int, right: int) -> int:

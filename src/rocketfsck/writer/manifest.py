@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
+from rocketfsck.common.documents import to_document
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.properties import KEYS, TAGS, UNIQ_KEY, parse_properties, split_keys
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
@@ -75,7 +76,7 @@ def manifest_document(
         "index_files": [{"name": name, **asdict(header)} for name, header in written.index_files],
         "checkpoint": asdict(written.checkpoint),
         "files": [
-            {name: value for name, value in asdict(found).items() if value is not None}
+            to_document(found)
             for found in sum_files(building, list(written.files), known, with_sha256=with_sha256)
         ],
     }

@@ -25,6 +25,7 @@ from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.verify.finding import Facts, SeverityName, Where
 from rocketfsck.verify.report import Coverage, Report
 from rocketfsck.writer.damage.model import Change
+from rocketfsck.writer.filesums import FileSum
 
 
 class FindingSaid(TypedDict):
@@ -116,13 +117,6 @@ class WrittenQueueSaid(TypedDict):
 class WrittenTopic(TypedDict):
     topic: str
     queues: list[WrittenQueueSaid]
-
-
-class WrittenFile(TypedDict):
-    path: str
-    size: int
-    crc32: int
-    sha256: NotRequired[str]
 
 
 class WrittenMessage(TypedDict):
@@ -283,7 +277,7 @@ def write_manifest() -> Any:
         topics=list[WrittenTopic],
         index_files=list[record("WrittenIndex", IndexHeader, name=str)],  # type: ignore[misc]
         checkpoint=Checkpoint,
-        files=list[WrittenFile],
+        files=list[record("WrittenFile", FileSum)],  # type: ignore[misc]
     )
 
 

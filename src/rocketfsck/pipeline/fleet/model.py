@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from rocketfsck.common.rows import Column
+from rocketfsck.common.documents import members
+from rocketfsck.common.rows import Column, Name, columns_of
 from rocketfsck.repair.state import State
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.policy import Policy
@@ -61,8 +62,8 @@ class StoreRow:
     """
 
     run_id: str
-    broker: str
-    root: str
+    broker: Name
+    root: Name
     state: FleetState
     exit_code: int
     may_start: bool | None = None
@@ -79,7 +80,7 @@ class StoreRow:
     checked_byte_count: int | None = None
     is_complete: bool | None = None
     not_checked: str | None = None
-    next_command: str | None = None
+    next_command: Name | None = None
     error: str | None = None
     seconds: float = 0.0
 
@@ -90,7 +91,7 @@ class StoreRow:
 
     def as_row(self) -> dict[str, Any]:
         """The values of `STORE_COLUMNS`."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return dict(members(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +102,7 @@ class CheckedStore:
     findings: bytes = b""
 
 
-STORE_COLUMNS = (
-    Column("run_id", "text"),
-    Column("broker", "name"),
-    Column("root", "name"),
-    Column("state", "text"),
-    Column("exit_code", "int"),
-    Column("may_start", "bool"),
-    Column("version", "text"),
-    Column("error_count", "int"),
-    Column("warning_count", "int"),
-    Column("info_count", "int"),
-    Column("unlisted_finding_count", "int"),
-    Column("lost_record_count", "int"),
-    Column("lost_entry_count", "int"),
-    Column("damaged_byte_count", "int"),
-    Column("file_count", "int"),
-    Column("byte_count", "int"),
-    Column("checked_byte_count", "int"),
-    Column("is_complete", "bool"),
-    Column("not_checked", "text"),
-    Column("next_command", "name"),
-    Column("error", "text"),
-    Column("seconds", "float"),
-)
+STORE_COLUMNS = columns_of(StoreRow)
 """The columns of the table of stores."""
 
 FLEET_FINDING_COLUMNS = (

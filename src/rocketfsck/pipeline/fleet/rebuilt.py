@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any, Literal
@@ -44,10 +44,6 @@ class RebuiltRow:
     error: str | None = None
     taken_over_from: str | None = None
     seconds: float = 0.0
-
-    def as_row(self) -> dict[str, Any]:
-        """The values by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
