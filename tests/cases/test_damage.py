@@ -61,7 +61,7 @@ def judge(act: Act, report: Report, before: set[tuple[str, Where]]) -> tuple[lis
     """Promises that were not kept, and findings above info that are new and not related."""
     missing = [
         promise
-        for promise in act.promises
+        for promise in act.must_find
         if not any(promise.is_kept_by(finding.rule, finding.where) for finding in report.findings)
     ]
     unrelated = [
@@ -95,9 +95,9 @@ def assert_found(damage: Damage, report: DamageReport, found: Report, before: se
     """What one damage promises of a check, the check finds; nothing else is new."""
     (act,) = report.acts
     assert act.changes
-    assert act.promises or act.unseen, act.note
-    promised = {rule for promise in act.promises for rule in promise.rules}
-    assert promised <= {*damage.causes, *damage.may_also, *act.may_also}
+    assert act.must_find or act.unseen, act.note
+    promised = {rule for promise in act.must_find for rule in promise.rules}
+    assert promised <= {*damage.causes, *damage.may_also, *act.may_also_find}
     missing, unrelated = judge(act, found, before)
     assert not missing, act.note
     assert not unrelated, act.note

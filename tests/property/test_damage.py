@@ -34,7 +34,7 @@ def _check(planned: PlannedStore, damage: PlannedDamage) -> None:
         act = report.acts[0]
         missing = [
             promise
-            for promise in act.promises
+            for promise in act.must_find
             if not any(promise.is_kept_by(finding.rule, finding.where) for finding in found.findings)
         ]
         assert not missing, act.note

@@ -4,9 +4,9 @@ Every member of a dataclass has its own name. Text whose bytes are not UTF-8 is 
 bytes; text with other lone surrogates is `<name>_utf16`, base64 of its UTF-16BE; in lists and mappings a text
 of either kind is an object of one such member, without a name.
 
-A member whose `field` has the metadata `LEFT_OUT` is not in the document where it is None. Of one with
-`FLAT`, a dataclass or a mapping, the members are in its place; of None there are none. A name that is a word
-of Python's has a `_` at its end in the dataclass. What has one of the last two is written, not read.
+A member whose `field` has the metadata `LEFT_OUT` is not in the document where it is None, `UNSAID` never. Of
+one with `FLAT`, a dataclass or a mapping, the members are in its place; of None there are none. A name that
+is a word of Python's has a `_` at its end in the dataclass. All these but `LEFT_OUT` are written, not read.
 
 Reading is strict: a document says exactly what `to_document` says of the dataclass, or it is refused.
 """
@@ -28,7 +28,7 @@ from rocketfsck.errors import UsageError
 BYTES, UNITS = "_b64", "_utf16"
 """Ends of the names of members that are base64 of text which is not UTF-8."""
 
-FLAT, LEFT_OUT = {"said": "flat"}, {"said": "left out"}
+FLAT, LEFT_OUT, UNSAID = {"said": "flat"}, {"said": "left out"}, {"said": "no"}
 
 DocumentKind = Literal[
     "plan", "report", "baseline", "check state", "since state", "journal", "repair report", "manifest",
@@ -117,9 +117,8 @@ def members(value: Any) -> Iterator[tuple[str, Any]]:
 @cache
 def _forms(kind: Any) -> tuple[tuple[str, str, str], ...]:
     """The attributes of a dataclass, each with its name in documents and how it gets there."""
-    return tuple(
-        (item.name, item.name.removesuffix("_"), item.metadata.get("said", "")) for item in fields(kind)
-    )
+    forms = ((item.name, item.metadata.get("said", "")) for item in fields(kind))
+    return tuple((name, name.removesuffix("_"), form) for name, form in forms if form != "no")
 
 
 def named(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +143,7 @@ def plain(value: Any) -> Any:
         return {name: plain(inner) for name, inner in value.items()}
     if isinstance(value, tuple | list):
         return [plain(inner) for inner in value]
-    return value
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def nameless(text: str | bytes) -> str | dict[str, str]:

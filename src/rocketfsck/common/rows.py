@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from enum import Enum
 from math import isfinite
 from types import NoneType, UnionType
 from typing import (
@@ -47,21 +48,27 @@ class Column(NamedTuple):
     kind: ColumnKind
 
 
-Name = Annotated[str, "name"]
-"""Text that may be no UTF-8, as a member of a dataclass."""
-_KINDS: Mapping[Any, ColumnKind] = {int: "int", float: "float", bool: "bool", Name: "name", tuple: "json"}
+Text = Annotated[str, "text"]
+"""A member of a dataclass that is always UTF-8, unlike other texts."""
+_KINDS: Mapping[Any, ColumnKind] = {int: "int", bool: "bool", float: "float"}
 
 
-def columns_of(row: type) -> tuple[Column, ...]:
-    """The columns of rows that are objects of a dataclass."""
+def columns_of(row: type, /, **names: str) -> tuple[Column, ...]:
+    """The columns of rows that are objects of a dataclass; `names` are other names of members."""
     hints = get_type_hints(row, include_extras=True)
-    return tuple(Column(item.name, _kind_of(hints[item.name])) for item in fields(row))
+    return tuple(Column(names.get(item.name, item.name), _kind_of(hints[item.name])) for item in fields(row))
 
 
 def _kind_of(hint: Any) -> ColumnKind:
-    if get_origin(hint) in (Union, UnionType):
-        (hint,) = (part for part in get_args(hint) if part is not NoneType)
-    return _KINDS.get(tuple if get_origin(hint) is tuple else hint, "text")
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    [found, *more] = [part for part in parts if part is not NoneType]
+    if found == Text or get_origin(found) is Literal:
+        return "text"
+    if more or not isinstance(found, type):
+        return "json"
+    if issubclass(found, Enum):
+        return "text"
+    return _KINDS.get(found, "name" if issubclass(found, str) else "json")
 
 
 def plain_values(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ def columns(kind: type[T], rows: Iterable[Sequence[Any]]) -> T:
 
 def columns_class(name: str, row: type) -> type:
     """A dataclass of columns for rows that are objects of the dataclass `row`."""
-    hints = get_type_hints(row)
-    members = [(item.name, tuple[hints[item.name], ...]) for item in fields(row)]  # type: ignore[misc]
+    hints, several = get_type_hints(row), cast(Any, tuple)
+    members = [(item.name, several[hints[item.name], ...]) for item in fields(row)]
     return make_dataclass(name, members, frozen=True, slots=True)
 
 

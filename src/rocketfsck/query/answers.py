@@ -7,9 +7,10 @@ broker would have answered instead.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from rocketfsck.common.documents import UNSAID
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
 from rocketfsck.reader.units import Unit
@@ -41,7 +42,7 @@ class Dispatched:
     queue_id: int
     queue_offset: int
     state: UnitState
-    unit: Unit | None = None
+    unit: Unit | None = field(default=None, metadata=UNSAID)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rocketfsck.common.rows import Name, columns_of
+from rocketfsck.common.rows import Text, columns_of
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.query.offsets import group_positions
 from rocketfsck.query.queues import QueueView
@@ -34,13 +34,13 @@ class LostMessages:
     them.
     """
 
-    topic: Name | None
+    topic: str | None
     queue_id: int | None
     start_queue_offset: int | None
     end_queue_offset: int | None
     message_count: int
-    sure: str
-    why: str
+    sure: Text
+    why: Text
     first_physical_offset: int | None
     last_physical_offset: int | None
     after_timestamp: int | None

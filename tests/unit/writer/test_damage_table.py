@@ -36,7 +36,7 @@ def test_a_fault_is_named_by_its_function_and_told_by_its_docstring() -> None:
 
 def test_names_that_are_not_utf_8_have_their_bytes_in_the_report() -> None:
     place, change = PromisedPlace(file="index/\udcff"), Change("write", "index/\udcff")
-    act = Act("f", None, {}, "note", (change,), (Promise(("IX001",), place),), frozenset())
+    act = Act("f", None, {}, "note", "", (change,), (Promise(("IX001",), place),), frozenset())
     said = DamageReport("a", "b\udcff", 0, (act,)).to_json()
     assert (said["source"], said["target_b64"]) == ("a", "Yv8=")
     (made,) = said["acts"]

@@ -14,6 +14,7 @@ from rocketfsck.cli.output import SCHEMA_VERSION, refuse_inside
 from rocketfsck.cli.params import Destination, broker_conf_option, broker_version_option, output_options
 from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.settings import common_options
+from rocketfsck.common.documents import plain
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
@@ -101,11 +102,11 @@ def _lines_of(act: Act) -> Iterator[str]:
         yield f"{change.action} {change.file}{place}{to}"
     if len(act.changes) > _SHOWN:
         yield f"... and {len(act.changes) - _SHOWN} more changes"
-    for promise in act.promises[:_SHOWN]:
-        facts = ", ".join(f"{name} {value}" for name, value in promise.place.facts().items())
+    for promise in act.must_find[:_SHOWN]:
+        facts = ", ".join(f"{name} {value}" for name, value in promise.where.facts().items())
         yield f"must be found: {' or '.join(promise.rules)}{f' at {facts}' if facts else ''}"
-    if len(act.promises) > _SHOWN:
-        yield f"... and {len(act.promises) - _SHOWN} more"
+    if len(act.must_find) > _SHOWN:
+        yield f"... and {len(act.must_find) - _SHOWN} more"
     if act.unseen:
         yield f"no check can find this: {act.unseen}"
 
@@ -124,17 +125,8 @@ def _lines_of_faults(_: Palette) -> Iterator[str]:
 def _json_of_faults() -> dict[str, Any]:
     from rocketfsck.writer.damage import DAMAGES
 
-    rows: list[dict[str, Any]] = [
-        {
-            "name": damage.name,
-            "fault_class": damage.fault_class,
-            "summary": damage.summary,
-            "needs": damage.needs,
-            "causes": list(damage.causes),
-            "may_also": sorted(damage.may_also),
-            "options": dict(damage.options),
-            "alone": damage.alone,
-        }
-        for damage in DAMAGES.values()
-    ]
-    return {"schema_version": SCHEMA_VERSION, "kind": "rocketfsck.damage.faults", "faults": rows}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "rocketfsck.damage.faults",
+        "faults": plain(list(DAMAGES.values())),
+    }

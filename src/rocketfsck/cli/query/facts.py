@@ -10,9 +10,10 @@ from rocketfsck.cli.output import Column
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
 from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, QueryRequest
 from rocketfsck.cli.query.traces import NOT_SETTLED
-from rocketfsck.cli.query.writing import Lines, columns_of, write
+from rocketfsck.cli.query.writing import Lines, write
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import Palette, count_of, shorten, timestamp, visible
+from rocketfsck.common.rows import columns_of
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
 from rocketfsck.query.answers import is_settled
 from rocketfsck.query.life import Life, LifeEvent

@@ -14,6 +14,7 @@ from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette
+from rocketfsck.common.documents import members
 from rocketfsck.formats.names import shown_values
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.ids import offset_id_of
@@ -48,19 +49,10 @@ def found_row(found: Found, body: BodyForm, root: str) -> dict[str, Any]:
         "offset_message_id": offset_id_of(message, found.offset),
         "live": found.live,
         "via": list(found.via),
-        "queues": [_queue_row(place) for place in found.queues],
+        "queues": [dict(members(place)) for place in found.queues],
         **shown_values(message_values(message)),
     }
     return row | body_values(message, body)
-
-
-def _queue_row(place: Dispatched) -> dict[str, Any]:
-    return {
-        "topic": place.topic,
-        "queue_id": place.queue_id,
-        "queue_offset": place.queue_offset,
-        "state": place.state.value,
-    }
 
 
 class FoundText:

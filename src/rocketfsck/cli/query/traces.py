@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 from typing import Any
 
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import Palette, count_of, timestamp, visible
+from rocketfsck.common.documents import members
 from rocketfsck.query.answers import Answer
 from rocketfsck.query.trace import IndexStep, Trace
 
@@ -87,10 +87,10 @@ def trace_values(trace: Trace) -> dict[str, Any]:
         "key_hash": trace.key_hash,
         "notes": list(trace.notes),
         "index": [
-            {**_values(step), "entries": [_values(entry) for entry in step.entries]}
+            {**dict(members(step)), "entries": [dict(members(entry)) for entry in step.entries]}
             for step in trace.index_steps
         ],
-        "scans": [_values(step) for step in trace.scan_steps],
+        "scans": [dict(members(step)) for step in trace.scan_steps],
     }
 
 
@@ -101,14 +101,10 @@ def answer_values(answer: Answer, *, traced: bool) -> dict[str, Any]:
         "why": answer.why or None,
         "complete": answer.is_complete,
         "hidden": list(answer.hidden),
-        "leads": [_values(lead) for lead in answer.leads],
+        "leads": [dict(members(lead)) for lead in answer.leads],
     }
     if answer.pull is not None:
-        head["pull"] = _values(answer.pull)
+        head["pull"] = dict(members(answer.pull))
     if traced and answer.trace is not None:
         head["trace"] = trace_values(answer.trace)
     return head
-
-
-def _values(item: Any) -> Mapping[str, Any]:
-    return {field.name: getattr(item, field.name) for field in fields(item)}

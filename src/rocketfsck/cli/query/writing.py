@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from enum import Enum
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
 from rocketfsck.cli.show.text import Palette
-from rocketfsck.common.rows import ColumnKind
 
 if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer, Found
@@ -21,25 +18,6 @@ if TYPE_CHECKING:
 
 Lines = Callable[[Palette], Iterator[str]]
 Row = Mapping[str, Any]
-
-
-_KINDS: Mapping[Any, ColumnKind] = {int: "int", bool: "bool", float: "json"}
-
-
-def columns_of(kind: type, /, **names: str) -> tuple[Column, ...]:
-    """The columns of the members of a dataclass as `asdict` gives them; `names` are members that have another
-    name as columns."""
-    hints = get_type_hints(kind)
-    return tuple(Column(names.get(item.name, item.name), _kind(hints[item.name])) for item in fields(kind))
-
-
-def _kind(hint: Any) -> ColumnKind:
-    [found, *more] = [part for part in get_args(hint) or (hint,) if part is not type(None)]
-    if more or not isinstance(found, type):
-        return "json"
-    if issubclass(found, Enum):
-        return "text"
-    return _KINDS.get(found, "name" if issubclass(found, str) else "json")
 
 
 def write(

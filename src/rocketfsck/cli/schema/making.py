@@ -26,7 +26,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from rocketfsck.cli.output import Column
-from rocketfsck.common.documents import BYTES, FLAT, LEFT_OUT, UNITS
+from rocketfsck.common.documents import BYTES, FLAT, LEFT_OUT, UNITS, UNSAID
 from rocketfsck.verify.finding import Where
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -66,7 +66,7 @@ def members_of(kind: type) -> dict[str, Any]:
     """The members that the document of a dataclass has, with their types: see `common.documents`."""
     hints = get_type_hints(kind, include_extras=True)
     found: dict[str, Any] = {}
-    for item in fields(kind):
+    for item in (item for item in fields(kind) if item.metadata != UNSAID):
         parts = [part for part in get_args(hints[item.name]) if part is not NoneType]
         if item.metadata == LEFT_OUT:
             found[item.name] = maybe(reduce(or_, parts))

@@ -24,7 +24,8 @@ from rocketfsck.repair.verdict import Verdict
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.verify.finding import Facts, SeverityName, Where
 from rocketfsck.verify.report import Coverage, Report
-from rocketfsck.writer.damage.model import Change
+from rocketfsck.writer.damage.job import Damage
+from rocketfsck.writer.damage.model import Act, Promise
 from rocketfsck.writer.filesums import FileSum
 
 
@@ -75,34 +76,6 @@ class Target(TypedDict):
 class CopyOf(TypedDict):
     path: str
     start: int
-
-
-class MustFind(TypedDict):
-    rules: list[str]
-    where: Mapping[str, int | str]
-    touches: bool
-
-
-class ActSaid(TypedDict):
-    fault: str
-    fault_class: str | None
-    options: Mapping[str, str]
-    note: str
-    unseen: str
-    changes: list[Change]
-    must_find: list[MustFind]
-    may_also_find: list[str]
-
-
-class FaultSaid(TypedDict):
-    name: str
-    fault_class: str | None
-    summary: str
-    needs: str
-    causes: list[str]
-    may_also: list[str]
-    options: Mapping[str, str]
-    alone: bool
 
 
 class WrittenQueueSaid(TypedDict):
@@ -243,14 +216,15 @@ def salvage_ledger() -> Any:
 
 def damage() -> Any:
     """The document of `damage`, and DIR.damage.json."""
-    return _document(
-        "damage", source=str, target=str, seed=int, commitlog_paths=list[str], acts=list[ActSaid]
-    )
+    promise: Any = record("MustFind", Promise, rules=list[str], where=Mapping[str, int | str])
+    act: Any = record("ActSaid", Act, must_find=list[promise], may_also_find=list[str])
+    return _document("damage", source=str, target=str, seed=int, commitlog_paths=list[str], acts=list[act])
 
 
 def damage_faults() -> Any:
     """The document of `damage --list`."""
-    return _document("damage.faults", faults=list[FaultSaid])
+    fault: Any = record("FaultSaid", Damage, causes=list[str], may_also=list[str])
+    return _document("damage.faults", faults=list[fault])
 
 
 def write_manifest() -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.commands.explain import COLUMNS as EXPLAIN_COLUMNS
@@ -17,7 +17,7 @@ from rocketfsck.formats.indexfile import HEADER
 from rocketfsck.formats.layout import Layout
 from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.timer import TIMER_CHECK
-from rocketfsck.query.answers import Lead, Outcome, UnitState
+from rocketfsck.query.answers import Dispatched, Lead, Outcome
 from rocketfsck.query.info.model import FileInfo, StoreInfo
 from rocketfsck.query.info.statistics import StatisticsInfo
 from rocketfsck.query.life import IndexPlace, LifeEvent
@@ -26,13 +26,6 @@ from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.timers import TimedMessage
 from rocketfsck.query.trace import IndexStep, ScanStep
-
-
-class Dispatched(TypedDict):
-    topic: str
-    queue_id: int
-    queue_offset: int
-    state: UnitState
 
 
 def _fields(layout: Layout) -> dict[str, Any]:

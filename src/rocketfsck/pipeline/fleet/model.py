@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from rocketfsck.common.documents import members
-from rocketfsck.common.rows import Column, Name, columns_of
+from rocketfsck.common.rows import Column, Text, columns_of
 from rocketfsck.repair.state import State
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.policy import Policy
@@ -61,13 +61,13 @@ class StoreRow:
     `error` says why the store could not be opened or checked; the members of the verdict are then null.
     """
 
-    run_id: str
-    broker: Name
-    root: Name
+    run_id: Text
+    broker: str
+    root: str
     state: FleetState
     exit_code: int
     may_start: bool | None = None
-    version: str | None = None
+    version: Text | None = None
     error_count: int | None = None
     warning_count: int | None = None
     info_count: int | None = None
@@ -79,9 +79,9 @@ class StoreRow:
     byte_count: int | None = None
     checked_byte_count: int | None = None
     is_complete: bool | None = None
-    not_checked: str | None = None
-    next_command: Name | None = None
-    error: str | None = None
+    not_checked: Text | None = None
+    next_command: str | None = None
+    error: Text | None = None
     seconds: float = 0.0
 
     @property

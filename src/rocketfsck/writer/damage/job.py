@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from inspect import getdoc
 from typing import TypeVar
 
+from rocketfsck.common.documents import UNSAID
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Store
@@ -238,7 +239,7 @@ def at(place: PromisedPlace, **facts: int | str | None) -> PromisedPlace:
     return replace(place, **facts)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
     """A named fault. `apply` does it to the copy that a `Job` holds.
 
@@ -250,12 +251,12 @@ class Damage:
     name: str
     fault_class: str | None
     summary: str
-    causes: tuple[RuleName, ...]
     needs: str
-    apply: Callable[[Job], None]
+    causes: tuple[RuleName, ...]
     may_also: frozenset[RuleName] = frozenset()
     options: Mapping[str, str] = field(default_factory=dict)
     alone: bool = False
+    apply: Callable[[Job], None] = field(metadata=UNSAID)
 
 
 def damage(

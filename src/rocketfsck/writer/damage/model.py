@@ -8,10 +8,10 @@ is in `Damage.may_also`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from rocketfsck.common.documents import named
+from rocketfsck.common.documents import LEFT_OUT, UNSAID, members, named
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
 
@@ -29,20 +29,19 @@ class PromisedPlace:
     `file` is relative to the store's root. `start`/`end` are byte positions in it, half-open.
     """
 
-    file: str | None = None
-    start: int | None = None
-    end: int | None = None
-    physical_offset: int | None = None
-    topic: str | None = None
-    queue_id: int | None = None
-    queue_offset: int | None = None
-    slot: int | None = None
-    entry: int | None = None
+    file: str | None = field(default=None, metadata=LEFT_OUT)
+    start: int | None = field(default=None, metadata=LEFT_OUT)
+    end: int | None = field(default=None, metadata=LEFT_OUT)
+    physical_offset: int | None = field(default=None, metadata=LEFT_OUT)
+    topic: str | None = field(default=None, metadata=LEFT_OUT)
+    queue_id: int | None = field(default=None, metadata=LEFT_OUT)
+    queue_offset: int | None = field(default=None, metadata=LEFT_OUT)
+    slot: int | None = field(default=None, metadata=LEFT_OUT)
+    entry: int | None = field(default=None, metadata=LEFT_OUT)
 
     def facts(self) -> dict[str, int | str]:
         """What is said, by name."""
-        named = ((item.name, getattr(self, item.name)) for item in fields(self))
-        return {name: value for name, value in named if value is not None}
+        return dict(members(self))
 
 
 class Located(Protocol):
@@ -60,19 +59,19 @@ class Located(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A check must find one of `rules` at `place`.
+    """A check must find one of `rules` at `where`.
 
     With `touches` the finding need not have the very bytes of the place: they must overlap (a finding that
     has a `start` only reaches to the end of its file).
     """
 
     rules: tuple[str, ...]
-    place: PromisedPlace = field(default_factory=PromisedPlace)
+    where: PromisedPlace = field(default_factory=PromisedPlace)
     touches: bool = False
 
     def is_kept_by(self, rule: str, where: Located) -> bool:
         """Whether a finding of this rule at this place is the one that was promised."""
-        facts = self.place.facts()
+        facts = self.where.facts()
         if rule not in self.rules:
             return False
         if self.touches:
@@ -121,16 +120,16 @@ class Act:
     fault_class: str | None
     options: Mapping[str, str]
     note: str
+    unseen: str
     changes: tuple[Change, ...]
-    promises: tuple[Promise, ...]
-    may_also: frozenset[RuleName]
-    commitlog_paths: tuple[str, ...] = ()
-    unseen: str = ""
+    must_find: tuple[Promise, ...]
+    may_also_find: frozenset[RuleName]
+    commitlog_paths: tuple[str, ...] = field(default=(), metadata=UNSAID)
 
     @property
     def related(self) -> frozenset[str]:
         """Every rule that this act can be the cause of."""
-        return self.may_also.union(*(promise.rules for promise in self.promises))
+        return self.may_also_find.union(*(promise.rules for promise in self.must_find))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,24 +156,6 @@ class DamageReport:
                 "target": self.target,
                 "seed": self.seed,
                 "commitlog_paths": self.commitlog_paths,
-                "acts": [_act_to_json(act) for act in self.acts],
+                "acts": self.acts,
             }
         )
-
-
-def _act_to_json(act: Act) -> dict[str, Any]:
-    return named(
-        {
-            "fault": act.fault,
-            "fault_class": act.fault_class,
-            "options": act.options,
-            "note": act.note,
-            "unseen": act.unseen,
-            "changes": act.changes,
-            "must_find": [
-                {"rules": promise.rules, "where": named(promise.place.facts()), "touches": promise.touches}
-                for promise in act.promises
-            ],
-            "may_also_find": sorted(act.may_also),
-        }
-    )

@@ -152,17 +152,17 @@ def _run(
                 damage.fault_class,
                 options,
                 job.note,
+                job.unseen,
                 tuple(editor.changes),
                 tuple(job.promises),
                 damage.may_also | job.may_also,
                 job.commitlog_paths,
-                job.unseen,
             )
         )
         taken += [*_spoken_for(editor.changes), *job.relied]
         for promise in job.promises:
-            if promise.place.file and promise.place.start is not None:
-                taken.append((promise.place.file, promise.place.start, promise.place.end))
+            if promise.where.file and promise.where.start is not None:
+                taken.append((promise.where.file, promise.where.start, promise.where.end))
     return tuple(acts)
 
 
