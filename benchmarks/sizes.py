@@ -27,7 +27,7 @@ FEATURES = {
     "simulated starts": r"query/start|simulate|verdict|prospect|/start_|test_start",
     "served answers": r"query/serving|pulls|recorded_answers|oracle_answers",
     "timeline": r"timeline",
-    "Spark": r"spark|datasource|registered|streaming|cli/engines|pipeline/columns",
+    "Spark": r"spark|datasource|registered|streaming|pipeline/columns",
     "fleets": r"fleet|several|pipeline/tail|stream_reader|tail_growth|rebuildstores",
     "export and tables": r"export|table|openmetrics|statistics|reportstats|infostats|info_stats",
     "views for SQL and Arrow": r"pipeline/views|views_|scan/views",

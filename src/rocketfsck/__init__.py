@@ -13,6 +13,7 @@ What it is made of, for programs that want one thing:
     read_columns(store, …)      the same records as Arrow record batches of columns, fast
     read_units(store, …)        the units of a consume queue, likewise
     read_entries(store, …)      the entries of an index file, likewise
+    check(CheckCommand(…))      what `check` does, as a `CheckAnswer`: report, verdict, exit status
     check_store(store, …)       a `Report` of `Finding`s, as `CheckOptions` ask for
     check_stores(paths, …)      a row for each of many stores, on this machine or on Spark
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from rocketfsck.api import read_columns as read_columns
     from rocketfsck.api import read_entries as read_entries
     from rocketfsck.api import read_units as read_units
+    from rocketfsck.commands.check import CheckAnswer as CheckAnswer
+    from rocketfsck.commands.check import CheckCommand as CheckCommand
+    from rocketfsck.commands.check import check as check
     from rocketfsck.errors import RocketfsckError as RocketfsckError
     from rocketfsck.opened import OpenedStore as OpenedStore
     from rocketfsck.opened import open as open  # noqa: A004
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api": "iter_messages read_columns read_entries read_units",
+    "commands.check": "CheckAnswer CheckCommand check",
     "errors": "RocketfsckError",
     "opened": "OpenedStore open",
     "pipeline.fleet.run": "check_stores",

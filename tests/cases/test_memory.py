@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.memory import NEEDS
+from rocketfsck.cli.budget import NEEDS
 from rocketfsck.engine.memory import MIB
 
 from tests.conftest import NIGHTLY

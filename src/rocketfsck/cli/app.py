@@ -20,7 +20,7 @@ import click
 from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command, write_exit_status
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.settings import Settings, common_options
+from rocketfsck.cli.settings import Settings, common_params
 from rocketfsck.cli.show.fit import terminal_columns
 from rocketfsck.common.privacy import limited
 from rocketfsck.errors import (
@@ -118,13 +118,15 @@ class Group(click.Group):
 
 @click.command(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rocketfsck")
-@common_options
 def group() -> None:
     """Reads, verifies, explains and writes Apache RocketMQ message stores, offline.
 
     Commands open stores only for reading and write only new files. Only fix, apply and undo change a store:
     as their last step, and they keep the former store.
     """
+
+
+group.params += common_params()
 
 
 def run(arguments: Sequence[str]) -> int:

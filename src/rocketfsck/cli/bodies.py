@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
 from rocketfsck.cli.output import Column
+from rocketfsck.common.options import Option
+from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
     from rocketfsck.reader.decoders import FunctionDecoder, ProgramDecoder
@@ -28,39 +29,35 @@ NAMES = frozenset(column.name for columns in COLUMNS.values() for column in colu
 _KEY = "rocketfsck.body_decoder"
 
 
-def body_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--body` and `--body-decoder`; the command gets the form as `body`."""
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """How bodies are shown."""
 
-    @wraps(function)
-    def run(*args: Any, body: BodyForm, body_decoder: str | None, **given: Any) -> Any:
-        from rocketfsck.errors import UsageError
+    body: Annotated[
+        BodyForm,
+        Option("Show bodies, and how: as they are stored, or decoded by --body-decoder.", shows_default=True),
+    ] = "none"
+    body_decoder: Annotated[
+        str | None,
+        Option(
+            "Who makes a text of bodies: json, a decoder of another package, or a program.",
+            metavar="NAME|COMMAND",
+        ),
+    ] = None
 
-        if body_decoder is not None and body not in ("none", "decoded"):
+    def form(self) -> BodyForm:
+        """The form; a decoder is opened until the command ends. Raises UsageError."""
+        if self.body_decoder is None:
+            if self.body == "decoded":
+                raise UsageError("--body decoded needs --body-decoder")
+            return self.body
+        if self.body not in ("none", "decoded"):
             raise UsageError("--body-decoder goes with --body decoded")
-        if body == "decoded" and body_decoder is None:
-            raise UsageError("--body decoded needs --body-decoder")
-        if body_decoder is not None:
-            from rocketfsck.reader.decoders import open_decoder
+        from rocketfsck.reader.decoders import open_decoder
 
-            body = "decoded"
-            context = click.get_current_context()
-            context.meta[_KEY] = context.with_resource(open_decoder(body_decoder))
-        return function(*args, body=body, **given)
-
-    form = click.option(
-        "--body",
-        type=click.Choice(get_args(BodyForm)),
-        default="none",
-        show_default=True,
-        help="Show bodies, and how: as they are stored, or decoded by --body-decoder.",
-    )
-    decoder = click.option(
-        "--body-decoder",
-        metavar="NAME|COMMAND",
-        help="Who makes a text of bodies: json, a decoder of another package, or a program.",
-    )
-    decorated: Callable[..., Any] = form(decoder(run))
-    return decorated
+        context = click.get_current_context()
+        context.meta[_KEY] = context.with_resource(open_decoder(self.body_decoder))
+        return "decoded"
 
 
 def body_values(message: Message, form: BodyForm) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any
 
 import click
 
 from rocketfsck.cli.base import Command
+from rocketfsck.common.options import Option
 
 PAUSE_SECONDS = 10
 
@@ -26,8 +27,6 @@ SECTIONS = (
     "Advisory options, which decide what is changed or take your word",
     "Dangerous options, before which a terminal gets a pause",
 )
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class WritingCommand(Command):
@@ -60,11 +59,16 @@ class WritingCommand(Command):
                     formatter.write_dl(records)
 
 
-def pause_option(function: Decorated) -> Decorated:
-    """`--yes` of commands that ask nothing: it skips the pause before what is dangerous."""
-    return click.option(
-        "-y", "--yes", is_flag=True, help="Skip the pause that a dangerous option makes on a terminal."
-    )(function)
+SkipPause = Annotated[
+    bool, Option("Skip the pause that a dangerous option makes on a terminal.", names=("-y", "--yes"))
+]
+"""`--yes` of commands that ask nothing."""
+
+
+def say_notes(notes: Sequence[str]) -> None:
+    """Notes on standard error, a line each."""
+    for note in notes:
+        click.echo(note, err=True)
 
 
 def pause_before_danger(yes: bool) -> None:

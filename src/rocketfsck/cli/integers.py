@@ -11,26 +11,26 @@ from typing import Any
 
 import click
 
-from rocketfsck.cli.settings import Decorated, settings_of
+from rocketfsck.cli.settings import settings_of
 
 PATTERN = "^-?[0-9]+$"
 """What the schema says of an integer as text."""
 
 
-def integers_option(function: Decorated) -> Decorated:
+def integers_param() -> click.Option:
     """`--json-integers`, for a command that writes JSON."""
 
     def keep(context: click.Context, _parameter: click.Parameter, value: str) -> None:
         settings_of(context).integer_texts = value == "strings"
 
-    return click.option(
-        "--json-integers",
+    return click.Option(
+        ["--json-integers"],
         type=click.Choice(["numbers", "strings"]),
         default="numbers",
         expose_value=False,
         callback=keep,
         help="Write the integers of JSON as numbers, or as strings for readers that round.",
-    )(function)
+    )
 
 
 def as_asked(document: Any) -> Any:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Annotated
 
 from rocketfsck.cli.output import BINARY_FORMATS, Format, open_output, open_rows
-from rocketfsck.cli.paramtypes import OutputPath
+from rocketfsck.common.options import WRITE_FILE, Option
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
     from rocketfsck.verify.report import Report
-
-Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
 FORMS: Mapping[str, Format] = {
     ".csv": "csv",
@@ -31,16 +27,16 @@ NOT_COUNTED = (
 )
 
 
-def lost_option(function: Decorated) -> Decorated:
-    """`--lost`."""
-    return click.option(
-        "--lost",
-        "lost_path",
-        type=OutputPath(),
-        metavar="FILE",
-        help="List the messages that are lost: topic, queue, offsets, times, groups. FILE ends in .csv, "
+LostFile = Annotated[
+    Path | None,
+    Option(
+        "List the messages that are lost: topic, queue, offsets, times, groups. FILE ends in .csv, "
         ".json, .jsonl, .arrow or .parquet.",
-    )(function)
+        names=("--lost",),
+        metavar="FILE",
+        kind=WRITE_FILE,
+    ),
+]
 
 
 def lost_form(path: Path) -> Format:

@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, Protocol
 
 from rocketfsck.cli.integers import as_asked
 from rocketfsck.cli.show.text import visible
-from rocketfsck.cli.storepath import resolved
+from rocketfsck.commands.places import refuse_inside
 from rocketfsck.common.documents import base64_text, json_text
 from rocketfsck.common.outputs import STDOUT, written
 from rocketfsck.common.rows import SCHEMA_VERSION as SCHEMA_VERSION
@@ -146,15 +146,6 @@ def _csv_cells(column: Column, value: Any) -> tuple[Any, ...]:
     if column.kind == "bool":
         return ("true" if value else "false",)
     return (to_json(plain_item(value)),) if column.kind in ("map", "json") else (value,)
-
-
-def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
-    """Raise UsageError if `path` is one of the files or inside one of the directories that are read."""
-    if path == STDOUT:
-        return
-    real = resolved(path)
-    if any(real.is_relative_to(resolved(store)) for store in stores):
-        raise UsageError(f"{visible(str(path))} is inside the store that is read; choose another place")
 
 
 @contextmanager

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     _Int = click.ParamType[int]
     _Pair = click.ParamType[tuple[int, int]]
     _Float = click.ParamType[float]
+    _Any = click.ParamType[Any]
 else:  # generic only from click 8.2 on
-    _Int = _Pair = _Float = click.ParamType
+    _Int = _Pair = _Float = _Any = click.ParamType
 
 Value = TypeVar("Value", int, float)
 _INT64 = 1 << 63
@@ -142,6 +143,18 @@ class ByteSize(_Int):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         return value if isinstance(value, int) else _read(self, parse_size, value, param, ctx)
+
+
+class ParsedText(_Any):
+    """What a function makes of a text; it raises ValueError for one of another form."""
+
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self.parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return _read(self, self.parse, value, param, ctx) if isinstance(value, str) else value
 
 
 def _read(

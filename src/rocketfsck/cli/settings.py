@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
@@ -60,51 +60,59 @@ def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     return keep
 
 
-def common_options(function: Decorated) -> Decorated:
+def common_params() -> list[click.Parameter]:
     """The options that every command accepts, before and after the command's name."""
+    return [
+        click.Option(
+            ["--config"],
+            type=click.Path(path_type=Path, dir_okay=False),
+            expose_value=False,
+            callback=_keep("config"),
+            help="Take settings from this file, not from ./rocketfsck.toml and the user's config file.",
+        ),
+        click.Option(
+            ["--no-config"],
+            is_flag=True,
+            expose_value=False,
+            callback=_keep("no_config"),
+            help="Take settings from no file.",
+        ),
+        click.Option(
+            ["--debug"],
+            is_flag=True,
+            expose_value=False,
+            callback=_keep("debug"),
+            help="Show tracebacks of errors.",
+        ),
+        click.Option(
+            ["--color"],
+            type=click.Choice(["auto", "always", "never"]),
+            expose_value=False,
+            callback=_keep("color"),
+            help="Colour in the output; auto: on a terminal, unless NO_COLOR is set.",
+        ),
+        click.Option(
+            ["--progress"],
+            type=click.Choice(["auto", "none", "json"]),
+            expose_value=False,
+            callback=_keep("progress"),
+            help="auto: a line on a terminal. json: lines of JSON, at least one a second.",
+        ),
+        click.Option(
+            ["--progress-fd"],
+            type=click.IntRange(0),
+            metavar="N",
+            expose_value=False,
+            callback=_keep("progress_descriptor"),
+            help="The descriptor for --progress json; default: 2, standard error.",
+        ),
+    ]
 
-    config = click.option(
-        "--config",
-        type=click.Path(path_type=Path, dir_okay=False),
-        expose_value=False,
-        callback=_keep("config"),
-        help="Take settings from this file, not from ./rocketfsck.toml and the user's config file.",
-    )
-    no_config = click.option(
-        "--no-config",
-        is_flag=True,
-        expose_value=False,
-        callback=_keep("no_config"),
-        help="Take settings from no file.",
-    )
 
-    progress = click.option(
-        "--progress",
-        type=click.Choice(["auto", "none", "json"]),
-        expose_value=False,
-        callback=_keep("progress"),
-        help="auto: a line on a terminal. json: lines of JSON, at least one a second.",
-    )
-    descriptor = click.option(
-        "--progress-fd",
-        type=click.IntRange(0),
-        metavar="N",
-        expose_value=False,
-        callback=_keep("progress_descriptor"),
-        help="The descriptor for --progress json; default: 2, standard error.",
-    )
-    color = click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        expose_value=False,
-        callback=_keep("color"),
-        help="Colour in the output; auto: on a terminal, unless NO_COLOR is set.",
-    )
-    debug = click.option(
-        "--debug",
-        is_flag=True,
-        expose_value=False,
-        callback=_keep("debug"),
-        help="Show tracebacks of errors.",
-    )
-    return config(no_config(debug(color(progress(descriptor(function))))))
+def keep_storage_options(context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> None:
+    """A callback that has `--storage-option` hold for all URLs of a command line."""
+    if values:
+        from rocketfsck.store.places.urls import read_options, set_default_options
+
+        set_default_options(read_options(values))
+        context.call_on_close(lambda: set_default_options({}))

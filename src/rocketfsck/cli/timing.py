@@ -3,59 +3,42 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import byte_size, visible
-from rocketfsck.engine.passes import Pass, Passes, measured
+from rocketfsck.engine.passes import Pass, Passes
 
-Function = Callable[..., Any]
 _HEAD = ("pass", "time", "bytes", "rate", "peak memory")
 
 
-def timing_of(name: str) -> Callable[[Function], Function]:
-    """`-t` for a command that is one pass of this name."""
-
-    def add(function: Function) -> Function:
-        @wraps(function)
-        def run(*args: Any, passes: Passes | None, **given: Any) -> Any:
-            with measured(passes, name):
-                return function(*args, **given)
-
-        return timing_option(run)
-
-    return add
-
-
-def timing_option(function: Function) -> Function:
-    """`-t`: the command gets a recorder as `passes`, None without the option.
-
-    What was recorded is printed in the end, also where the command fails.
-    """
-
-    @wraps(function)
-    def run(*args: Any, timing: int, **given: Any) -> Any:
-        passes = Passes(each_task=timing > 1) if timing else None
-        try:
-            return function(*args, passes=passes, **given)
-        finally:
-            if passes is not None:
-                sys.stdout.flush()
-                for line in timing_lines(passes.finish()):
-                    print(line, file=sys.stderr)
-
-    option = click.option(
-        "-t",
-        "--timing",
+def timing_param() -> click.Option:
+    """`-t`."""
+    return click.Option(
+        ["-t", "--timing"],
         count=True,
         help="Say on standard error how long each pass took, how many bytes it read and its peak of memory; "
         "-tt: each file, too.",
     )
-    return option(run)
+
+
+@contextmanager
+def timed(values: Mapping[str, Any]) -> Iterator[Passes | None]:
+    """A recorder, where the values of a command line ask for one; what it has is printed in the end, also
+    where the command fails."""
+    timing = values.get("timing")
+    passes = Passes(each_task=timing > 1) if timing else None
+    try:
+        yield passes
+    finally:
+        if passes is not None:
+            sys.stdout.flush()
+            for line in timing_lines(passes.finish()):
+                print(line, file=sys.stderr)
 
 
 def timing_lines(passes: Sequence[Pass]) -> Iterator[str]:

@@ -26,6 +26,7 @@ PLACE = re.compile(
 
 _COUNTS = re.compile(r"(.*[._])?(size|count)")
 _SEPARATED = ","
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 Value = int | str | bool | None
 
@@ -93,3 +94,29 @@ def _counted(name: str, value: Value, noun: str | None, shown: Callable[[str, Va
     if noun is not None:
         return f"{value:,}" if noun == _SEPARATED else count_of(value, noun)
     return f"{value:,}" if _COUNTS.fullmatch(name) else shown(name, value)
+
+
+def visible(text: str | bytes, *, keep_backslash: bool = False) -> str:
+    """`text` with every unprintable character as an escape; bytes are taken as UTF-8, others as `\\xNN`.
+
+    `keep_backslash` leaves backslashes single: for the tool's own sentences, not for names.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if text.isprintable() and ("\\" not in text or keep_backslash):
+        return text
+    return "".join(
+        character if character.isprintable() and (character != "\\" or keep_backslash) else _escape(character)
+        for character in text
+    )
+
+
+def _escape(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as os.fsdecode and surrogateescape give it
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

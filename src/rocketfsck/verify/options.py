@@ -15,12 +15,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from rocketfsck.common.documents import printable
+from rocketfsck.common.options import PLAIN_FILE, READ_FILE, Option, PathKind, beginning
 from rocketfsck.common.quantities import parse_size
 from rocketfsck.errors import UsageError
-from rocketfsck.verify.rules.catalog import RULES, printable
-from rocketfsck.verify.rules.rule import LEVELS, Level, Rule
-from rocketfsck.verify.tasks.task import DETAIL_LIMIT
+from rocketfsck.verify.rules.rule import DETAIL_LIMIT, LEVELS, Level, Rule
 
 _PART = re.compile(r"([0-9]{1,9})/([0-9]{1,9})", re.ASCII)
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", re.ASCII)
@@ -75,6 +76,25 @@ def _rank(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
+def rules_beginning(begun: str) -> list[str]:
+    """Ids and slugs of rules that begin so; of a list with commas its last word."""
+    from rocketfsck.verify.rules.catalog import RULES
+
+    before, comma, word = begun.rpartition(",")
+    names = [*RULES, *(rule.slug for rule in RULES.values())]
+    return [f"{before}{comma}{name}" for name in beginning(names, word)]
+
+
+LevelAsked = Annotated[
+    Level,
+    Option(
+        "How thorough a check is. quick: names, sizes, headers, tails. cross: every frame, unit, chain and "
+        "reference, no bodies. full: every checksum and property, too.",
+        shows_default=True,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
     """How to check. `select`/`ignore`: rule ids, slugs or the start of an id ("CQ", "CL0").
@@ -87,19 +107,59 @@ class CheckOptions:
     `scrub` seconds, None: never again.
     """
 
-    level: Level = "full"
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    baseline: Path | None = None
-    subset: Subset | None = None
-    max_duration: float | None = None
-    resume: Path | None = None
+    level: LevelAsked = "full"
+    select: Annotated[
+        tuple[str, ...],
+        Option(
+            "Only these rules: ids, slugs, starts of ids.",
+            metavar="RULES",
+            complete=rules_beginning,
+            splits=True,
+        ),
+    ] = ()
+    ignore: Annotated[
+        tuple[str, ...],
+        Option("All but these rules.", metavar="RULES", complete=rules_beginning, splits=True),
+    ] = ()
+    baseline: Annotated[
+        Path | None, Option("Count the findings in this file without showing them.", kind=READ_FILE)
+    ] = None
+    subset: Annotated[
+        Subset | None,
+        Option(
+            "Only part of the files, the same part every time.", metavar="N/T|X%|SIZE", parse=Subset.parse
+        ),
+    ] = None
+    max_duration: Annotated[float | None, Option("Start no new work after this time.", kind="duration")] = (
+        None
+    )
+    resume: Annotated[
+        Path | None, Option("Save finished work in this file, and continue from it.", kind=PLAIN_FILE)
+    ] = None
     jobs: int = 0
     detail_limit: int = DETAIL_LIMIT
     now_timestamp: int | None = None
-    stop_after: int | None = None
-    since: Path | None = None
-    scrub: float | None = None
+    stop_after: Annotated[
+        int | None,
+        Option("Stop after the first N findings above notes, always the same ones.", metavar="N", least=1),
+    ] = None
+    since: Annotated[
+        Path | None,
+        Option(
+            "Read only what is new since the check that wrote this file, and write it again. "
+            "Of several stores: a directory with a file for each.",
+            metavar="STATE",
+            kind=PathKind(use="file"),
+        ),
+    ] = None
+    scrub: Annotated[
+        float | None,
+        Option(
+            "With --since: read every byte once in this time, like 7d, some of them at each check.",
+            metavar="PERIOD",
+            kind="duration",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -129,15 +189,21 @@ class CheckOptions:
 
     def selected_rules(self) -> frozenset[str]:
         """Ids of the rules asked for, whatever the level; raises UsageError for a name that fits none."""
+        from rocketfsck.verify.rules.catalog import RULES
+
         chosen = _matching(self.select) if self.select else frozenset(RULES)
         return chosen - _matching(self.ignore)
 
     def wanted_rules(self) -> frozenset[str]:
         """Ids of the rules asked for that this level looks at."""
+        from rocketfsck.verify.rules.catalog import RULES
+
         return frozenset(name for name in self.selected_rules() if RULES[name].applies_at(self.level))
 
 
 def _matching(names: Iterable[str]) -> frozenset[str]:
+    from rocketfsck.verify.rules.catalog import RULES
+
     found: set[str] = set()
     for name in names:
         matches = [rule.id for rule in RULES.values() if _matches(rule, name)]

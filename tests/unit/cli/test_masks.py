@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.api import iter_messages
-from rocketfsck.cli.masks import KNOWN_LIMIT, ODD_LIMIT, Masks
+from rocketfsck.commands.masks import KNOWN_LIMIT, ODD_LIMIT, Masks
 from rocketfsck.store.opening import open_store
 from rocketfsck.writer.mask.names import KEPT_PREFIXES, SYSTEM_NAMES, Pseudonyms
 from rocketfsck.writer.mask.record import masked_properties

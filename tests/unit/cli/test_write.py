@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.commands.write import write_options
 from rocketfsck.cli.paramtypes import ByteSize
+from rocketfsck.commands.write import StoreShape
 from rocketfsck.errors import UsageError
 from rocketfsck.store import open_store
 from rocketfsck.writer import EndState
@@ -195,15 +196,11 @@ def test_sizes() -> None:
 
 
 def test_options_without_a_command_line(tmp_path: Path) -> None:
-    given = {
-        "broker_version": "5.3.3", "broker_conf": None, "slots": None, "entries": None, "end_state": "clean",
-        "time_zone": "UTC", "start_offset": None, "batch_topic": ("B",), "no_sync": True, "no_index": True,
-        "consumequeue_ext": False, "multi_dispatch": True, "property_crc": False,
-    }  # fmt: skip
-    options = write_options(**given)
+    shape = StoreShape(batch_topic=("B",), no_sync=True, no_index=True, multi_dispatch=True)
+    options = shape.options()
     assert (options.end_state, options.message_index, options.sync) == (EndState.CLEAN, False, False)
     assert options.batch_topics == {"B"}
     conf = tmp_path / "broker.conf"
     conf.write_text("maxMessageSize=many\n")
     with pytest.raises(UsageError, match="maxMessageSize is 'many'"):
-        write_options(**given | {"broker_conf": conf})
+        replace(shape, broker_conf=conf).options()

@@ -14,6 +14,7 @@ from struct import pack
 
 import pytest
 
+from rocketfsck.cli.budget import within_budget
 from rocketfsck.errors import UsageError
 from rocketfsck.reader.shortqueues import read_short_queues
 from rocketfsck.store.manners import PIECE_SIZE, Manners, reading_politely
@@ -96,17 +97,15 @@ def test_a_check_in_the_background(store_dir: Directory) -> None:
 
 
 def test_what_does_not_go_with_it() -> None:
-    from rocketfsck.cli.manners import manners_options
-
-    def command(**given: object) -> object:
-        return given
-
-    run = manners_options(command)
-    with pytest.raises(UsageError, match="not for Spark"):
-        run(bwlimit=5, background=False, engine="spark")
-    with pytest.raises(UsageError, match="at least 1"):
-        run(bwlimit=0, background=False)
-    assert run(bwlimit=None, background=False, engine="spark") == {"engine": "spark"}
+    with (
+        pytest.raises(UsageError, match="not for Spark"),
+        within_budget("check", {"bwlimit": 5, "engine": "spark"}),
+    ):
+        pass
+    with pytest.raises(UsageError, match="at least 1"), within_budget("check", {"bwlimit": 0}):
+        pass
+    with within_budget("check", {"engine": "spark"}):
+        pass
 
 
 def test_short_reads_of_many_files_wait_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,47 +3,53 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-import click
-
-from rocketfsck.cli.base import Command, scrolling
-from rocketfsck.cli.options import level_option, report_option
-from rocketfsck.cli.params import StoreOptions, path_argument, store_options
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.adapter import command_of
+from rocketfsck.cli.base import scrolling
+from rocketfsck.commands.repairing import ReportFile
+from rocketfsck.commands.shared import StoreOptions, StorePlace
+from rocketfsck.common.options import Option
 from rocketfsck.errors import EXIT_CLEAN, UsageError
+from rocketfsck.verify.options import LevelAsked
 
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.views.session import BrowseRequest, Session
 
 
-@click.command(cls=Command)
-@path_argument("path")
-@click.option(
-    "--at", "offset", metavar="OFFSET", help="Begin here: a physical offset, or TOPIC/QUEUE/QUEUE-OFFSET."
-)
-@click.option(
-    "--find", "key", metavar="KEY", help="Begin at a message with this key, among KEYS or as UNIQ_KEY."
-)
-@report_option
-@level_option
-@store_options
-@common_options
-def command(
-    path: Path,
-    offset: str | None,
-    key: str | None,
-    report_path: Path | None,
-    level: Any,
-    stated: StoreOptions,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowseLine:
+    """Which store is looked into, and where the look begins."""
+
+    path: StorePlace
+    offset: Annotated[
+        str | None,
+        Option(
+            "Begin here: a physical offset, or TOPIC/QUEUE/QUEUE-OFFSET.", names=("--at",), metavar="OFFSET"
+        ),
+    ] = None
+    key: Annotated[
+        str | None,
+        Option(
+            "Begin at a message with this key, among KEYS or as UNIQ_KEY.", names=("--find",), metavar="KEY"
+        ),
+    ] = None
+    report_path: ReportFile = None
+    level: LevelAsked = "full"
+    stated: StoreOptions = field(default_factory=StoreOptions)
+
+
+@command_of(BrowseLine)
+def command(line: BrowseLine) -> int:
     """Look into STORE in a terminal: files, records, bytes, findings, repairs.
 
     browse reads only what is shown and never writes to the store. Press ? for the keys. Of a pattern in
     quotes, browse lists the stores.
     """
+    path, offset, key, stated = line.path, line.offset, line.key, line.stated
     if offset is not None and key is not None:
         raise UsageError("--at and --find exclude each other")
     if not is_terminal():
@@ -61,9 +67,11 @@ def command(
     question = Question("offset", offset) if offset is not None else None
     if key is not None:
         question = Question("key", key)
-    asked = BrowseRequest(question=question, level=level)
-    offers = [Offer(str(place), partial(_open, place, stated, asked, report_path)) for place in _places(path)]
-    if len(offers) > 1 and report_path is not None:
+    asked = BrowseRequest(question=question, level=line.level)
+    offers = [
+        Offer(str(place), partial(_open, place, stated, asked, line.report_path)) for place in _places(path)
+    ]
+    if len(offers) > 1 and line.report_path is not None:
         raise UsageError(f"--report is for one store, but {path} names {len(offers)}")
     if len(offers) > 1 and stated.commitlog_paths:
         raise UsageError(f"--commitlog-path is for one store, but {path} names {len(offers)}")

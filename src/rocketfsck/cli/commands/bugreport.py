@@ -5,29 +5,23 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
-import click
-
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.options import jobs_option, level_option
-from rocketfsck.cli.output import open_output, refuse_inside
-from rocketfsck.cli.params import (
-    Destination,
-    StoreOptions,
-    format_option,
-    mode_option,
-    path_argument,
-    store_options,
-)
-from rocketfsck.cli.paramtypes import ByteSize, Duration, OutputPath
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs
+from rocketfsck.cli.output import open_output
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.text import byte_size, count_of, visible
+from rocketfsck.commands.places import refuse_inside
+from rocketfsck.commands.shared import StoreOptions
 from rocketfsck.common.documents import json_text, to_document
+from rocketfsck.common.options import WRITE_FILE, Argument, Option, PathKind
 from rocketfsck.common.outputs import STDOUT, is_special
 from rocketfsck.errors import RocketfsckError, UsageError
+from rocketfsck.verify.options import LevelAsked
 
 if TYPE_CHECKING:
     from rocketfsck.cli.bugreports import BugReport, Place
@@ -43,62 +37,65 @@ _SHOWN = 10
 _COPY = "store"
 
 
-@click.command(cls=Command)
-@path_argument("path", "the masked copy is made next to the archive, from files")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=OutputPath(),
-    help="The archive (.tar.gz), which appears when it is whole; -: standard output.",
-)
-@mode_option
-@click.option(
-    "--finding",
-    "fingerprints",
-    multiple=True,
-    metavar="FINGERPRINT",
-    help="The finding that the report is about; may be given several times. Default: all.",
-)
-@click.option(
-    "--max-copy",
-    type=ByteSize(),
-    help="Leave the copy of a larger store out; default 256MiB on disk.",
-)
-@click.option(
-    "--shrink",
-    is_flag=True,
-    help="Drop files of the copy that the findings do not need; takes at most --max-duration, else 60s.",
-)
-@click.option("--max-duration", type=Duration(), help="Start no new work after this time.")
-@click.option(
-    "--shift-times",
-    is_flag=True,
-    help="Move all times of the copy into the past, by one secret number of seconds; no finding changes.",
-)
-@click.option(
-    "--coarse-times",
-    type=Duration(),
-    help="Round the times of the copy down to multiples of this, whole seconds; findings may change.",
-)
-@level_option
-@jobs_option
-@store_options
-@format_option("text", "json")
-@common_options
-def command(
-    path: Path,
-    output: Path,
-    fingerprints: tuple[str, ...],
-    max_copy: int | None,
-    shrink: bool,
-    max_duration: float | None,
-    shift_times: bool,
-    coarse_times: float | None,
-    level: Any,
-    stated: StoreOptions,
-    output_format: Any,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BugReportLine:
+    """Of which store an archive is made, what is in it, and where it goes."""
+
+    path: Annotated[
+        Path,
+        Argument(
+            metavar="STORE", kind=PathKind(local="the masked copy is made next to the archive, from files")
+        ),
+    ]
+    output: Annotated[
+        Path,
+        Option(
+            "The archive (.tar.gz), which appears when it is whole; -: standard output.",
+            names=("-o", "--output"),
+            kind=WRITE_FILE,
+        ),
+    ]
+    fingerprints: Annotated[
+        tuple[str, ...],
+        Option(
+            "The finding that the report is about; may be given several times. Default: all.",
+            names=("--finding",),
+            metavar="FINGERPRINT",
+        ),
+    ] = ()
+    max_copy: Annotated[
+        int | None, Option("Leave the copy of a larger store out; default 256MiB on disk.", kind="size")
+    ] = None
+    shrink: Annotated[
+        bool,
+        Option(
+            "Drop files of the copy that the findings do not need; takes at most --max-duration, else 60s."
+        ),
+    ] = False
+    max_duration: Annotated[float | None, Option("Start no new work after this time.", kind="duration")] = (
+        None
+    )
+    shift_times: Annotated[
+        bool,
+        Option(
+            "Move all times of the copy into the past, by one secret number of seconds; no finding changes."
+        ),
+    ] = False
+    coarse_times: Annotated[
+        float | None,
+        Option(
+            "Round the times of the copy down to multiples of this, whole seconds; findings may change.",
+            kind="duration",
+        ),
+    ] = None
+    level: LevelAsked = "full"
+    jobs: Jobs = None
+    stated: StoreOptions = field(default_factory=StoreOptions)
+    answer: Annotated[Destination, Formats(("text", "json"), output=None)]
+
+
+@command_of(BugReportLine)
+def command(line: BugReportLine) -> None:
     """Write an archive for a bug report on STORE: versions, findings, and a masked copy.
 
     Names, keys, hosts and bodies change, their lengths stay. The copy is checked, and the archive says which
@@ -107,42 +104,41 @@ def command(
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.run import check_store
 
-    if max_duration is not None and not shrink:
+    if line.max_duration is not None and not line.shrink:
         raise UsageError("--max-duration goes with --shrink")
-    if coarse_times is not None and not (coarse_times >= 1 and coarse_times.is_integer()):
+    if line.coarse_times is not None and not (line.coarse_times >= 1 and line.coarse_times.is_integer()):
         raise UsageError("--coarse-times is a whole number of seconds, 1 or more")
-    stores = [path, *stated.commitlog_paths]
-    refuse_inside(output, stores)
-    store = stated.open("bugreport", path)
+    stores = [line.path, *line.stated.commitlog_paths]
+    refuse_inside(line.output, stores)
+    store = line.stated.open("bugreport", line.path)
     stores += store.commitlog.directories
-    refuse_inside(output, stores)
-    report = check_store(store, CheckOptions(level=level))
-    findings = _asked(report, fingerprints)
-    words = tuple(word for name in fingerprints for word in ("--finding", name))
-    if shift_times:
+    refuse_inside(line.output, stores)
+    report = check_store(store, CheckOptions(level=line.level))
+    findings = _asked(report, line.fingerprints)
+    words = tuple(word for name in line.fingerprints for word in ("--finding", name))
+    if line.shift_times:
         words += ("--shift-times",)
-    if coarse_times is not None:
-        words += ("--coarse-times", f"{coarse_times:.0f}s")
-    command_line = ("rocketfsck", "bugreport", "--level", level, *words, "STORE")
-    names = _pseudonyms(shift_times, coarse_times)
-    with open_output(output, binary=True, forbidden=stores) as stream:
-        shrinking = (max_duration or SHRINK_SECONDS) if shrink else None
-        needed = findings if fingerprints else _above_info(findings)
+    if line.coarse_times is not None:
+        words += ("--coarse-times", f"{line.coarse_times:.0f}s")
+    command_line = ("rocketfsck", "bugreport", "--level", line.level, *words, "STORE")
+    names = _pseudonyms(line.shift_times, line.coarse_times)
+    with open_output(line.output, binary=True, forbidden=stores) as stream:
+        shrinking = (line.max_duration or SHRINK_SECONDS) if line.shrink else None
+        needed = findings if line.fingerprints else _above_info(findings)
         about = _write(
             stream,
-            output,
+            line.output,
             store,
             report,
             findings,
-            max_copy or MAX_SIZE,
+            line.max_copy or MAX_SIZE,
             command_line,
             needed,
             shrinking,
             names,
         )
-    if output != STDOUT:
-        answer = Destination(output_format, None)
-        answer.say(lambda: to_document(about), lambda _: _lines(about, output))
+    if line.output != STDOUT:
+        line.answer.say(lambda: to_document(about), lambda _: _lines(about, line.output))
 
 
 def _pseudonyms(shift_times: bool, coarse_times: float | None) -> Pseudonyms:

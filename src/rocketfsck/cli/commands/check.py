@@ -2,305 +2,199 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.config.applying import policy_in_force
-from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.lostfile import lost_form, lost_option, write_lost
-from rocketfsck.cli.manners import manners_options
-from rocketfsck.cli.maskoptions import mask_options
-from rocketfsck.cli.memory import memory_option
-from rocketfsck.cli.options import (
-    as_broker_option,
-    complete_rules,
-    delay_levels_option,
-    jobs_option,
-    level_option,
-)
-from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Format, open_rows, refuse_inside, to_json
-from rocketfsck.cli.pages.writing import page_option, write_page
-from rocketfsck.cli.params import (
-    Destination,
-    StoreOptions,
-    catalog_option,
-    output_options,
-    store_options,
-    table_format_option,
-    verbose_option,
-)
-from rocketfsck.cli.paramtypes import Duration, InputPath, OutputPath, StorePath
-from rocketfsck.cli.settings import common_options
-from rocketfsck.cli.severalstores import StoresWanted, check_many, stores_options
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Background, Jobs, ReadRate, max_memory
+from rocketfsck.cli.config.applying import policy_in_force, refuse_own_config
+from rocketfsck.cli.lostfile import LostFile, lost_form, write_lost
+from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Format, open_rows, to_json
+from rocketfsck.cli.pages.writing import PageFile, write_page
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.timing import timing_option
+from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
+from rocketfsck.commands.places import refuse_inside
+from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError, outcome_of
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.masks import Masks
-    from rocketfsck.verify.options import CheckOptions
+    from rocketfsck.verify.policy import Policy
     from rocketfsck.verify.report import Report
-    from rocketfsck.verify.tasks.facts import Fact
 
 
-@click.command(cls=Command)
-@click.argument("paths", nargs=-1, type=StorePath(), metavar="PATH…")
-@level_option
-@click.option(
-    "--select",
-    multiple=True,
-    shell_complete=complete_rules,
-    metavar="RULES",
-    help="Only these rules: ids, slugs, starts of ids.",
-)
-@click.option(
-    "--ignore", multiple=True, shell_complete=complete_rules, metavar="RULES", help="All but these rules."
-)
-@click.option(
-    "--baseline",
-    type=InputPath(dir_okay=False),
-    help="Count the findings in this file without showing them.",
-)
-@click.option(
-    "--write-baseline",
-    type=OutputPath(),
-    help="Write the findings to a baseline.",
-)
-@click.option("--subset", metavar="N/T|X%|SIZE", help="Only part of the files, the same part every time.")
-@click.option("--max-duration", type=Duration(), help="Start no new work after this time.")
-@click.option(
-    "--resume",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Save finished work in this file, and continue from it.",
-)
-@click.option(
-    "--stop-after",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Stop after the first N findings above notes, always the same ones.",
-)
-@page_option
-@lost_option
-@click.option(
-    "--since",
-    type=click.Path(path_type=Path),
-    metavar="STATE",
-    help="Read only what is new since the check that wrote this file, and write it again. "
-    "Of several stores: a directory with a file for each.",
-)
-@click.option(
-    "--scrub",
-    type=Duration(),
-    metavar="PERIOD",
-    help="With --since: read every byte once in this time, like 7d, some of them at each check.",
-)
-@stores_options
-@table_format_option
-@catalog_option
-@jobs_option
-@memory_option("check")
-@manners_options
-@engine_options
-@delay_levels_option
-@as_broker_option
-@click.option("--all", "all_places", is_flag=True, help="Show every finding, not the first few of a rule.")
-@verbose_option("Show notes, reasons, identity and geometry, too.")
-@click.option("-q", "--quiet", is_flag=True, help="Show the verdict alone.")
-@store_options
-@mask_options
-@output_options(*FORMATS, *CHECK_FORMS)
-@timing_option
-@common_options
-def command(
-    paths: tuple[Path, ...],
-    stores_from: Path | None,
-    tables: Path | None,
-    table_format: str,
-    properties: tuple[str, ...],
-    stated: StoreOptions,
-    delay_levels: str | None,
-    write_baseline: Path | None,
-    page_path: Path | None,
-    lost_path: Path | None,
-    as_broker: str | None,
-    all_places: bool,
-    verbose: bool,
-    quiet: bool,
-    engine: str,
-    master: str | None,
-    answer: Destination,
-    masks: Masks | None,
-    passes: Passes | None,
-    **choices: Any,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckLine(CheckCommand):
+    """A check, what is shown of its answer, and where that goes."""
+
+    answer: Annotated[Destination, Formats((*FORMATS, *CHECK_FORMS))]
+    write_baseline: Annotated[
+        Path | None, PutAfter("baseline"), Option("Write the findings to a baseline.", kind=WRITE_FILE)
+    ] = None
+    page_path: Annotated[PageFile, PutAfter("stop_after")] = None
+    lost_path: LostFile = None
+    jobs: Annotated[Jobs, PutAfter("properties")] = None
+    max_memory: Annotated[int | None, max_memory("check")] = None
+    bwlimit: ReadRate = None
+    background: Background = False
+    all_places: Annotated[
+        bool,
+        PutAfter("as_broker"),
+        Option("Show every finding, not the first few of a rule.", names=("--all",)),
+    ] = False
+    verbose: Annotated[
+        bool, Option("Show notes, reasons, identity and geometry, too.", names=("-v", "--verbose"))
+    ] = False
+    quiet: Annotated[bool, Option("Show the verdict alone.", names=("-q", "--quiet"))] = False
+
+
+@command_of(CheckLine, timing="")
+def command(line: CheckLine, passes: Passes | None) -> int:
     """Check the store at PATH: whether a broker may be started, what is lost, what to run next; then the
     problems. Of several stores, or a pattern in quotes, check shows a table.
 
     check writes only files that you name. Exit status 4 means that something is wrong, 8 that
     something could not be read.
     """
-    from rocketfsck.common.documents import to_document
-    from rocketfsck.repair.prospect import plan_or_obstacle
-    from rocketfsck.repair.state import check_status
-    from rocketfsck.repair.verdict import judge_store, predicted, ranked
-    from rocketfsck.verify.baseline import write_baseline as write_baseline_file
-    from rocketfsck.verify.policy import ignored_rules, report_by
-    from rocketfsck.verify.run import check_store
-
-    if as_broker is not None:
-        from rocketfsck.formats.dialect import dialect_for
-
-        dialect_for(as_broker)  # what is not a version is an error at once
-    if masks is not None and page_path is not None:
+    if line.masking.is_wanted and line.page_path is not None:
         raise UsageError("--mask is not for --report: a page shows bytes of the store")
     policy = policy_in_force(click.get_current_context())
-    options = _options(**{**choices, "ignore": (*choices["ignore"], *ignored_rules(policy))})
-    wanted = StoresWanted(paths, stores_from, tables, page_path, table_format, properties)
-    if lost_path is not None:
-        lost_form(lost_path)
-        if options.level == "quick" or wanted.is_many:
+    line = replace(line, options=replace(line.options, jobs=line.jobs or 0))  # advice names them
+    if line.lost_path is not None:
+        lost_form(line.lost_path)
+        if line.options.level == "quick" or line.stores.is_many:
             raise UsageError("--lost is for a check of one store, at level cross or full")
-    if wanted.is_many:
-        if write_baseline is not None:
-            raise UsageError("--write-baseline is for the check of one store")
-        if masks is not None:
-            raise UsageError("--mask is for the check of one store")
-        return check_many(
-            wanted,
-            options,
-            partial(chosen_engine, engine, master),
-            stated=stated,
-            delay_levels=delay_levels,
-            policy=policy,
-            as_broker=as_broker,
-            answer=answer,
-            shown=(verbose or all_places, quiet),
-            passes=passes,
-        )
-    path = wanted.only
-    stores = [path, *stated.commitlog_paths]
-    places = (write_baseline, options.resume, options.since, page_path, lost_path)
-    written = [place for place in places if place is not None]
-    for place in written:
-        refuse_inside(place, stores)
-    with measured(passes, "open"):
-        store = stated.open("check", path, delay_levels=delay_levels)
-    stores += store.commitlog.directories  # a broker.conf may name some outside
-    for place in written:
-        refuse_inside(place, stores)
-    chosen = chosen_engine(engine, master, [path, *stated.commitlog_paths])
-    facts: list[Fact] = []
-    report = check_store(store, options, engine=chosen, passes=passes, seen=facts.extend)
-    with measured(passes, "verdict"):
-        # a plan has bytes of the store
-        wants_plan = page_path is not None or (answer.form == "sarif" and masks is None)
-        plan, _ = plan_or_obstacle(store, report) if wants_plan else (None, "")
-        predictions = predicted(store, report, version=as_broker, while_running=page_path is not None)
-        verdict = judge_store(store, report, version=as_broker, plan=plan, predictions=predictions)
-    report = ranked(report, verdict)
-    found, report = report.findings, report_by(report, policy)
-    narrowed = options.select or options.ignore or options.baseline is not None
-    code = check_status(report, verdict.state, narrowed=bool(narrowed))
-    if masks is not None:
-        masks.learn_store(store)
-        report, verdict = masks.of(report), masks.of(verdict)
+    if line.stores.is_many:
+        return _check_fleet(line, policy, passes)
+    files = [path for path in (line.write_baseline, line.page_path, line.lost_path) if path is not None]
+    named = [line.stores.only, *line.stated.commitlog_paths]
+    for path in files:
+        refuse_inside(path, named)
+    # a plan has bytes of the store
+    plans = line.page_path is not None or (line.answer.form == "sarif" and not line.masking.is_wanted)
+    answer = check(replace(line, plans=plans, while_running=line.page_path is not None), policy, passes)
+    stores = [*named, *answer.directories]
+    for path in files:
+        refuse_inside(path, stores)
+    said = _write_files(line, answer, policy, passes, stores)
+    with line.answer.open(stores) as stream:
+        if line.answer.form == "text":
+            stream.writelines(f"{text}\n" for text in _lines(line, answer, stream))
+        elif line.answer.form in CHECK_FORMS:
+            from rocketfsck.cli.forms.checked import CheckSaid, render
+
+            rules = line.options.wanted_rules()
+            checked = CheckSaid(
+                answer.report, answer.verdict, answer.exit_code, rules, answer.store, answer.plan
+            )
+            stream.writelines(render(line.answer.form, checked))
+        elif line.answer.form == "json":
+            stream.write(to_json({**answer.report.to_json(), **said}, indent=2) + "\n")
+        else:
+            from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
+
+            head = {"kind": FINDINGS_KIND, "store": str(line.stores.only)}
+            with open_rows(stream, line.answer.form, FINDING_COLUMNS, head) as writer:
+                for row in _rows(answer.report, said, line.answer.form):
+                    writer.write(row)
+    return answer.exit_code
+
+
+def _check_fleet(line: CheckLine, policy: Policy, passes: Passes | None) -> int:
+    """Check several stores, write what came of them, and give the exit status."""
+    if line.write_baseline is not None:
+        raise UsageError("--write-baseline is for the check of one store")
+    if line.answer.form in CHECK_FORMS:
+        raise UsageError(f"--format {line.answer.form} is for the check of one store")
+    context = click.get_current_context()
+    context.params["paths"] = places = line.stores.places()
+    refuse_own_config(context)
+    if line.page_path is not None:
+        refuse_inside(line.page_path, places)
+    wants_page = line.page_path is not None
+    answer = check_fleet(line, policy, passes, places=places, keeps_findings=wants_page)
+    for note in answer.notes:
+        click.echo(note, err=True)
+    report = answer.report
+    if wants_page:
+        from rocketfsck.page.fleet import fleet_page
+
+        rows = [row.as_row() for row in report.stores]
+        write_page(fleet_page(rows, report.finding_rows()), line.page_path, places)
+    with line.answer.open(places) as stream:
+        if line.answer.form == "text":
+            from rocketfsck.cli.show.severalstores import stores_lines
+
+            palette, everything = line.answer.palette(stream), line.verbose or line.all_places
+            lines = stores_lines(report, palette, text_columns(), everything=everything, quiet=line.quiet)
+            stream.writelines(f"{text}\n" for text in lines)
+        else:
+            from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
+
+            with open_rows(stream, line.answer.form, STORE_COLUMNS, report.head()) as writer:
+                for row in report.stores:
+                    writer.write(row.as_row())
+    return report.exit_code
+
+
+def _write_files(
+    line: CheckLine, answer: CheckAnswer, policy: Policy, passes: Passes | None, stores: Sequence[Path]
+) -> dict[str, Any]:
+    """Write the files that are named, and give what a document says besides the report."""
+    from rocketfsck.common.documents import to_document
+    from rocketfsck.verify.baseline import write_baseline
+
+    code = answer.exit_code
     said: dict[str, Any] = {
         "exit_code": code,
         "outcome": outcome_of(code),
-        "verdict": to_document(verdict),
+        "verdict": to_document(answer.verdict),
     }
-    if page_path is not None:
+    if line.page_path is not None:
         from rocketfsck.cli.pages.making import page_of
         from rocketfsck.cli.pages.trying import asked_again
 
         with measured(passes, "page"):
             page = page_of(
-                report,
-                verdict,
-                chosen,
-                store=store,
-                facts=facts,
-                predictions=predictions,
-                plan=plan,
-                asked=asked_again(options, policy),
+                answer.report,
+                answer.verdict,
+                answer.engine,
+                store=answer.store,
+                facts=answer.facts,
+                predictions=answer.predictions,
+                plan=answer.plan,
+                asked=asked_again(answer.asked, policy),
             )
-            write_page(page, page_path, stores)
+            write_page(page, line.page_path, stores)
     if passes is not None:
         said["timing"] = [to_document(item) for item in passes.finish()]
-    if lost_path is not None:
-        write_lost(store, report, lost_path, stores)
-    if write_baseline is not None:
-        write_baseline_file(write_baseline, found)
-    with answer.open(stores) as stream:
-        if answer.form == "text":
-            from rocketfsck.cli.show.report import report_lines
-            from rocketfsck.cli.show.verdict import verdict_lines
-
-            palette = answer.palette(stream)
-            columns = text_columns()
-            if quiet:
-                lines = verdict_lines(verdict, report.store, palette, columns)
-            else:
-                lines = report_lines(
-                    report, verdict, palette, columns=columns, all_places=all_places, verbose=verbose
-                )
-            stream.writelines(f"{line}\n" for line in lines)
-        elif answer.form in CHECK_FORMS:
-            from rocketfsck.cli.forms.checked import CheckSaid, render
-
-            checked = CheckSaid(report, verdict, code, options.wanted_rules(), store, plan)
-            stream.writelines(render(answer.form, checked))
-        elif answer.form == "json":
-            stream.write(to_json({**report.to_json(), **said}, indent=2) + "\n")
-        else:
-            from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
-
-            head = {"kind": FINDINGS_KIND, "store": str(path)}
-            with open_rows(stream, answer.form, FINDING_COLUMNS, head) as writer:
-                for row in _rows(report, said, answer.form):
-                    writer.write(row)
-    return code
+    if line.lost_path is not None:
+        write_lost(answer.store, answer.report, line.lost_path, stores)
+    if line.write_baseline is not None:
+        write_baseline(line.write_baseline, answer.found)
+    return said
 
 
-def _options(
-    level: Any,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    baseline: Path | None,
-    subset: str | None,
-    max_duration: float | None,
-    resume: Path | None,
-    stop_after: int | None,
-    since: Path | None,
-    scrub: float | None,
-) -> CheckOptions:
-    from rocketfsck.verify.options import CheckOptions, Subset
+def _lines(line: CheckLine, answer: CheckAnswer, stream: Any) -> Iterator[str]:
+    from rocketfsck.cli.show.report import report_lines
+    from rocketfsck.cli.show.verdict import verdict_lines
 
-    return CheckOptions(
-        level=level,
-        select=_names(select),
-        ignore=_names(ignore),
-        baseline=baseline,
-        subset=None if subset is None else Subset.parse(subset),
-        max_duration=max_duration,
-        resume=resume,
-        jobs=click.get_current_context().params["jobs"] or 0,
-        stop_after=stop_after,
-        since=since,
-        scrub=scrub,
+    palette, columns = line.answer.palette(stream), text_columns()
+    if line.quiet:
+        return verdict_lines(answer.verdict, answer.report.store, palette, columns)
+    return report_lines(
+        answer.report,
+        answer.verdict,
+        palette,
+        columns=columns,
+        all_places=line.all_places,
+        verbose=line.verbose,
     )
-
-
-def _names(values: tuple[str, ...]) -> tuple[str, ...]:
-    """`--select CL,CQ --select index-cycle` as single names."""
-    return tuple(name for value in values for name in value.replace(",", " ").split())
 
 
 def _rows(report: Report, said: Mapping[str, Any], output_format: Format) -> Iterator[dict[str, Any]]:

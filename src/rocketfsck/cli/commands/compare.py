@@ -3,93 +3,42 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import click
-
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.danger import WritingCommand
-from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.memory import memory_option
-from rocketfsck.cli.options import (
-    dry_run_option,
-    into_option,
-    jobs_option,
-    ledger_option,
-    level_option,
-    work_dir_option,
-)
-from rocketfsck.cli.output import open_output, plain_values, refuse_inside
-from rocketfsck.cli.params import (
-    Destination,
-    broker_version_option,
-    output_options,
-    path_argument,
-    storage_option,
-)
-from rocketfsck.cli.paramtypes import StorePath
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.output import open_output, plain_values
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.text import Palette, byte_size, count_of, timestamp, visible
-from rocketfsck.cli.timing import timing_of
-from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
+from rocketfsck.commands.compare import CompareCommand, compare, heal, plan_healing
+from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rocketfsck.repair.compare.compare import Comparison, Copy, Lack, Side
     from rocketfsck.repair.plan.model import Plan
-    from rocketfsck.store import Store
 
 SCHEMA_VERSION = 1
 SHOWN = 10
 
 
-@click.command(cls=WritingCommand, advisory=("prefer",))
-@path_argument("a", metavar="A")
-@path_argument("b", metavar="B")
-@click.argument("further", metavar="[STORE…]", nargs=-1, type=StorePath())
-@click.option(
-    "--heal",
-    is_flag=True,
-    help="Plan to repair A: each record is taken from where it is valid; -o PLAN is for `rocketfsck apply`.",
-)
-@into_option()
-@click.option(
-    "--prefer",
-    type=click.Choice(["A", "B"]),
-    help="With --heal: the store whose records count where both are valid and differ.",
-)
-@dry_run_option
-@ledger_option
-@level_option
-@work_dir_option
-@broker_version_option()
-@jobs_option
-@memory_option("compare")
-@engine_options
-@storage_option
-@output_options("text", "json")
-@timing_of("compare")
-@common_options
-def command(
-    a: Path,
-    b: Path,
-    further: tuple[Path, ...],
-    heal: bool,
-    into: Path | None,
-    prefer: str | None,
-    dry_run: bool,
-    ledger: Path | None,
-    level: Any,
-    work_dir: Path | None,
-    broker_version: str | None,
-    engine: str,
-    master: str | None,
-    answer: Destination,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareLine(CompareCommand):
+    """A comparison, and where its answer goes."""
+
+    answer: Annotated[Destination, Formats(("text", "json"))]
+    jobs: Annotated[Jobs, PutAfter("broker_version")] = None
+    max_memory: Annotated[int | None, max_memory("compare")] = None
+
+
+@command_of(CompareLine, timing="compare", cls=WritingCommand, advisory=("prefer",))
+def command(line: CompareLine) -> int:
     """Compare the commit logs of the stores A and B, two replicas: what both have, and where they diverge.
 
     compare skips equal parts at the speed of reading. Exit status 0 means that all stores hold the same
@@ -98,70 +47,42 @@ def command(
     of one DLedger group. --heal plans how A gets from B what A lacks or has damaged; compare only reads B.
     With --heal the exit status is that of `plan`, with --into that of `salvage`.
     """
-    from rocketfsck.cli.storepath import open_named_store
+    if line.heal and not line.is_direct:
+        return _plan(line)
+    if line.heal:
+        from rocketfsck.cli.commands.salvage import salvage_json, salvage_lines
 
-    direct = into is not None or dry_run
-    if not heal and (direct or prefer is not None or ledger is not None or work_dir is not None):
-        raise UsageError("--into, --prefer, --ledger, --work-dir and --dry-run are for --heal")
-    if heal and ledger is not None and not direct:
-        raise UsageError("--ledger is for --heal --into; apply keeps one with what it did")
-    if heal and further:
-        raise UsageError("--heal needs exactly two stores")
-    if heal and engine != "local":
-        raise UsageError("--heal works on this machine: leave out --engine")
-    store_a = open_named_store("compare", a, version=broker_version)
-    store_b = open_named_store("compare", b, version=broker_version)
-    if heal and not direct:
-        plan, code = _plan((store_a, store_b), prefer, level, work_dir, answer.path)
-        stdout = Destination(answer.form, None)
-        with stdout.open() as stream:
-            if answer.form == "json" or answer.is_dash:
-                from rocketfsck.repair.plan.document import plan_text
-
-                stream.write(plan_text(plan))
-            else:
-                _write_plan(plan, (a, b), answer.path, stream, stdout.palette(stream))
-        return code
-    if heal:
-        return _heal((store_a, store_b), into, prefer, ledger, answer, broker_version)
-    from rocketfsck.repair.compare.compare import compare_stores
-
-    stores = [store_a, store_b]
-    stores += [open_named_store("compare", path, version=broker_version) for path in further]
-    chosen = chosen_engine(engine, master, [a, b, *further])
-    comparisons = [
-        compare_stores(one, other, engine=chosen)
-        for number, other in enumerate(stores)
-        for one in stores[:number]
-    ]
-    answer.say(
-        lambda: comparisons_json(comparisons), lambda _: comparisons_lines(comparisons), (a, b, *further)
+        came, roots = heal(line)
+        line.answer.say(
+            lambda: salvage_json(came.salvage, came.written),
+            lambda _: salvage_lines(came.salvage, came.written),
+            roots,
+        )
+        return came.exit_code
+    answer = compare(line)
+    line.answer.say(
+        lambda: comparisons_json(answer.comparisons),
+        lambda _: comparisons_lines(answer.comparisons),
+        (line.a, line.b, *line.further),
     )
-    return EXIT_CLEAN if all(comparison.same for comparison in comparisons) else EXIT_PROBLEMS
+    return answer.exit_code
 
 
-def _plan(
-    stores: tuple[Store, Store],
-    prefer: str | None,
-    level: Any,
-    work_dir: Path | None,
-    output: Path | None,
-) -> tuple[Plan, int]:
-    from rocketfsck.repair.heal.plan import HealOptions, plan_heal
+def _plan(line: CompareLine) -> int:
     from rocketfsck.repair.plan.document import plan_text
 
-    roots = [directory for store in stores for directory in (store.root, *store.commitlog.directories)]
-    for written in (output, work_dir):
-        if written is not None:
-            refuse_inside(written, roots)
-    if work_dir is not None and not work_dir.is_dir():
-        raise UsageError(f"{work_dir} is not a directory")
-    options = HealOptions(prefer == "B", level, work_dir)
-    plan, report = plan_heal(*stores, options)
+    output = line.answer.path
+    healing = plan_healing(line, output)
     if output is not None:
-        with open_output(output, binary=False, forbidden=roots) as stream:
-            stream.write(plan_text(plan))
-    return plan, report.exit_code | (EXIT_PROBLEMS if plan.actions else EXIT_CLEAN)
+        with open_output(output, binary=False, forbidden=healing.directories) as stream:
+            stream.write(plan_text(healing.plan))
+    stdout = Destination(line.answer.form, None)
+    with stdout.open() as stream:
+        if line.answer.form == "json" or line.answer.is_dash:
+            stream.write(plan_text(healing.plan))
+        else:
+            _write_plan(healing.plan, (line.a, line.b), output, stream, stdout.palette(stream))
+    return healing.exit_code
 
 
 def _write_plan(
@@ -176,32 +97,6 @@ def _write_plan(
         again = f"rocketfsck compare {names} --heal -o plan.json"
         command = again if output is None else f"rocketfsck apply {shlex.quote(str(output))}"
         stream.write(f"Next: {palette.good(visible(command, keep_backslash=True))}\n")
-
-
-def _heal(
-    stores: tuple[Store, Store],
-    into: Path | None,
-    prefer: str | None,
-    ledger: Path | None,
-    answer: Destination,
-    broker_version: str | None,
-) -> int:
-    from rocketfsck.cli.commands.salvage import exit_code, salvage_json, salvage_lines
-    from rocketfsck.repair.heal.heal import heal_stores
-    from rocketfsck.repair.salvage.ledger import SalvageOptions
-    from rocketfsck.repair.salvage.salvage import default_ledger, write_store
-
-    roots = [directory for store in stores for directory in (store.root, *store.commitlog.directories)]
-    if into is not None:
-        for written in (into, ledger or default_ledger(into)):
-            refuse_inside(written, roots)
-    options = SalvageOptions(version=broker_version)
-    salvage = heal_stores(*stores, options, prefer=prefer)
-    made = None
-    if into is not None:
-        made = write_store(salvage, into, ledger_path=ledger)
-    answer.say(lambda: salvage_json(salvage, made), lambda _: salvage_lines(salvage, made), roots)
-    return exit_code(salvage, made)
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
 import click
 from click.shell_completion import get_completion_class
 
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.adapter import command_of
+from rocketfsck.common.options import Argument
 
 HOW = {
     "bash": 'eval "$(rocketfsck completion bash)"            # in ~/.bashrc',
@@ -15,13 +18,17 @@ HOW = {
 }
 
 
-@click.command(cls=Command, epilog="\b\n" + "\n".join(HOW.values()))
-@click.argument("shell", type=click.Choice(list(HOW)))
-@click.pass_context
-@common_options
-def command(context: click.Context, shell: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionLine:
+    """Whose script is printed."""
+
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument()]
+
+
+@command_of(CompletionLine, epilog="\b\n" + "\n".join(HOW.values()))
+def command(line: CompletionLine) -> None:
     """Print the completion script for SHELL."""
-    kind = get_completion_class(shell)
+    kind = get_completion_class(line.shell)
     assert kind is not None
-    root = context.find_root().command
+    root = click.get_current_context().find_root().command
     click.echo(kind(root, {}, "rocketfsck", "_ROCKETFSCK_COMPLETE").source())

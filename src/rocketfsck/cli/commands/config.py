@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
-from rocketfsck.cli.base import Command
+from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.config.files import Kind
 from rocketfsck.cli.config.options import Setting
-from rocketfsck.cli.params import Destination, output_options
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.text import Palette
 
 KIND = "rocketfsck.config"
@@ -48,10 +47,15 @@ class ConfigSaid:
     schema_version: int = 1
 
 
-@click.command(cls=Command)
-@output_options("text", "json")
-@common_options
-def command(answer: Destination) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigLine:
+    """Where the answer goes."""
+
+    answer: Annotated[Destination, Formats(("text", "json"))]
+
+
+@command_of(ConfigLine)
+def command(line: ConfigLine) -> None:
     """Show the settings in force, and where each is set.
 
     The command line goes over the environment (ROCKETFSCK_CHECK_LEVEL), that over ./rocketfsck.toml, and that
@@ -75,7 +79,7 @@ def command(answer: Destination) -> None:
     )
     found = tuple(FileSaid(str(file.path), file.kind, file.found, file.refused) for file in files)
     said = ConfigSaid(found, settings, rules)
-    answer.say(lambda: {"kind": KIND, **to_document(said)}, lambda palette: _lines(said, palette))
+    line.answer.say(lambda: {"kind": KIND, **to_document(said)}, lambda palette: _lines(said, palette))
 
 
 def _lines(said: ConfigSaid, palette: Palette) -> Iterator[str]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_option
-from rocketfsck.cli.options import into_option, seed_option
-from rocketfsck.cli.output import SCHEMA_VERSION, refuse_inside
-from rocketfsck.cli.params import Destination, broker_conf_option, broker_version_option, output_options
-from rocketfsck.cli.paramtypes import StorePath
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before_danger
+from rocketfsck.cli.output import SCHEMA_VERSION
+from rocketfsck.cli.params import Destination
+from rocketfsck.commands.damage import DamageCommand, damage
+from rocketfsck.commands.places import refuse_inside
 from rocketfsck.common.documents import plain
+from rocketfsck.common.options import Option, PutAfter
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
@@ -23,61 +24,43 @@ if TYPE_CHECKING:
 _SHOWN = 12
 
 
-@click.command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamageLine(DamageCommand):
+    """What is damaged, or the list of faults, and where the answer goes."""
+
+    answer: Annotated[Destination, Formats(("text", "json"))]
+    list_faults: Annotated[
+        bool,
+        PutAfter("in_place"),
+        Option("List the faults, with the needs and effects of each.", names=("--list",)),
+    ] = False
+    yes: SkipPause = False
+
+
+@command_of(
+    DamageLine,
     cls=WritingCommand,
     dangers={"in_place": "the store itself is damaged, not a copy: there is no way back"},
 )
-@click.argument("path", metavar="STORE", required=False, type=StorePath("a copy to damage"))
-@into_option()
-@click.option(
-    "--fault", "faults", multiple=True, metavar="NAME[:OPTION=VALUE,...]", help="Fault to cause; repeatable."
-)
-@seed_option
-@click.option("--in-place", is_flag=True, help="Damage STORE itself, not a copy. Nothing can undo this.")
-@click.option(
-    "--list", "list_faults", is_flag=True, help="List the faults, with the needs and effects of each."
-)
-@pause_option
-@broker_version_option()
-@broker_conf_option
-@output_options("text", "json")
-@click.pass_context
-@common_options
-def command(
-    context: click.Context,
-    /,
-    path: Path | None,
-    into: Path | None,
-    faults: tuple[str, ...],
-    seed: int | None,
-    in_place: bool,
-    list_faults: bool,
-    broker_version: str | None,
-    broker_conf: Path | None,
-    yes: bool,
-    answer: Destination,
-) -> None:
+def command(line: DamageLine) -> None:
     """Damage a copy of STORE with named faults, at places that the seed chooses.
 
     damage prints what it changed and what a check must find, and writes both to DIR.damage.json. STORE itself
     changes only with --in-place.
     """
-    from rocketfsck.writer.damage import damage_store
-
-    if list_faults:
-        answer.say(_json_of_faults, _lines_of_faults)
+    if line.list_faults:
+        line.answer.say(_json_of_faults, _lines_of_faults)
         return
-    if path is None:
+    context, into = click.get_current_context(), line.into
+    if line.path is None:
         raise click.UsageError("Missing argument 'STORE'.", context)
-    if (into is None) != in_place:
+    if (into is None) != line.in_place:
         raise click.UsageError("Give --into DIR, or --in-place.", context)
-    if answer.path is not None:
-        refuse_inside(answer.path, [path, *([into] if into is not None else [])])
-    pause_before_danger(yes)
-    report = damage_store(
-        path, into, faults, seed or 0, version=broker_version, broker_conf=broker_conf, in_place=in_place
-    )
-    answer.say(report.to_json, lambda _: _lines(report), [path])
+    if line.answer.path is not None:
+        refuse_inside(line.answer.path, [line.path, *([into] if into is not None else [])])
+    pause_before_danger(line.yes)
+    report = damage(line)
+    line.answer.say(report.to_json, lambda _: _lines(report), [line.path])
 
 
 def _lines(report: DamageReport) -> Iterator[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from rocketfsck.cli.base import Command, scrolling
-from rocketfsck.cli.bodies import BodyForm, body_options
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.base import scrolling
+from rocketfsck.cli.bodies import Bodies
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import DATABASE, KINDS, Kind, is_database, load_kind
 from rocketfsck.cli.dump.source import DumpFilter, DumpSource
@@ -23,114 +24,126 @@ from rocketfsck.cli.dump.targets import (
     no_target_text,
     store_root,
 )
-from rocketfsck.cli.maskoptions import mask_options
-from rocketfsck.cli.options import (
-    index_options,
-    key_option,
-    limit_option,
-    physical_offset_option,
-    queue_option,
-    start_offset_option,
-    tag_option,
-    time_options,
-    topic_option,
-)
-from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import Destination, StoreOptions, output_options, store_options, verbose_option
-from rocketfsck.cli.paramtypes import NumberRange, StorePath
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.output import FORMATS, Column, open_rows
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.text import Palette, visible
-from rocketfsck.cli.storepath import resolved
+from rocketfsck.commands.places import resolved
+from rocketfsck.commands.shared import Masking, StoreOptions
+from rocketfsck.commands.wanted import Limit, PhysicalOffsets, WantedMessages
+from rocketfsck.commands.writing import EntryCount, SlotCount, StartOffset
+from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import Phase, phase
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.masks import Masks
+    from rocketfsck.commands.masks import Masks
 
 
-@click.command(cls=Command)
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=StorePath(stdin=True))
-@click.option(
-    "--kind",
-    type=click.Choice([*KINDS, DATABASE, ALL]),
-    help="Kind of PATH, or of the files of a store to show.",
-)
-@topic_option
-@queue_option
-@tag_option
-@key_option
-@time_options
-@physical_offset_option
-@click.option("--queue-offset", "queue_offsets", type=NumberRange(), help="Only these queue offsets.")
-@click.option("--pos", "positions", type=NumberRange(), help="Only items that overlap these byte positions.")
-@click.option("--slot", type=int, help="The chain of this hash slot (index), or this slot (timer wheel).")
-@limit_option()
-@body_options
-@click.option("--hex", "as_hex", is_flag=True, help="Show every byte next to its field.")
-@verbose_option("Show every field of every item.")
-@start_offset_option
-@index_options
-@store_options
-@mask_options
-@output_options()
-@common_options
-def command(
-    paths: tuple[Path, ...],
-    kind: str | None,
-    limit: int | None,
-    body: BodyForm,
-    as_hex: bool,
-    verbose: bool,
-    start_offset: int | None,
-    slot_count: int | None,
-    entry_count: int | None,
-    stated: StoreOptions,
-    masks: Masks | None,
-    answer: Destination,
-    **filters: Any,
-) -> None:
+CHOICES = (*KINDS, DATABASE, ALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpLine:
+    """What is shown of which files, how, and where."""
+
+    paths: Annotated[tuple[Path, ...], Argument(metavar="PATH…", kind=PathKind(stdin=True))]
+    kind: Annotated[
+        str | None, Option("Kind of PATH, or of the files of a store to show.", choices=CHOICES)
+    ] = None
+    messages: WantedMessages = field(default_factory=WantedMessages)
+    physical_offsets: PhysicalOffsets = None
+    queue_offsets: Annotated[
+        tuple[int, int] | None,
+        Option("Only these queue offsets.", names=("--queue-offset",), kind="range"),
+    ] = None
+    positions: Annotated[
+        tuple[int, int] | None,
+        Option("Only items that overlap these byte positions.", names=("--pos",), kind="range"),
+    ] = None
+    slot: Annotated[
+        int | None, Option("The chain of this hash slot (index), or this slot (timer wheel).")
+    ] = None
+    limit: Limit = None
+    bodies: Bodies = field(default_factory=Bodies)
+    as_hex: Annotated[bool, Option("Show every byte next to its field.", names=("--hex",))] = False
+    verbose: Annotated[bool, Option("Show every field of every item.", names=("-v", "--verbose"))] = False
+    start_offset: StartOffset = None
+    slot_count: SlotCount = None
+    entry_count: EntryCount = None
+    stated: StoreOptions = field(default_factory=StoreOptions)
+    masking: Masking = field(default_factory=Masking)
+    answer: Annotated[Destination, Formats(FORMATS)]
+
+    def wanted(self) -> DumpFilter:
+        """The filters."""
+        common = self.messages
+        return DumpFilter(
+            topic=common.topic,
+            queue_id=common.queue_id,
+            tag=common.tag,
+            key=common.key,
+            begin=common.times.begin,
+            end=common.times.end,
+            physical_offsets=self.physical_offsets,
+            queue_offsets=self.queue_offsets,
+            positions=self.positions,
+            slot=self.slot,
+            body=self.bodies.form(),
+        )
+
+
+@command_of(DumpLine)
+def command(line: DumpLine) -> None:
     """Show what is in each PATH: any file of a store, a directory in one, or a store (its messages).
 
     dump shows every byte of a file: as a record, a unit, an entry, zeros, or unknown bytes. With a filter,
     dump shows only what matches. dump shows bodies only with --body.
     """
-    if as_hex and answer.form != "text":
+    if line.as_hex and line.answer.form != "text":
         raise UsageError("--hex needs --format text")
-    if as_hex and masks is not None:
+    if line.as_hex and line.masking.is_wanted:
         raise UsageError("--hex shows bytes, and --mask hides them")
-    wanted = DumpFilter(body=body, **filters)
-    shaped = slot_count is not None or entry_count is not None
+    wanted, answer, stated, masks = line.wanted(), line.answer, line.stated, line.masking.masks()
+    shaped = line.slot_count is not None or line.entry_count is not None
     hints = StoreHints(stated.broker_conf, stated.broker_version, stated.commitlog_paths, shaped)
     targets = []
-    for path in paths:
-        found = find_targets(path, kind, hints)
+    for path in line.paths:
+        found = find_targets(path, line.kind, hints)
         if not found:  # only where a kind is asked for
-            click.echo(f"Note: {visible(no_target_text(path, str(kind)))}", err=True)
+            click.echo(f"Note: {visible(no_target_text(path, str(line.kind)))}", err=True)
         targets += [target for target in found if _concerns(target, wanted)]
-    if as_hex and any(is_database(target.kind) for target in targets):
+    if line.as_hex and any(is_database(target.kind) for target in targets):
         raise UsageError("--hex is for files: rows of a RocksDB have no byte positions")
-    shown = {target.kind for target in targets} or {str(kind)} & KINDS.keys()
+    shown = {target.kind for target in targets} or {str(line.kind)} & KINDS.keys()
     kinds = {name: load_kind(name, wanted) for name in shown}
     if len(kinds) > 1 and answer.form in ("csv", "arrow", "parquet"):
         raise UsageError(f"the files have several kinds; choose one with --kind: {', '.join(sorted(kinds))}")
-    run = _Run(wanted, limit, stated.broker_version, start_offset, slot_count, entry_count, masks)
+    run = _Run(
+        wanted,
+        line.limit,
+        stated.broker_version,
+        line.start_offset,
+        line.slot_count,
+        line.entry_count,
+        masks,
+    )
     if masks is not None:
         for store in {id(target.store): target.store for target in targets}.values():
             if store is not None:
                 masks.learn_store(store)
         masks.learn(target.topic for target in targets if target.topic is not None)
     with (
-        answer.open(_stores(paths)) as stream,
+        answer.open(_stores(line.paths)) as stream,
         nullcontext() if answer.path is not None else scrolling(stream),
         phase("reading", sum(target.path.stat().st_size for target in targets)) as at,
     ):
         if answer.form == "text":
             palette = answer.palette(stream)
-            for line in run.text(targets, kinds, palette, at, as_hex=as_hex, verbose=verbose):
-                stream.write(line + "\n")
+            for text in run.text(targets, kinds, palette, at, as_hex=line.as_hex, verbose=line.verbose):
+                stream.write(text + "\n")
             return
         columns = _columns(kinds)
-        head = {"kind": "rocketfsck.dump", "paths": list(map(str, paths))}
+        head = {"kind": "rocketfsck.dump", "paths": list(map(str, line.paths))}
         with open_rows(stream, answer.form, columns, head) as writer:
             for source, _, item in run.items(targets, kinds, at):
                 row = {"kind": item.kind, "file": source.name, "start": item.start, "end": item.end}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import click
-
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.options import EVERY_REPAIR, complete_explained
-from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import Destination, output_options
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.output import FORMATS, Column, open_rows
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.table import aligned, wrapped
 from rocketfsck.cli.show.text import Palette, visible
+from rocketfsck.common.options import Argument, beginning
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,11 +43,30 @@ COLUMNS = tuple(
 )
 
 
-@click.command(cls=Command)
-@click.argument("name", required=False, shell_complete=complete_explained)
-@output_options()
-@common_options
-def command(name: str | None, answer: Destination) -> None:
+EVERY_REPAIR = "repairs"
+"""The name of the list of all repairs."""
+
+
+def _beginning(begun: str) -> list[str]:
+    """Ids, slugs, classes and repairs that begin so."""
+    from rocketfsck.repair.plan.planning import all_repairs
+    from rocketfsck.verify.rules.catalog import RULES
+    from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+
+    slugs = [rule.slug for rule in RULES.values()]
+    return beginning([*RULES, *slugs, *FAULT_CLASSES, EVERY_REPAIR, *all_repairs()], begun)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainLine:
+    """What is explained, None for the list of all, and where."""
+
+    name: Annotated[str | None, Argument(complete=_beginning)] = None
+    answer: Annotated[Destination, Formats(FORMATS)]
+
+
+@command_of(ExplainLine)
+def command(line: ExplainLine) -> None:
     """Explain a rule (CQ004, or its slug), a fault class (Q3) or a repair (fence-gap).
 
     Without NAME, explain lists all rules, classes and repairs. A family of rules (CL, CQ …) lists its
@@ -59,6 +76,7 @@ def command(name: str | None, answer: Destination) -> None:
     from rocketfsck.verify.rules.catalog import RULES
     from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 
+    name, answer = line.name, line.answer
     rules = list(RULES.values())
     classes = list(FAULT_CLASSES.values())
     repairs = list(all_repairs().values())
@@ -81,8 +99,8 @@ def command(name: str | None, answer: Destination) -> None:
                 if single
                 else _list(rules, classes, repairs, palette)
             )
-            for line in lines:
-                stream.write(line + "\n")
+            for text in lines:
+                stream.write(text + "\n")
             return
         with open_rows(stream, answer.form, COLUMNS, {"kind": "rocketfsck.explain"}) as writer:
             for row in (*map(_rule_row, rules), *map(_class_row, classes), *map(_repair_row, repairs)):

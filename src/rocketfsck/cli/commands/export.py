@@ -2,127 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.memory import memory_option
-from rocketfsck.cli.options import (
-    broker_name_option,
-    into_option,
-    jobs_option,
-    key_option,
-    physical_offset_option,
-    queue_option,
-    tag_option,
-    time_options,
-    topic_option,
-)
-from rocketfsck.cli.output import Format, plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import (
-    StoreOptions,
-    catalog_option,
-    format_option,
-    properties_of,
-    store_options,
-    table_format_option,
-)
-from rocketfsck.cli.paramtypes import ByteSize, StorePath
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import ROWS_SIZE, Jobs, max_memory
+from rocketfsck.cli.output import plain_values, to_json
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.text import byte_size, count_of, visible
-from rocketfsck.cli.storepath import resolved
-from rocketfsck.cli.timing import timing_of
-from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
+from rocketfsck.commands.export import ExportCommand, export
+from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 
-VIEWS = ("messages", "damage", "consumequeue", "index", "regions", "findings", "files")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportLine(ExportCommand):
+    """An export, and the form of its answer."""
+
+    answer: Annotated[Destination, Formats(("text", "json"), output=None)]
+    jobs: Annotated[Jobs, PutAfter("table_name")] = None
+    max_memory: Annotated[int | None, max_memory("export")] = None
 
 
-@click.command(cls=Command)
-@click.argument("paths", nargs=-1, required=True, type=StorePath(), metavar="STORE…")
-@into_option(required=True, remote=True)
-@click.option("--replace", "replace_existing", is_flag=True, help="Replace an existing directory.")
-@click.option(
-    "--append",
-    is_flag=True,
-    help="Append what is new to the Delta or Iceberg table there; make the table if there is none.",
-)
-@click.option(
-    "--view", type=click.Choice(VIEWS), default="messages", show_default=True, help="View to export."
-)
-@table_format_option
-@click.option(
-    "--partition-by",
-    metavar="COLUMNS",
-    help="Directories by these columns of text, or `date` (UTC); default: topic,date "
-    "for messages, topic for consumequeue. none: no directories.",
-)
-@broker_name_option
-@topic_option
-@queue_option
-@tag_option
-@key_option
-@time_options
-@physical_offset_option
-@click.option("--columns", metavar="NAMES", help="Only these columns, and those that name the bytes.")
-@click.option("--no-bodies", is_flag=True, help="Leave out bodies and the check of their checksums.")
-@click.option(
-    "--mode",
-    type=click.Choice(["PERMISSIVE", "DROPMALFORMED", "FAILFAST"], case_sensitive=False),
-    default="PERMISSIVE",
-    show_default=True,
-    help="Damage: in a separate table, counted and dropped, or an error.",
-)
-@click.option(
-    "--on-unreadable",
-    type=click.Choice(["fail", "row"]),
-    default="fail",
-    show_default=True,
-    help="An unreadable or vanished file: an error, or a row of damage.",
-)
-@click.option(
-    "--compression",
-    type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
-    default="zstd",
-    show_default=True,
-    help="Compression of the Parquet files.",
-)
-@click.option("--memory", type=ByteSize(), help="For rows that a task holds; default 256MiB a task.")
-@click.option("--no-merge", is_flag=True, help="Do not merge the small files of a partition.")
-@catalog_option
-@click.option(
-    "--table",
-    "table_name",
-    metavar="NAMESPACE.NAME",
-    help="Table name in Iceberg's catalog; default: rocketmq.VIEW.",
-)
-@jobs_option
-@memory_option("export")
-@engine_options
-@store_options
-@format_option("text", "json")
-@timing_of("export")
-@common_options
-def command(
-    paths: tuple[Path, ...],
-    into: Path,
-    replace_existing: bool,
-    append: bool,
-    brokers: tuple[str, ...],
-    stated: StoreOptions,
-    engine: str,
-    master: str | None,
-    output_format: Format,
-    **choices: Any,
-) -> int:
+@command_of(ExportLine, timing="export")
+def command(line: ExportLine) -> int:
     """Write what is in STOREs as Parquet files that every tool reads, as a Delta or an Iceberg table.
 
     A STORE may also be a directory of stores; --into may be a URL, like s3://bucket/tables. Columns name the
@@ -130,87 +38,18 @@ def command(
     export only reads the STOREs. Of several, one that cannot be opened or read, or whose log was cut, is
     named, and the others are exported. Exit status 4 means that a store is damaged, 8 that one is left out.
     """
-    from rocketfsck.pipeline.export.append import append_stores
-    from rocketfsck.pipeline.export.job import export_stores
-
-    if append and replace_existing:
-        raise UsageError("give --append or --replace, not both")
-    for path in (*paths, *stated.commitlog_paths):
-        refuse_inside(into, [path])
-        if resolved(path).is_relative_to(resolved(into)):
-            raise UsageError(
-                f"{visible(str(path))} is inside {visible(str(into))}, which --replace would delete"
-            )
-    options = _options(**choices)
-    sources, failed = (
-        stated.sources_or_errors(paths, brokers) if len(paths) > 1 else (stated.sources(paths, brokers), [])
-    )
-    missing = {name for name, _ in failed}
-    read = [path for path in paths if str(path) not in missing]
-    workers = chosen_engine(engine, master, [*read, *stated.commitlog_paths], into=into)
-    if append:
-        result = append_stores(sources, into, options, engine=workers)
-    else:
-        result = export_stores(sources, into, options, engine=workers, replace_existing=replace_existing)
-    result = replace(result, failed=(*failed, *result.failed))
+    if line.max_memory is not None and line.memory is None:
+        line = replace(line, memory=ROWS_SIZE)
+    answer = export(line)
+    result, options = answer.result, answer.options
     for name, error in result.failed:
         click.echo(f"Error: {visible(name)}: {visible(error, keep_backslash=True)}", err=True)
-    if output_format == "json":
+    if line.answer.form == "json":
         click.echo(to_json(export_json(result, options), indent=2))
     else:
-        for line in export_lines(result, options):
-            click.echo(line)
-    code = EXIT_PROBLEMS if result.has_problems else EXIT_CLEAN
-    return code | (EXIT_OPERATIONAL if result.failed else EXIT_CLEAN)
-
-
-def _options(
-    view: str,
-    table_format: Any,
-    partition_by: str | None,
-    columns: str | None,
-    physical_offsets: tuple[int, int] | None,
-    begin: int | None,
-    end: int | None,
-    mode: str,
-    compression: str,
-    no_bodies: bool,
-    no_merge: bool,
-    memory: int | None,
-    properties: tuple[str, ...],
-    table_name: str | None,
-    **conditions: Any,
-) -> ExportOptions:
-    from rocketfsck.pipeline.export.model import MEMORY_SIZE, ExportOptions
-    from rocketfsck.pipeline.views.model import WantedRows
-
-    low, high = physical_offsets or (None, None)
-    wanted = WantedRows(
-        columns=None if columns is None else _names(columns),
-        begin_timestamp=begin,
-        end_timestamp=end,
-        begin_offset=low,
-        end_offset=high,
-        mode=mode.upper(),  # type: ignore[arg-type]
-        **conditions,
-    )
-    partition = None if partition_by is None else () if partition_by == "none" else _names(partition_by)
-    return ExportOptions(
-        view=view,
-        table_format=table_format,
-        wanted=wanted,
-        partition=partition,
-        compression=compression,
-        bodies=not no_bodies,
-        memory_size=memory or MEMORY_SIZE,
-        merge=not no_merge,
-        properties=properties_of(properties),
-        table=table_name or "",
-    )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+        for text in export_lines(result, options):
+            click.echo(text)
+    return answer.exit_code
 
 
 def export_json(result: ExportResult, options: ExportOptions) -> dict[str, Any]:

@@ -3,56 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.maskoptions import mask_options
+from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.output import SCHEMA_VERSION
-from rocketfsck.cli.params import (
-    Destination,
-    StoreOptions,
-    output_options,
-    path_argument,
-    store_options,
-    verbose_option,
-)
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.fit import text_columns
+from rocketfsck.commands.shared import Masking, StoreOptions
 from rocketfsck.common.documents import to_document
+from rocketfsck.common.options import STORE, Argument, Option
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.masks import Masks
     from rocketfsck.cli.show.text import Palette
     from rocketfsck.query.info.model import FileInfo, StoreInfo
     from rocketfsck.query.info.statistics import StatisticsInfo
 
 
-@click.command(cls=Command)
-@path_argument("path", metavar="PATH")
-@verbose_option("List every file and queue.")
-@click.option(
-    "--stats",
-    is_flag=True,
-    help="Count the messages, too, by topic, queue and day, and the index's chains: reads the log through.",
-)
-@store_options
-@mask_options
-@output_options("text", "json", "jsonl")
-@click.pass_context
-@common_options
-def command(
-    context: click.Context,
-    /,
-    path: Path,
-    verbose: bool,
-    stats: bool,
-    stated: StoreOptions,
-    masks: Masks | None,
-    answer: Destination,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfoLine:
+    """Which store or file is shown, how much of it, and where."""
+
+    path: Annotated[Path, Argument(metavar="PATH", kind=STORE)]
+    verbose: Annotated[bool, Option("List every file and queue.", names=("-v", "--verbose"))] = False
+    stats: Annotated[
+        bool,
+        Option(
+            "Count the messages, too, by topic, queue and day, and the index's chains: reads the log through."
+        ),
+    ] = False
+    stated: StoreOptions = field(default_factory=StoreOptions)
+    masking: Masking = field(default_factory=Masking)
+    answer: Annotated[Destination, Formats(("text", "json", "jsonl"))]
+
+
+@command_of(InfoLine)
+def command(line: InfoLine) -> None:
     """Show what PATH is: for a store, its files, its queues with their offsets, sizes and times, the broker
     version that wrote it and the signs of that, and whether a broker runs on it; for a single file, its
     kind.
@@ -63,26 +52,28 @@ def command(
     from rocketfsck.query.info.files import file_info
     from rocketfsck.query.info.store import store_info
 
-    if stats and not path.is_dir():
+    if line.stats and not line.path.is_dir():
+        context = click.get_current_context()
         raise click.UsageError("--stats counts what is in a store, not in a file.", context)
+    masks = line.masking.masks()
     statistics: StatisticsInfo | None = None
-    if path.is_dir():
-        store = stated.open("info", path)
+    if line.path.is_dir():
+        store = line.stated.open("info", line.path)
         if masks is not None:
             masks.learn_store(store)
         info: StoreInfo | FileInfo = store_info(store)
-        if stats:
+        if line.stats:
             from rocketfsck.query.info.statistics import statistics_info
 
             statistics = statistics_info(store)
     else:
-        info = file_info(path)
+        info = file_info(line.path)
     if masks is not None:
         info, statistics = masks.of(info), masks.of(statistics)
-    answer.say(
+    line.answer.say(
         lambda: _document(info, statistics),
-        lambda palette: _lines(info, statistics, palette, verbose=verbose),
-        [path, *stated.commitlog_paths],
+        lambda palette: _lines(info, statistics, palette, verbose=line.verbose),
+        [line.path, *line.stated.commitlog_paths],
     )
 
 

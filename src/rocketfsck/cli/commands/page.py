@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import click
-
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.options import jobs_option
-from rocketfsck.cli.output import refuse_inside
-from rocketfsck.cli.params import StoreOptions, output_option, store_options
-from rocketfsck.cli.paramtypes import StorePath
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs
+from rocketfsck.cli.params import Destination
+from rocketfsck.commands.places import refuse_inside
+from rocketfsck.commands.shared import StoreOptions
+from rocketfsck.common.options import STORE, Argument, Option, PathKind
 from rocketfsck.errors import UsageError
 
 
-@click.command(cls=Command)
-@click.argument("report", type=StorePath(exists=True), metavar="REPORT")
-@click.option(
-    "--store",
-    "path",
-    type=StorePath(),
-    metavar="STORE",
-    help="The store that the report is about, for the map and all else that the report does not have.",
-)
-@jobs_option
-@store_options
-@output_option
-@common_options
-def command(report: Path, path: Path | None, stated: StoreOptions, output: Path | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageLine:
+    """Of which report a page is made, with which store, and where the page goes."""
+
+    report: Annotated[Path, Argument(metavar="REPORT", kind=PathKind(exists=True))]
+    path: Annotated[
+        Path | None,
+        Option(
+            "The store that the report is about, for the map and all else that the report does not have.",
+            names=("--store",),
+            metavar="STORE",
+            kind=STORE,
+        ),
+    ] = None
+    jobs: Jobs = None
+    stated: StoreOptions = field(default_factory=StoreOptions)
+    answer: Annotated[Destination, Formats()]
+
+
+@command_of(PageLine)
+def command(line: PageLine) -> None:
     """Write a page with pictures of a store, or of a fleet, as one HTML file that needs no network.
 
     REPORT is what `check --format json` printed of one store or of several, a Parquet table of `check
@@ -41,10 +47,11 @@ def command(report: Path, path: Path | None, stated: StoreOptions, output: Path 
     from rocketfsck.engine import LocalEngine
     from rocketfsck.pipeline.fleet.model import STORES_KIND
 
+    path, stated, output = line.path, line.stated, line.answer.path
     stores = [] if path is None else [path, *stated.commitlog_paths]
     if output is not None:
         refuse_inside(output, stores)
-    said = read_said(report)
+    said = read_said(line.report)
     kind = said.get("kind") if isinstance(said, dict) else None
     if path is not None and kind in (STORES_KIND, *PAGES):
         raise UsageError("--store is for the report of one store")

@@ -3,96 +3,48 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs, max_memory
+from rocketfsck.cli.config.applying import refuse_own_config
 from rocketfsck.cli.danger import WritingCommand
-from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.memory import memory_option
-from rocketfsck.cli.options import (
-    delay_levels_option,
-    into_option,
-    jobs_option,
-    no_sync_option,
-    time_zone_option,
-    work_dir_option,
-)
-from rocketfsck.cli.output import refuse_inside, to_json
-from rocketfsck.cli.params import StoreOptions, format_option, store_options
-from rocketfsck.cli.paramtypes import StorePath
-from rocketfsck.cli.rebuildstores import rebuild_many
-from rocketfsck.cli.settings import common_options
-from rocketfsck.cli.severalstores import StoresWanted, stores_from_option
-from rocketfsck.cli.show.text import count_of, visible
-from rocketfsck.cli.timing import timing_of
-from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
+from rocketfsck.cli.output import to_json
+from rocketfsck.cli.params import Destination
+from rocketfsck.cli.show.text import count_of, duration, visible
+from rocketfsck.commands.rebuild import RebuildCommand, rebuild, rebuild_fleet
+from rocketfsck.common.documents import named, to_document
+from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
-    from rocketfsck.query.start.verdict import StartVerdict
+    from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
     from rocketfsck.repair.build.run import Rebuilt
-    from rocketfsck.repair.build.what import What
 
 SCHEMA_VERSION = 1
 SHOWN_COUNT = 20
 
 
-@click.command(cls=WritingCommand, advisory=("from_offset", "only_missing_tail", "no_sync"))
-@click.argument("what", type=click.Choice(["index", "consumequeue", "checkpoint", "rocksdbstore", "all"]))
-@click.argument("paths", nargs=-1, type=StorePath(), metavar="STORE…")
-@stores_from_option("Rebuild")
-@into_option(required=True)
-@click.option(
-    "--topic", "topics", multiple=True, help="Only this topic's queues; may be given several times."
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildLine(RebuildCommand):
+    """A rebuild, and the form of its answer."""
+
+    answer: Annotated[Destination, PutAfter("no_sync"), Formats(("text", "json"), output=None)]
+    jobs: Annotated[Jobs, PutAfter("delay_levels")] = None
+    max_memory: Annotated[int | None, max_memory("rebuild")] = None
+
+
+@command_of(
+    RebuildLine,
+    timing="rebuild",
+    cls=WritingCommand,
+    advisory=("from_offset", "only_missing_tail", "no_sync"),
 )
-@click.option(
-    "--queue",
-    "queue_ids",
-    multiple=True,
-    type=int,
-    metavar="ID",
-    help="Only these queueIds of the topics given.",
-)
-@click.option(
-    "--from-offset",
-    type=click.IntRange(0),
-    metavar="OFFSET",
-    help="Index only records from this physical offset on, after the index files that end before it.",
-)
-@click.option(
-    "--only-missing-tail",
-    is_flag=True,
-    help="Continue where the store's own queues and index end; write only files that get additions.",
-)
-@time_zone_option
-@delay_levels_option
-@jobs_option
-@memory_option("rebuild")
-@engine_options
-@work_dir_option
-@no_sync_option
-@format_option("text", "json")
-@store_options
-@timing_of("rebuild")
-@common_options
-def command(
-    what: What,
-    paths: tuple[Path, ...],
-    stores_from: Path | None,
-    into: Path,
-    topics: tuple[str, ...],
-    queue_ids: tuple[int, ...],
-    delay_levels: str | None,
-    stated: StoreOptions,
-    output_format: str,
-    engine: str,
-    master: str | None,
-    work_dir: Path | None,
-    **choices: Any,
-) -> int:
+def command(line: RebuildLine) -> int:
     """Rebuild WHAT of STORE from its commit log, in a new directory; of several STOREs, or a pattern in
     quotes, each in a directory of its own, DIR/NAME.
 
@@ -130,123 +82,74 @@ def command(
     Exit status 4 means that the log is damaged, has records without a place, or that a broker would not start
     with the result.
     """
-    from rocketfsck.repair.build.run import RebuildOptions, rows_in
-    from rocketfsck.repair.build.what import has_problems, options_for
-    from rocketfsck.repair.plan.rebuilt import assumed_of
-    from rocketfsck.store import open_store
-
-    _check_choices(what, topics, queue_ids, choices)
-    _check_engine(what, engine, work_dir)
-    base = RebuildOptions(
-        wanted=_wanted(topics, queue_ids),
-        from_offset=choices["from_offset"],
-        only_missing=choices["only_missing_tail"],
-        time_zone=choices["time_zone"],
-        sync=not choices["no_sync"],
-    )
-    wanted = StoresWanted(paths, stores_from, None)
-    if wanted.is_many:
-        if work_dir is not None:
-            raise UsageError("--work-dir is for the rebuild of one store")
-        return rebuild_many(
-            wanted,
-            what,
-            base,
-            into,
-            partial(chosen_engine, engine, master),
-            stated=stated,
-            delay_levels=delay_levels,
-            output_format=output_format,
-        )
-    store_path = wanted.only
-    for place in (into, work_dir):
-        if place is not None:
-            refuse_inside(place, [store_path, *stated.commitlog_paths])
-    store = open_store(store_path, **stated.facts, delay_levels=delay_levels)
-    for place in (into, work_dir):
-        if place is not None:
-            refuse_inside(place, list(store.commitlog.directories))  # a broker.conf may name some outside
-    if not store.commitlog.files:
-        raise StoreError("has no commit log files to build from", path=str(store_path))
-    options = options_for(store, what, base)
-    places = [path.absolute() for path in (into.absolute().parent, work_dir) if path is not None]
-    if engine != "local" and (options.message_rows or (options.queues and rows_in(store) is not None)):
-        raise UsageError("Spark cannot build a RocksDB: give --engine local")
-    chosen = chosen_engine(engine, master, [store_path, *stated.commitlog_paths, *places])
-    if engine == "local":
-        from rocketfsck.repair.build.run import rebuild_store
-
-        rebuilt = rebuild_store(store, into, options)
-    else:
-        from rocketfsck.pipeline.rebuild import rebuild_on
-
-        rebuilt = rebuild_on(chosen, store, into, options, scratch=work_dir)
-    from rocketfsck.store.newer import index_note
-
-    whole = not (topics or options.from_offset is not None or options.only_missing)
-    starts: tuple[StartVerdict, ...] = ()
-    if whole:
-        from rocketfsck.repair.apply.startjudge import predict_rebuilt
-
-        starts = predict_rebuilt(
-            store, into, queues=options.queues, index=options.index, checkpoint=options.checkpoint
-        )
-    if store.live.locked:
-        print("A broker is running in the store: the result leaves out what it appends now.", file=sys.stderr)
-    newer = index_note(store) if options.index else None
-    if newer is not None:
-        print(f"warning: {newer}", file=sys.stderr)
-    assumed = assumed_of(store, rebuilt)
-    for item in assumed:
-        value, evidence = visible(str(item.value)), visible(item.evidence)
-        print(f"warning: {item.name} {value} is assumed: {evidence}", file=sys.stderr)
-    if assumed:
-        print(
-            "warning: --broker-conf FILE lets the broker's settings say which values are right",
-            file=sys.stderr,
-        )
-    if output_format == "json":
-        document = _document(rebuilt, store_path, into, str(store.dialect.version))
+    if line.stores.is_many:
+        return _rebuild_fleet(line)
+    answer = rebuild(line)
+    for warning in answer.warnings:
+        print(warning, file=sys.stderr)
+    version = str(answer.store.dialect.version)
+    if line.answer.form == "json":
         said = {
-            "starts": [asdict(start) for start in starts],
-            "assumptions": [asdict(item) for item in assumed],
+            "starts": [asdict(start) for start in answer.starts],
+            "assumptions": [asdict(item) for item in answer.assumptions],
         }
+        document = _document(answer.rebuilt, line.stores.only, line.into, version)
         print(to_json({**document, **said}, indent=2))
     else:
         from rocketfsck.cli.show.start import verdict_lines
 
-        _tell(rebuilt, into, str(store.dialect.version))
-        for line in verdict_lines(starts):
-            print(f"  {line}")
-    refused = any(start.covered and not start.loads for start in starts)
-    return EXIT_PROBLEMS if refused or has_problems(rebuilt) else EXIT_CLEAN
+        _tell(answer.rebuilt, line.into, version)
+        for text in verdict_lines(answer.starts):
+            print(f"  {text}")
+    return answer.exit_code
 
 
-def _check_choices(what: str, topics: tuple[str, ...], queue_ids: tuple[int, ...], choices: Any) -> None:
-    if topics and what != "consumequeue":
-        raise UsageError("--topic is for consumequeue")
-    if queue_ids and not topics:
-        raise UsageError("--queue needs --topic")
-    if choices["from_offset"] is not None and what != "index":
-        raise UsageError("--from-offset is for index")
-    if choices["only_missing_tail"] and what in ("checkpoint", "rocksdbstore"):
-        raise UsageError("--only-missing-tail is for index and consumequeue")
+def _rebuild_fleet(line: RebuildLine) -> int:
+    """Rebuild several stores, print what came of them, and give the exit status."""
+    context = click.get_current_context()
+    context.params["paths"] = places = line.stores.places()
+    refuse_own_config(context)
+    found = rebuild_fleet(line, places)
+    for run in found.removed_runs:
+        print(f"removed run {run}, which a killed rebuild left", file=sys.stderr)
+    for row in found.stores:
+        if row.assumed is not None:
+            print(f"warning: {visible(row.broker)}: assumed: {visible(row.assumed)}", file=sys.stderr)
+    if line.answer.form == "json":
+        rows = [to_document(row) for row in found.stores]
+        print(to_json({"schema_version": 1, **named(found.head()), "rows": rows}, indent=2))
+    else:
+        for text in _fleet_lines(found):
+            print(text)
+    return found.exit_code
 
 
-def _check_engine(what: str, engine: str, work_dir: Path | None) -> None:
-    if engine == "local" and work_dir is not None:
-        raise UsageError("--work-dir needs --engine spark")
-    if engine != "local" and what == "checkpoint":
-        raise UsageError("a checkpoint alone needs no Spark: give --engine local")
+def _fleet_lines(found: RebuiltStores) -> Iterator[str]:
+    states = ", ".join(f"{count:,} {state}" for state, count in found.state_counts.items())
+    stores = count_of(len(found.stores), "store")
+    yield f"Rebuilt {visible(found.what)} of {stores} ({duration(found.seconds)}): {states}."
+    yield f"  {visible(found.into)}"
+    for row in found.stores:
+        yield f"  {row.state:<8} {visible(row.broker)}: {_said(row)}"
 
 
-def _wanted(topics: tuple[str, ...], queue_ids: tuple[int, ...]) -> Any:
-    """The queues asked for, None for all."""
-    if not topics:
-        return None
-    from rocketfsck.repair.build.queuestates import WantedQueues
-
-    return WantedQueues(frozenset(topics), frozenset(queue_ids) or None)
+def _said(row: RebuiltRow) -> str:
+    if row.error is not None:
+        return f"{visible(row.root)}: {visible(row.error, keep_backslash=True)}"
+    parts = []
+    if row.queue_count is not None:
+        parts.append(f"{count_of(row.queue_count, 'queue')} with {count_of(row.unit_count or 0, 'unit')}")
+    if row.index_file_count is not None:
+        entries = count_of(row.entry_count or 0, "entry", "entries")
+        parts.append(f"{count_of(row.index_file_count, 'index file')} with {entries}")
+    parts.append(f"of {count_of(row.record_count or 0, 'record')}")
+    if row.damaged_file_count:
+        parts.append(f"damage in {count_of(row.damaged_file_count, 'commit log file')}")
+    if row.may_start is False:
+        parts.append("a broker does not start with it")
+    if row.taken_over_from is not None:
+        parts.append("taken over")
+    return ", ".join(parts)
 
 
 def _oddities(queue: Any) -> list[str]:

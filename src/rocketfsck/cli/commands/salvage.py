@@ -3,94 +3,40 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
-import click
-
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.danger import WritingCommand
-from rocketfsck.cli.memory import memory_option
-from rocketfsck.cli.options import (
-    commitlog_file_size_option,
-    delay_levels_option,
-    dry_run_option,
-    into_option,
-    jobs_option,
-    ledger_option,
-)
-from rocketfsck.cli.output import plain_values, refuse_inside
-from rocketfsck.cli.params import (
-    Destination,
-    broker_conf_option,
-    broker_version_option,
-    output_options,
-    storage_option,
-)
-from rocketfsck.cli.paramtypes import StorePath
-from rocketfsck.cli.settings import common_options
-from rocketfsck.cli.show.start import bad_count, verdict_lines
+from rocketfsck.cli.output import plain_values
+from rocketfsck.cli.params import Destination
+from rocketfsck.cli.show.start import verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
-from rocketfsck.cli.timing import timing_of
+from rocketfsck.commands.salvage import SalvageCommand, problems_of, salvage
 from rocketfsck.common.documents import to_document
-from rocketfsck.common.rulenames import RuleName
-from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
+from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocketfsck.repair.salvage.ledger import QueueAccount, Salvage
     from rocketfsck.repair.salvage.salvage import SalvagedStore
-    from rocketfsck.verify.report import Report
 
 SHOWN_QUEUES = 20
-LOSS_RULE = RuleName.QUEUE_OFFSET_GAP
-"""What a check says of queue offsets that have no record; a salvage tells of them itself."""
 
 
-@click.command(cls=WritingCommand, advisory=("layout", "min_confidence"))
-@click.argument("paths", nargs=-1, required=True, type=StorePath(stdin=True), metavar="PATH…")
-@into_option()
-@click.option(
-    "--layout",
-    type=click.Choice(["auto", "keep", "pack"]),
-    default="auto",
-    show_default=True,
-    help="keep: every record at its physical offset, fences in between. pack: records without gaps, "
-    "physicalOffset rewritten. auto: keep where the offsets fit and brokers will deliver all messages.",
-)
-@click.option(
-    "--min-confidence",
-    type=click.Choice(["low", "medium", "high"]),
-    default="medium",
-    show_default=True,
-    help="Least confidence of a record; low includes damaged ones.",
-)
-@dry_run_option
-@ledger_option
-@commitlog_file_size_option
-@broker_version_option()
-@broker_conf_option
-@delay_levels_option
-@jobs_option
-@memory_option("salvage")
-@storage_option
-@output_options("text", "json")
-@timing_of("salvage")
-@common_options
-def command(
-    paths: tuple[Path, ...],
-    into: Path | None,
-    layout: Any,
-    min_confidence: str,
-    dry_run: bool,
-    ledger: Path | None,
-    commitlog_file_size: int | None,
-    broker_version: str | None,
-    broker_conf: Path | None,
-    delay_levels: str | None,
-    answer: Destination,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SalvageLine(SalvageCommand):
+    """A salvage, and where its answer goes."""
+
+    answer: Annotated[Destination, Formats(("text", "json"))]
+    jobs: Annotated[Jobs, PutAfter("delay_levels")] = None
+    max_memory: Annotated[int | None, max_memory("salvage")] = None
+
+
+@command_of(SalvageLine, timing="salvage", cls=WritingCommand, advisory=("layout", "min_confidence"))
+def command(line: SalvageLine) -> int:
     """Carve records out of PATHs (files and directories of any kind) and write them to a new store.
 
     salvage finds every record with a sound frame, in damaged or misnamed commit log files, truncated files,
@@ -99,60 +45,15 @@ def command(
     Exit status 1 means that something could not be salvaged (the output names it), 4 that a check of the new
     store found another problem.
     """
-    from rocketfsck.repair.carve.confidence import Level
-    from rocketfsck.repair.salvage.ledger import SalvageOptions
-    from rocketfsck.repair.salvage.salvage import default_ledger, find_records, write_store
-    from rocketfsck.store.newer import index_note
-
-    if into is None and not dry_run:
-        raise UsageError("give --into DIR, or --dry-run")
-    if into is not None:
-        for written in (into, ledger or default_ledger(into)):
-            refuse_inside(written, paths)
-    options = SalvageOptions(
-        level=Level[min_confidence.upper()],
-        layout=layout,
-        file_size=commitlog_file_size,
-        version=broker_version,
-        broker_conf=broker_conf,
-        delay_levels=delay_levels,
+    came = salvage(line)
+    if came.note is not None:
+        print(f"warning: {came.note}", file=sys.stderr)
+    line.answer.say(
+        lambda: salvage_json(came.salvage, came.written),
+        lambda _: salvage_lines(came.salvage, came.written),
+        line.paths,
     )
-    salvage = find_records(paths, options)
-    written_store = None
-    if not dry_run:
-        assert into is not None
-        written_store = write_store(salvage, into, ledger_path=ledger)
-    newer = None if salvage.origin is None else index_note(salvage.origin)
-    if newer is not None:
-        print(f"warning: {newer}", file=sys.stderr)
-    answer.say(
-        lambda: salvage_json(salvage, written_store), lambda _: salvage_lines(salvage, written_store), paths
-    )
-    return exit_code(salvage, written_store)
-
-
-def exit_code(salvage: Salvage, written: SalvagedStore | None) -> int:
-    """0: all that there was is in the new store. 1: something is missing. 4: the new store has problems."""
-    if written is not None and (problems_of(written.report) or bad_count(written.starts)):
-        return EXIT_PROBLEMS
-    counts = salvage.counts
-    head = salvage.head()
-    whole = not head["missing_count"] and not any(
-        counts.get(name) for name in ("unsure", "overlapped", "too-large", "earlier-life")
-    )
-    return EXIT_CLEAN if whole else EXIT_CORRECTED
-
-
-def problems_of(report: Report) -> dict[str, int]:
-    """Findings above info of the new store by rule, without those of what is missing."""
-    from rocketfsck.verify.finding import Severity
-    from rocketfsck.verify.rules.catalog import RULES
-
-    return {
-        rule: count
-        for rule, count in report.counts.items()
-        if count and rule != LOSS_RULE and RULES[rule].severity > Severity.INFO
-    }
+    return came.exit_code
 
 
 def salvage_json(salvage: Salvage, written: SalvagedStore | None) -> dict[str, Any]:

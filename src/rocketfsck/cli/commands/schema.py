@@ -1,33 +1,39 @@
-"""`rocketfsck schema [NAME]`: the JSON Schema of a document that a command prints, writes or keeps."""
+"""`rocketfsck schema [NAME]`: the JSON Schema of a document, or the list of documents."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Annotated
 
 import click
 
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.integers import integers_option, schema_with_texts
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.integers import schema_with_texts
 from rocketfsck.cli.output import open_output
-from rocketfsck.cli.params import output_option
-from rocketfsck.cli.settings import common_options, settings_of
+from rocketfsck.cli.params import Destination
+from rocketfsck.cli.settings import settings_of
 from rocketfsck.common.documents import json_text
+from rocketfsck.common.options import Argument, beginning
 from rocketfsck.errors import UsageError
 
 
-def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Names of documents that begin so, for the shell."""
+def _beginning(begun: str) -> list[str]:
+    """Names of documents that begin so."""
     from rocketfsck.cli.schema.table import DOCUMENTS
 
-    return [name for name in DOCUMENTS if name.startswith(begun)]
+    return beginning(DOCUMENTS, begun)
 
 
-@click.command(cls=Command)
-@click.argument("name", required=False, shell_complete=_complete)
-@output_option
-@integers_option
-@common_options
-def command(name: str | None, output: Path | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaLine:
+    """Whose schema is printed, None for the list of documents, and where."""
+
+    name: Annotated[str | None, Argument(complete=_beginning)] = None
+    answer: Annotated[Destination, Formats(integers=True)]
+
+
+@command_of(SchemaLine)
+def command(line: SchemaLine) -> None:
     """Print the JSON Schema (draft 2020-12) of the document NAME; without NAME, list the documents.
 
     With --json-integers strings, the schema is that of documents written so.
@@ -36,9 +42,10 @@ def command(name: str | None, output: Path | None) -> None:
     from rocketfsck.cli.show.table import aligned
     from rocketfsck.cli.show.text import visible
 
+    name = line.name
     if name is not None and name not in DOCUMENTS:
         raise UsageError(f"no document is called {visible(name)!r}; `rocketfsck schema` lists all")
-    with open_output(output, binary=False) as stream:
+    with open_output(line.answer.path, binary=False) as stream:
         if name is not None:
             schema = document_schema(name)
             texts = settings_of(click.get_current_context()).integer_texts

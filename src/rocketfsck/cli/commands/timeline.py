@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import click
-
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.options import jobs_option, level_option
-from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import Destination, StoreOptions, output_options, path_argument, store_options
-from rocketfsck.cli.paramtypes import Duration
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs
+from rocketfsck.cli.output import FORMATS, Column, open_rows
+from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import shorten, visible
-from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL
+from rocketfsck.commands.timeline import TimelineCommand, timeline
+from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
     from rocketfsck.query.timeline.events import TimelineEvent
-    from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
-    from rocketfsck.verify.report import Report
 
 TEXT_LIMIT = 32_765
 """Bytes of a text at most: what reads timelines (Timesketch, on OpenSearch) drops longer ones."""
@@ -47,94 +42,41 @@ COLUMNS = (
 )
 
 
-@click.command(cls=Command)
-@path_argument("path")
-@level_option
-@click.option("--no-check", is_flag=True, help="Leave the findings out; nothing is checked.")
-@click.option(
-    "--gap",
-    "gap_seconds",
-    type=Duration(),
-    default="1h",
-    show_default=True,
-    help="Show times of this length or longer in which no message was stored.",
-)
-@jobs_option
-@store_options
-@output_options()
-@common_options
-def command(
-    path: Path,
-    level: Any,
-    no_check: bool,
-    gap_seconds: float,
-    stated: StoreOptions,
-    answer: Destination,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineLine(TimelineCommand):
+    """A timeline, and where it goes."""
+
+    answer: Annotated[Destination, Formats(FORMATS)]
+    jobs: Annotated[Jobs, PutAfter("gap_seconds")] = None
+
+
+@command_of(TimelineLine)
+def command(line: TimelineLine) -> int:
     """Show what the files of STORE say about time, in the order of time (UTC).
 
     The events: files created and written, starts of brokers, the first and last message of each file and
     topic, times without messages, deletions, messages that wait, and findings at the time of their record.
     CSV and JSON lines have Timesketch's form; `timestamp` is in microseconds.
     """
-    from rocketfsck.verify.options import CheckOptions
-    from rocketfsck.verify.run import check_store
-
-    store = stated.open("timeline", path)
-    report = None
-    if not no_check:
-        report = check_store(store, CheckOptions(level=level))
-    rows = sorted(_rows(store, report, int(gap_seconds * 1000)), key=lambda row: row["timestamp"])
-    with answer.open([path, *stated.commitlog_paths, *store.commitlog.directories]) as stream:
-        if answer.form == "text":
-            stream.writelines(f"{line}\n" for line in _lines(rows))
+    came = timeline(line)
+    rows = sorted(_rows(came.events), key=lambda row: row["timestamp"])
+    read = [line.path, *line.stated.commitlog_paths, *came.store.commitlog.directories]
+    with line.answer.open(read) as stream:
+        if line.answer.form == "text":
+            stream.writelines(f"{text}\n" for text in _lines(rows))
         else:
-            head = {"kind": "rocketfsck.timeline", "store": str(path)}
-            with open_rows(stream, answer.form, COLUMNS, head) as writer:
+            head = {"kind": "rocketfsck.timeline", "store": str(line.path)}
+            with open_rows(stream, line.answer.form, COLUMNS, head) as writer:
                 for row in rows:
                     writer.write(row)
-    failed = report is not None and any(item.operational for item in report.not_checked)
-    return EXIT_OPERATIONAL if failed else EXIT_CLEAN
+    return came.exit_code
 
 
-def _rows(store: Store, report: Report | None, gap_ms: int) -> Iterator[dict[str, Any]]:
-    from rocketfsck.query.timeline.events import due_events, file_events
-    from rocketfsck.query.timeline.log import first_events, log_events
-
-    findings: Sequence[Finding] = () if report is None else report.findings
-    offsets = [file.start_offset or 0 for file in store.commitlog.files]
-    offsets += [
-        finding.where.physical_offset for finding in findings if finding.where.physical_offset is not None
-    ]
-    of_log, times = log_events(store, gap_ms=gap_ms, offsets=offsets)
-    for events in (file_events(store), of_log, first_events(store.commitlog.files, times), due_events(store)):
-        yield from filter(None, map(_row, events))
-    for finding in findings:
-        at = _time_of(finding, times)
-        if at is not None and report is not None:
-            row = _row(_event(finding, at))
-            if row is not None:
-                yield {**row, **_of_finding(finding)}
-
-
-def _time_of(finding: Finding, times: dict[int, int]) -> int | None:
-    """The time of a finding: one that the finding states, else that of the record where it is."""
-    for name in ("store_timestamp", "timestamp", "begin_timestamp"):
-        value = finding.found.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    return None if finding.where.physical_offset is None else times.get(finding.where.physical_offset)
-
-
-def _event(finding: Finding, at: int) -> TimelineEvent:
-    from rocketfsck.query.timeline.events import TimelineEvent
-    from rocketfsck.verify.rules.catalog import RULES, describe
-
-    where, rule = finding.where, RULES[finding.rule]
-    text = f"{rule.id} {rule.slug}: {describe(finding)}"
-    return TimelineEvent(
-        at, "Finding", text, "finding", where.file, where.topic, where.queue_id, where.physical_offset
-    )
+def _rows(events: Iterable[tuple[TimelineEvent, Finding | None]]) -> Iterator[dict[str, Any]]:
+    for event, finding in events:
+        row = _row(event)
+        if row is not None:
+            yield row if finding is None else {**row, **_of_finding(finding)}
 
 
 def _of_finding(finding: Finding) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from rocketfsck.cli.config.files import ConfigFile, find_files
 from rocketfsck.cli.config.options import convert, long_name, settings_in_force
 from rocketfsck.cli.show.text import visible
-from rocketfsck.cli.storepath import resolved
+from rocketfsck.commands.places import resolved
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.policy import Policy
 

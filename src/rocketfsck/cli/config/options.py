@@ -23,7 +23,7 @@ import click
 
 from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.config.files import ConfigFile
-from rocketfsck.cli.settings import common_options
+from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import UsageError
 
@@ -66,8 +66,7 @@ SETTABLE: Mapping[str, Scope] = {
 """Options by long name. "user": not in a project's file, since it leads to other places or machines."""
 
 
-@click.command
-@common_options
+@click.command(params=common_params())
 def _common() -> None:
     """Has the options of all commands."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketfsck.cli.dump.kinds import DATABASE, KINDS, fits, is_database
-from rocketfsck.cli.storepath import resolved
+from rocketfsck.commands.places import resolved
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.tiered import is_cluster_directory
 from rocketfsck.store.dledger import without_entries

@@ -5,29 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-
-import click
+from typing import IO, Annotated, Any
 
 from rocketfsck.cli.output import open_output
-from rocketfsck.cli.paramtypes import OutputPath
 from rocketfsck.common.documents import json_text, to_document
-
-if TYPE_CHECKING:
-    from rocketfsck.cli.params import Decorated
+from rocketfsck.common.options import WRITE_FILE, Option
 
 JSON_SUFFIX = ".json"
 
 
-def page_option(function: Decorated) -> Decorated:
-    """`--report`."""
-    return click.option(
-        "--report",
-        "page_path",
-        type=OutputPath(),
+PageFile = Annotated[
+    Path | None,
+    Option(
+        "Write a page with pictures of the store, too; FILE.json: the data of the page.",
+        names=("--report",),
         metavar="FILE.html",
-        help="Write a page with pictures of the store, too; FILE.json: the data of the page.",
-    )(function)
+        kind=WRITE_FILE,
+    ),
+]
 
 
 def write_page(document: Any, path: Path | None, stores: Sequence[Path]) -> None:

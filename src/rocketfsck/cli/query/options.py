@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import click
 
+from rocketfsck.cli.adapter import Formats
 from rocketfsck.cli.base import Command, scrolling
-from rocketfsck.cli.bodies import BodyForm, body_options
-from rocketfsck.cli.maskoptions import mask_options
-from rocketfsck.cli.options import limit_option, time_options
-from rocketfsck.cli.params import (
-    Destination,
-    Function,
-    StoreOptions,
-    output_options,
-    store_options,
-    verbose_option,
-)
-from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.bodies import Bodies, BodyForm
+from rocketfsck.cli.output import FORMATS
+from rocketfsck.cli.params import Destination
+from rocketfsck.commands.shared import Masking, StoreOptions, StorePlace
+from rocketfsck.common.options import Option, PutAfter
 from rocketfsck.errors import EXIT_OPERATIONAL
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.masks import Masks
+    from rocketfsck.commands.masks import Masks
     from rocketfsck.query.answers import Found, Outcome
     from rocketfsck.query.view import StoreView
     from rocketfsck.store import Store
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Value = TypeVar("Value")
 _NAMED = ("topic", "key", "group", "name", "message_id")
 """Arguments that an answer may repeat."""
@@ -108,50 +101,48 @@ def exit_code(outcome: Outcome, found: Iterable[Found] = ()) -> int:
     return codes[outcome.value] | (0 if is_settled(found) else EXIT_OPERATIONAL)
 
 
-def store_argument(function: Decorated) -> Decorated:
-    return click.argument("path", metavar="STORE", type=StorePath())(function)
+Via = Annotated[
+    Literal["auto", "index", "scan", "both"],
+    Option(
+        "auto: the index, and the log where the index does not reach. both: what the index hides, too.",
+        shows_default=True,
+    ),
+]
+State = Annotated[
+    Literal["started", "running"] | None,
+    Option(
+        "With --as-broker: the answers once it has started on the store (the default), or of one that "
+        "runs on these files (the default where one does)."
+    ),
+]
+Traced = Annotated[
+    bool,
+    Option("Show the way to the answer: slots, entries, files left out and why.", names=("--trace",)),
+]
 
 
-def asked_options(function: Function) -> Function:
-    """What all queries take: the store's facts, the form of the answer."""
-    decorated: Function = store_options(mask_options(output_options()(function)))
-    return decorated
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryLine:
+    """What all queries take: the store and its facts, and the form of the answer."""
+
+    path: StorePlace
+    stated: StoreOptions = field(default_factory=StoreOptions)
+    masking: Masking = field(default_factory=Masking)
+    answer: Annotated[Destination, Formats(FORMATS)]
+
+    def request(self) -> QueryRequest:
+        """The same as the queries take it."""
+        return QueryRequest(self.path, self.stated, self.answer, masks=self.masking.masks())
 
 
-def message_options(function: Function) -> Function:
-    """How messages are shown."""
-    verbose = verbose_option("Show every field of every message.")
-    return body_options(verbose(function))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagesLine(QueryLine):
+    """A query for messages, and how they are shown."""
 
+    bodies: Annotated[Bodies, PutAfter("path")] = field(default_factory=Bodies)
+    verbose: Annotated[bool, Option("Show every field of every message.", names=("-v", "--verbose"))] = False
 
-def trace_option(function: Decorated) -> Decorated:
-    return click.option(
-        "--trace",
-        "traced",
-        is_flag=True,
-        help="Show the way to the answer: slots, entries, files left out and why.",
-    )(function)
-
-
-def via_option(function: Decorated) -> Decorated:
-    return click.option(
-        "--via",
-        type=click.Choice(["auto", "index", "scan", "both"]),
-        default="auto",
-        show_default=True,
-        help="auto: the index, and the log where the index does not reach. both: what the index hides, too.",
-    )(function)
-
-
-def state_option(function: Decorated) -> Decorated:
-    return click.option(
-        "--state",
-        type=click.Choice(["started", "running"]),
-        help="With --as-broker: the answers once it has started on the store (the default), or of one that "
-        "runs on these files (the default where one does).",
-    )(function)
-
-
-def window_options(function: Function) -> Function:
-    """`--begin`, `--end`, `--limit`."""
-    return time_options(limit_option()(function))
+    def request(self, traced: bool = False) -> QueryRequest:
+        """The same as the queries take it; `traced`: with the way to the answer."""
+        plain = QueryLine.request(self)
+        return replace(plain, body=self.bodies.form(), verbose=self.verbose, traced=traced)

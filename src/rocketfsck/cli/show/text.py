@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from rocketfsck.common.wording import count_of
+from rocketfsck.common.wording import count_of, visible
 
 # The few colours of the text output. With `colored` false every method gives its text back.
 
@@ -54,36 +54,9 @@ __all__ = [
     "width",
 ]
 
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _FIRST_YEAR_MS = -62135596800000
 _LAST_YEAR_MS = 253402300800000
-
-
-def visible(text: str | bytes, *, keep_backslash: bool = False) -> str:
-    """`text` with every unprintable character as an escape; bytes are taken as UTF-8, others as `\\xNN`.
-
-    `keep_backslash` leaves backslashes single: for the tool's own sentences, not for names.
-    """
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "surrogateescape")
-    if text.isprintable() and ("\\" not in text or keep_backslash):
-        return text
-    return "".join(
-        character if character.isprintable() and (character != "\\" or keep_backslash) else _escape(character)
-        for character in text
-    )
-
-
-def _escape(character: str) -> str:
-    if character in _SHORT:
-        return _SHORT[character]
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as os.fsdecode and surrogateescape give it
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def shorten(text: str, limit: int) -> str:

@@ -19,6 +19,9 @@ Level = Literal["quick", "cross", "full"]
 
 LEVELS: tuple[Level, ...] = ("quick", "cross", "full")
 
+DETAIL_LIMIT = 100
+"""Findings kept for one rule in one file; the rest is one finding with their exact count."""
+
 FAMILIES: dict[str, str] = {
     "ST": "store and names",
     "CL": "commit log",

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.rules.catalog import FURTHER
-from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.rules.rule import DETAIL_LIMIT, Level
 from rocketfsck.verify.tasks.facts import IndexFacts, LogFacts, QueueFacts
 from rocketfsck.verify.tasks.shared import Shared
 
@@ -69,9 +69,6 @@ class IndexKnown:
     slots_digest: str
     is_unchanged: bool = False
 
-
-DETAIL_LIMIT = 100
-"""Findings kept for one rule in one file; the rest is one finding with their exact count."""
 
 TOTAL_LIMIT = 50_000
 """Findings kept in all: what a store of any size and any damage may cost in memory."""

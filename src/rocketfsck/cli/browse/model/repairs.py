@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rocketfsck.cli.output import open_output, refuse_inside
+from rocketfsck.cli.output import open_output
 from rocketfsck.cli.show.repair import plan_lines
 from rocketfsck.cli.show.text import Palette, count_of, visible
+from rocketfsck.commands.places import refuse_inside
 from rocketfsck.repair.plan.document import plan_text
 from rocketfsck.repair.plan.joining import ActionKey, action_key
 from rocketfsck.repair.plan.kept import keep_plan

@@ -1,13 +1,16 @@
-"""Opens the store that a command line names, and says which one was probably meant where it names none."""
+"""Opens the store that a command names, or says which one was probably meant; keeps what is written out."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rocketfsck.common.outputs import STDOUT
 from rocketfsck.common.privacy import limit_to
+from rocketfsck.common.wording import visible
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.progress import phase
 
@@ -60,3 +63,12 @@ def _hint(command: str, path: Path, meant: tuple[Path, ...]) -> str:
     names = ", ".join(str(store.relative_to(place)) for store in meant[:SHOWN])
     more = f" and {len(meant) - SHOWN} more" if len(meant) > SHOWN else ""
     return f"{path} is not a store, but there are {len(meant)} in it ({names}{more}); name one, like `{line}`"
+
+
+def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
+    """Raise UsageError if `path` is one of the files or inside one of the directories that are read."""
+    if path == STDOUT:
+        return
+    real = resolved(path)
+    if any(real.is_relative_to(resolved(store)) for store in stores):
+        raise UsageError(f"{visible(str(path))} is inside the store that is read; choose another place")

@@ -9,17 +9,19 @@ masked before.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN
 from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.writer.mask.names import Pseudonyms
@@ -48,12 +50,23 @@ CONTENT = "content"
 PROPERTIES = "properties"
 REVIVE_LOG = "rmq_sys_REVIVE_LOG_"
 """A system topic with the name of the cluster at its end."""
+KEY_SIZES = (16, 4096)
 KNOWN_LIMIT = 200_000
 ODD_LIMIT = 1000
 _WORD = re.compile(r"[%|\w-]+")
 _ADDRESS = re.compile(
     r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7})(?![\w.])"
 )
+
+
+def read_key(path: Path) -> bytes:
+    """The secret that a key file gives. Raises UsageError for a file that is too short or too long."""
+    low, high = KEY_SIZES
+    with path.open("rb") as stream:
+        data = stream.read(high + 1)
+    if not low <= len(data) <= high:
+        raise UsageError(f"--mask-key: the file must have {low} to {high:,} bytes, chosen at random")
+    return hashlib.sha256(data).digest()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,135 @@
+"""Carries out a plan next to its store, and puts the result in its place; takes the last repair back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rocketfsck.commands.repairing import (
+    Assume,
+    InPlace,
+    LogFile,
+    NoUndo,
+    Outside,
+    RepairedStore,
+    WorkDir,
+    log_repair,
+    log_undo,
+    prepare_log,
+)
+from rocketfsck.commands.shared import BrokerConf
+from rocketfsck.common.options import Argument, Option, PathKind
+from rocketfsck.errors import StoreError
+
+if TYPE_CHECKING:
+    from rocketfsck.repair.apply.results import ApplyReport, UndoReport
+    from rocketfsck.repair.plan.model import Plan
+
+Pause = Callable[[list[Path]], None]
+"""Called with the directories of a store before anything in them is changed; raises to stop it."""
+
+
+def no_pause(_stores: list[Path]) -> None:
+    """The pause of whoever wants none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyCommand:
+    """How a plan is carried out: that in a file, or the last of a store that was made without a file."""
+
+    plan_path: Annotated[Path, Argument(metavar="PLAN|STORE", kind=PathKind(use="read"))]
+    in_place: InPlace = False
+    work_dir: WorkDir = None
+    no_undo: NoUndo = False
+    assume: Assume = ()
+    broker_conf: BrokerConf = None
+    outside: Outside = ()
+    log: LogFile = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyAnswer:
+    """What an apply did; `notes` are about logs that cannot be written."""
+
+    report: ApplyReport
+    stores: list[Path]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        return self.report.exit_code
+
+
+def apply(options: ApplyCommand, pause: Pause = no_pause) -> ApplyAnswer:
+    """Carry out a plan. Raises UsageError for assumptions that nobody confirms, StoreError."""
+    from rocketfsck.repair.apply.applying import apply_plan
+    from rocketfsck.repair.plan.document import read_plan
+    from rocketfsck.repair.plan.kept import kept_plan
+    from rocketfsck.store.settings import read_settings
+
+    path = options.plan_path
+    plan = kept_plan(path) if path.is_dir() else read_plan(path)
+    settings = None if options.broker_conf is None else read_settings(options.broker_conf)
+    stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths), *options.outside]
+    pause(stores)
+    prepare_log(options.log, stores)
+    report = apply_plan(
+        plan,
+        in_place=options.in_place,
+        work_dir=options.work_dir,
+        keep=not options.no_undo,
+        assume=options.assume,
+        settings=settings,
+        outside=options.outside,
+    )
+    return ApplyAnswer(report, stores, log_repair(options.log, plan, report, "plan"))
+
+
+@dataclass(frozen=True, slots=True)
+class UndoCommand:
+    """Which repair is taken back, and how."""
+
+    path: RepairedStore
+    work_dir: WorkDir = None
+    force: Annotated[
+        bool, Option("Undo even if the store changed since; the present files are kept elsewhere.")
+    ] = False
+    outside: Outside = ()
+    log: LogFile = None
+
+
+@dataclass(frozen=True, slots=True)
+class UndoAnswer:
+    """What an undo did; `notes` are about logs that cannot be written."""
+
+    report: UndoReport
+    stores: list[Path]
+    notes: tuple[str, ...] = ()
+
+
+def undo(options: UndoCommand, pause: Pause = no_pause) -> UndoAnswer:
+    """Take back the last repair of a store. Raises StoreError, and where messages would leave the store."""
+    from rocketfsck.repair.apply.undoing import last_plan
+    from rocketfsck.repair.apply.undoing import undo as take_back
+
+    path, work_dir = options.path, options.work_dir
+    stores = [path, *options.outside]
+    pause(stores)
+    prepare_log(options.log, stores)
+    plan = last_plan(path, work_dir)
+    report = take_back(path, work_dir=work_dir, force=options.force, outside=options.outside)
+    notes = log_undo(options.log, report)
+    _keep(plan)
+    return UndoAnswer(report, stores, notes)
+
+
+def _keep(plan: Plan | None) -> None:
+    """Keep the plan that was taken back, where it can be, so that `apply STORE` carries it out again."""
+    from rocketfsck.repair.plan.kept import keep_plan
+
+    if plan is not None and plan.actions:
+        with suppress(StoreError):
+            keep_plan(plan)

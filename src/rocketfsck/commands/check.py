@@ -1,0 +1,235 @@
+"""Checks a store, or several: what is wrong, where, what that means for a broker, what a repair would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rocketfsck.commands.places import refuse_inside
+from rocketfsck.commands.shared import (
+    AsBroker,
+    CatalogProperties,
+    DelayLevels,
+    Masking,
+    StoreOptions,
+    StoresWanted,
+    TableFormat,
+    Workers,
+    properties_of,
+    stores_from,
+    without_paths,
+)
+from rocketfsck.common.options import STORE, Argument, Option, PathKind
+from rocketfsck.common.privacy import limit_to
+from rocketfsck.engine.passes import Passes, measured
+from rocketfsck.errors import UsageError
+from rocketfsck.verify.options import CheckOptions
+
+if TYPE_CHECKING:
+    from rocketfsck.commands.masks import Masks
+    from rocketfsck.engine import Engine
+    from rocketfsck.pipeline.fleet.results import FleetReport
+    from rocketfsck.pipeline.fleet.tables import RunTables
+    from rocketfsck.query.start.verdict import Prediction
+    from rocketfsck.repair.plan.model import Plan
+    from rocketfsck.repair.verdict import Verdict
+    from rocketfsck.store import Store
+    from rocketfsck.verify.finding import Finding
+    from rocketfsck.verify.policy import Policy
+    from rocketfsck.verify.report import Report
+    from rocketfsck.verify.tasks.facts import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class CheckCommand:
+    """What is asked of a check of one store (`check`) or of several (`check_fleet`).
+
+    For programs alone: `plans`, that the answer has the plan of a repair, and `while_running`, that starts
+    are predicted next to a running broker, too.
+    """
+
+    paths: Annotated[tuple[Path, ...], Argument(metavar="PATH…", kind=STORE, instead="stores_from")] = ()
+    options: CheckOptions = field(default_factory=CheckOptions)
+    stores_from: Annotated[Path | None, stores_from("Check")] = None
+    tables: Annotated[
+        Path | None,
+        Option(
+            "Of several stores: add what was found to the tables DIR/stores and DIR/findings. "
+            "DIR may be a URL.",
+            metavar="DIR",
+            kind=PathKind(written=True, file_okay=False),
+        ),
+    ] = None
+    table_format: TableFormat = "parquet"
+    properties: CatalogProperties = ()
+    workers: Workers = field(default_factory=Workers)
+    delay_levels: DelayLevels = None
+    as_broker: AsBroker = None
+    stated: StoreOptions = field(default_factory=StoreOptions)
+    masking: Masking = field(default_factory=Masking)
+    plans: bool = False
+    while_running: bool = False
+
+    @property
+    def stores(self) -> StoresWanted:
+        """The stores that are named. Raises UsageError for options that contradict."""
+        if self.tables is None and self.table_format != "parquet":
+            raise UsageError("--table-format is for --tables")
+        if self.properties and self.table_format != "iceberg":
+            raise UsageError("--catalog is for --table-format iceberg")
+        wanted = StoresWanted(self.paths, self.stores_from)
+        if self.tables is not None and not wanted.is_many:
+            raise UsageError("--tables is for several stores")
+        return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswer:
+    """What a check of one store has found: its report as the policy wants it, and the verdict.
+
+    `asked` is what was checked in fact, `found` all findings, whatever the policy says of them; `facts` is
+    what the checks saw of files and queues, `predictions` are the starts that were predicted. `plan` is None
+    where nobody asked for it or nothing is to be repaired. Report and verdict have masks where these are
+    wanted; all else is as the store has it.
+    """
+
+    store: Store
+    asked: CheckOptions
+    report: Report
+    verdict: Verdict
+    exit_code: int
+    found: tuple[Finding, ...]
+    facts: Sequence[Fact]
+    predictions: Sequence[Prediction]
+    plan: Plan | None
+    engine: Engine
+    masks: Masks | None
+
+    @property
+    def directories(self) -> list[Path]:
+        """What was read: nothing may be written there."""
+        return [self.store.root, *self.store.commitlog.directories]
+
+
+def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | None = None) -> CheckAnswer:
+    """Check one store and judge it. `policy` says what is wanted for single rules, `passes` takes times.
+
+    Raises UsageError for options that contradict, StoreError for what is not a store or cannot be read.
+    """
+    from rocketfsck.repair.prospect import plan_or_obstacle
+    from rocketfsck.repair.state import check_status
+    from rocketfsck.repair.verdict import judge_store, predicted, ranked
+    from rocketfsck.verify.policy import report_by
+    from rocketfsck.verify.run import check_store
+
+    asked = _asked(options, policy)
+    if options.stores.is_many or not options.paths:
+        raise UsageError("a check of one store has one path; check_fleet checks several stores")
+    path, stated, version = options.stores.only, options.stated, options.as_broker
+    for kept in (asked.resume, asked.since):
+        if kept is not None:
+            refuse_inside(kept, [path, *stated.commitlog_paths])
+    with measured(passes, "open"):
+        store = stated.open("check", path, delay_levels=options.delay_levels)
+    for kept in (asked.resume, asked.since):
+        if kept is not None:
+            refuse_inside(kept, store.commitlog.directories)  # a broker.conf may name some outside
+    engine = options.workers.start([path, *stated.commitlog_paths])
+    facts: list[Fact] = []
+    report = check_store(store, asked, engine=engine, passes=passes, seen=facts.extend)
+    with measured(passes, "verdict"):
+        plan = plan_or_obstacle(store, report)[0] if options.plans else None
+        predictions = predicted(store, report, version=version, while_running=options.while_running)
+        verdict = judge_store(store, report, version=version, plan=plan, predictions=predictions)
+    report = ranked(report, verdict)
+    found, report = report.findings, report_by(report, policy or {})
+    narrowed = bool(asked.select or asked.ignore or asked.baseline is not None)
+    code = check_status(report, verdict.state, narrowed=narrowed)
+    masks = options.masking.masks()
+    if masks is not None:
+        masks.learn_store(store)
+        report, verdict = masks.of(report), masks.of(verdict)
+    return CheckAnswer(store, asked, report, verdict, code, found, facts, predictions, plan, engine, masks)
+
+
+def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
+    """The options of the check itself, without the rules that the policy leaves out."""
+    from rocketfsck.verify.policy import ignored_rules
+
+    if options.as_broker is not None:
+        from rocketfsck.formats.dialect import dialect_for
+
+        dialect_for(options.as_broker)  # what is not a version is an error at once
+    return replace(options.options, ignore=(*options.options.ignore, *ignored_rules(policy or {})))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAnswer:
+    """What a check of several stores has found; `notes` are about runs that were in the tables."""
+
+    report: FleetReport
+    places: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+
+def check_fleet(
+    options: CheckCommand,
+    policy: Policy | None = None,
+    passes: Passes | None = None,
+    *,
+    places: Sequence[Path] | None = None,
+    keeps_findings: bool = False,
+) -> FleetAnswer:
+    """Check several stores, judge each, and add what was found to the tables that are asked for.
+
+    `places` are the stores, where they were looked for already; `keeps_findings`: the report has the findings
+    of each, too. Raises UsageError for options that are for one store, StoreError.
+    """
+    from rocketfsck.pipeline.fleet.run import FINDING_LIMIT, check_stores
+
+    asked = _asked(options, policy)
+    if options.masking.is_wanted:
+        raise UsageError("--mask is for the check of one store")
+    if options.stated.commitlog_paths:
+        raise UsageError("--commitlog-path is for the check of one store")
+    found = options.stores.places() if places is None else tuple(places)
+    for place in found:
+        limit_to(place)
+    for written in (options.tables, asked.since):
+        if written is not None:
+            refuse_inside(written, found)
+    tables = _run_tables(options)
+    with measured(passes, "stores"):
+        report = check_stores(
+            found,
+            asked,
+            without_paths(options.workers.start(options.paths)),
+            finding_limit=FINDING_LIMIT if tables is not None or keeps_findings else 0,
+            facts={**options.stated.facts, "delay_levels": options.delay_levels},
+            policy=policy,
+            version=options.as_broker,
+        )
+    return FleetAnswer(report, found, () if tables is None else _append(report, tables))
+
+
+def _run_tables(options: CheckCommand) -> RunTables | None:
+    """The tables that the run is added to, if there are to be any. Raises as `RunTables.demand` does."""
+    from rocketfsck.pipeline.fleet.tables import RunTables
+
+    if options.tables is None:
+        return None
+    tables = RunTables(options.tables, options.table_format, properties_of(options.properties))
+    tables.demand()
+    return tables
+
+
+def _append(report: FleetReport, tables: RunTables) -> tuple[str, ...]:
+    """Add a run to its tables, and say what killed runs left there."""
+    met = tables.append(report)
+    return (
+        *(f"removed run {name}, which a killed check left" for name in met.removed),
+        *(f"run {name} has findings, but is not in the table of stores" for name in met.half),
+        *(f"left run {name} as it is: the check that appends it may be alive" for name in met.active),
+    )

@@ -1,0 +1,151 @@
+"""Compares replicas: where their logs differ, a plan to heal one, and a store healed from both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from rocketfsck.commands.places import open_named_store, refuse_inside
+from rocketfsck.commands.repairing import DryRun, WorkDir
+from rocketfsck.commands.salvage import SalvageAnswer
+from rocketfsck.commands.shared import BrokerVersion, StorageTexts, Workers
+from rocketfsck.commands.writing import IntoOrNone, Ledger
+from rocketfsck.common.options import STORE, Argument, Option
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
+from rocketfsck.verify.options import LevelAsked
+
+if TYPE_CHECKING:
+    from rocketfsck.repair.compare.compare import Comparison
+    from rocketfsck.repair.plan.model import Plan
+    from rocketfsck.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class CompareCommand:
+    """Which replicas are compared, and whether A is to be healed from B."""
+
+    a: Annotated[Path, Argument(metavar="A", kind=STORE)]
+    b: Annotated[Path, Argument(metavar="B", kind=STORE)]
+    further: Annotated[tuple[Path, ...], Argument(metavar="[STORE…]", kind=STORE)] = ()
+    heal: Annotated[
+        bool,
+        Option(
+            "Plan to repair A: each record is taken from where it is valid; -o PLAN is for "
+            "`rocketfsck apply`."
+        ),
+    ] = False
+    into: IntoOrNone = None
+    prefer: Annotated[
+        Literal["A", "B"] | None,
+        Option("With --heal: the store whose records count where both are valid and differ."),
+    ] = None
+    dry_run: DryRun = False
+    ledger: Ledger = None
+    level: LevelAsked = "full"
+    work_dir: WorkDir = None
+    broker_version: BrokerVersion = None
+    workers: Workers = field(default_factory=Workers)
+    storage_options: StorageTexts = ()
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the healed store is made now, and not by `apply`."""
+        return self.into is not None or self.dry_run
+
+    def demand_sense(self) -> None:
+        """Raises UsageError for options that contradict."""
+        given = self.is_direct or any(item is not None for item in (self.prefer, self.ledger, self.work_dir))
+        if not self.heal and given:
+            raise UsageError("--into, --prefer, --ledger, --work-dir and --dry-run are for --heal")
+        if self.heal and self.ledger is not None and not self.is_direct:
+            raise UsageError("--ledger is for --heal --into; apply keeps one with what it did")
+        if self.heal and self.further:
+            raise UsageError("--heal needs exactly two stores")
+        if self.heal and self.workers.engine != "local":
+            raise UsageError("--heal works on this machine: leave out --engine")
+
+    def open(self) -> list[Store]:
+        """All stores. Raises as `open_named_store` does."""
+        paths = (self.a, self.b, *self.further)
+        return [open_named_store("compare", path, version=self.broker_version) for path in paths]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareAnswer:
+    """Each store compared with every one before it."""
+
+    comparisons: list[Comparison]
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CLEAN if all(item.same for item in self.comparisons) else EXIT_PROBLEMS
+
+
+@dataclass(frozen=True, slots=True)
+class HealPlanAnswer:
+    """A plan that heals A; `directories` are those of the stores, where nothing may be written."""
+
+    plan: Plan
+    exit_code: int
+    directories: list[Path]
+
+
+def compare(options: CompareCommand) -> CompareAnswer:
+    """Compare the stores. Raises UsageError for options that contradict, StoreError."""
+    from rocketfsck.repair.compare.compare import compare_stores
+
+    options.demand_sense()
+    stores = options.open()
+    engine = options.workers.start([options.a, options.b, *options.further])
+    return CompareAnswer(
+        [
+            compare_stores(one, other, engine=engine)
+            for number, other in enumerate(stores)
+            for one in stores[:number]
+        ]
+    )
+
+
+def plan_healing(options: CompareCommand, output: Path | None = None) -> HealPlanAnswer:
+    """Plan how A gets from B what A lacks or has damaged; `output` is where the plan is to go, which must be
+    outside of the stores. Raises UsageError, StoreError."""
+    from rocketfsck.repair.heal.plan import HealOptions, plan_heal
+
+    options.demand_sense()
+    a, b = options.open()
+    roots, work_dir = _directories((a, b)), options.work_dir
+    for written in (output, work_dir):
+        if written is not None:
+            refuse_inside(written, roots)
+    if work_dir is not None and not work_dir.is_dir():
+        raise UsageError(f"{work_dir} is not a directory")
+    asked = HealOptions(options.prefer == "B", options.level, work_dir=work_dir)
+    plan, report = plan_heal(a, b, asked)
+    code = report.exit_code | (EXIT_PROBLEMS if plan.actions else EXIT_CLEAN)
+    return HealPlanAnswer(plan, code, roots)
+
+
+def heal(options: CompareCommand) -> tuple[SalvageAnswer, list[Path]]:
+    """Make a store of what is valid in both, unless for a dry run; gives the directories of the stores, too.
+
+    Raises UsageError, StoreError.
+    """
+    from rocketfsck.repair.heal.heal import heal_stores
+    from rocketfsck.repair.salvage.ledger import SalvageOptions
+    from rocketfsck.repair.salvage.salvage import default_ledger, write_store
+
+    options.demand_sense()
+    a, b = options.open()
+    roots, into = _directories((a, b)), options.into
+    if into is not None:
+        for written in (into, options.ledger or default_ledger(into)):
+            refuse_inside(written, roots)
+    found = heal_stores(a, b, SalvageOptions(version=options.broker_version), prefer=options.prefer)
+    made = None if into is None else write_store(found, into, ledger_path=options.ledger)
+    return SalvageAnswer(found, made), roots
+
+
+def _directories(stores: Sequence[Store]) -> list[Path]:
+    return [directory for store in stores for directory in (store.root, *store.commitlog.directories)]

@@ -1,0 +1,300 @@
+"""The options that several commands have, each declared once: which store, which engine, which masks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from rocketfsck.commands.places import open_named_store
+from rocketfsck.common.options import READ_FILE, STORE, Argument, Option, PathKind
+from rocketfsck.errors import RocketfsckError, UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.commands.masks import Masks
+    from rocketfsck.engine import Engine
+    from rocketfsck.pipeline.sources import StoreSource
+    from rocketfsck.store import Store
+
+STORE_FILE = PathKind(dir_okay=False)
+
+StorePlace = Annotated[Path, Argument(metavar="STORE", kind=STORE)]
+"""An existing store, or the URL of one."""
+DelayLevels = Annotated[
+    str | None, Option("messageDelayLevel of the broker: '1s 5s 10s …'.", metavar="LEVELS")
+]
+AsBroker = Annotated[
+    str | None,
+    Option("Predict a broker of this version: its start, or its answer with its limits.", metavar="VERSION"),
+]
+"""Which broker is predicted, whoever wrote the store."""
+BrokerConf = Annotated[
+    Path | None,
+    Option(
+        "The broker's settings: file sizes, commit log paths, delay levels.", metavar="FILE", kind=STORE_FILE
+    ),
+]
+BrokerVersion = Annotated[
+    str | None,
+    Option(
+        "Version of the broker that wrote the store, like 4.9.8.", metavar="VERSION", shows_default="inferred"
+    ),
+]
+"""Whose store it is; `AsBroker` is the broker that is predicted."""
+BrokerNames = Annotated[
+    tuple[str, ...],
+    Option("The broker's name of each store, in their order.", names=("--broker-name",), metavar="NAME"),
+]
+StorageTexts = Annotated[
+    tuple[str, ...],
+    Option(
+        "For URLs: an option for fsspec's file system, like endpoint_url=http://host:9000.",
+        names=("--storage-option",),
+        metavar="KEY=VALUE",
+    ),
+]
+TableFormat = Annotated[
+    Literal["parquet", "delta", "iceberg"],
+    Option(
+        "parquet: files. delta, iceberg: the same files as a table; needs the extra 'tables'.",
+        shows_default=True,
+    ),
+]
+CatalogProperties = Annotated[
+    tuple[str, ...],
+    Option(
+        "A property of Iceberg's catalog, like uri=…; default: an SQLite file in the directory.",
+        names=("--catalog",),
+        metavar="NAME=VALUE",
+    ),
+]
+
+
+def properties_of(texts: Sequence[str]) -> dict[str, str]:
+    """What `--catalog` says. Raises UsageError for what is not NAME=VALUE."""
+    return dict(_pair(text) for text in texts)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"a property of a catalog is NAME=VALUE, not {text!r}")
+    return name, value
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """What the user knows about a store and its bytes cannot tell.
+
+    The command line sets the `storage_options` for all URLs of the process and leaves them out here.
+    """
+
+    broker_conf: BrokerConf = None
+    broker_version: BrokerVersion = None
+    commitlog_paths: Annotated[
+        tuple[Path, ...],
+        Option(
+            "A commit log directory of another name or place; may be given several times.",
+            names=("--commitlog-path",),
+            kind=STORE,
+        ),
+    ] = ()
+    storage_options: StorageTexts = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as arguments of `open_store`."""
+        from rocketfsck.store.places.urls import read_options
+
+        storage = {"storage_options": read_options(self.storage_options)} if self.storage_options else {}
+        return {
+            "broker_conf": self.broker_conf,
+            "version": self.broker_version,
+            "commitlog_paths": self.commitlog_paths,
+            **storage,
+        }
+
+    def open(self, command: str, path: Path, **more: Any) -> Store:
+        """The store at `path`, for a command of this name, as `open_named_store` opens it."""
+        return open_named_store(command, path, **self.facts | more)
+
+    def sources_or_errors(
+        self, paths: Sequence[Path | str], brokers: Sequence[str]
+    ) -> tuple[tuple[StoreSource, ...], list[tuple[str, str]]]:
+        """The stores at `paths`, and the paths at which there is none, with the reason.
+
+        Raises UsageError where none is left, and as `find_sources` does for names.
+        """
+        from rocketfsck.pipeline.sources import find_sources
+
+        good, failed = [], []
+        for path in paths:
+            try:
+                find_sources([path])
+            except RocketfsckError as error:
+                failed.append((str(path), str(error).removeprefix(f"{path}: ")))
+            else:
+                good.append(path)
+        if not good:
+            raise UsageError("; ".join(f"{path}: {error}" for path, error in failed))
+        return self.sources(good, brokers), failed
+
+    def sources(self, paths: Sequence[Path | str], brokers: Sequence[str]) -> tuple[StoreSource, ...]:
+        """The stores at `paths`, as `find_sources` finds them."""
+        from rocketfsck.pipeline.sources import find_sources
+
+        return find_sources(
+            paths,
+            brokers=brokers,
+            version=self.broker_version,
+            broker_confs=() if self.broker_conf is None else (self.broker_conf,),
+            commitlog_paths=self.commitlog_paths,
+        )
+
+
+def _default_engine() -> Literal["local", "spark"]:
+    # as `engine.session.is_submitted` has it; a check without Spark need not import that
+    return "spark" if "PYSPARK_GATEWAY_PORT" in os.environ else "local"
+
+
+def spark_setting(text: str) -> str:
+    """A setting of Spark. Raises ValueError for anything else."""
+    if not text.startswith("spark.") or "=" not in text:
+        raise ValueError(f"{text!r} is not of the form spark.name=value")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where the work is done: on threads of this process, or on Spark."""
+
+    engine: Annotated[
+        Literal["local", "spark"],
+        Option(
+            "local: threads of this process. spark: a Spark session, on this machine or a cluster.",
+            shows_default="local; under spark-submit: spark",
+        ),
+    ] = field(default_factory=_default_engine)
+    master: Annotated[
+        str | None,
+        Option(
+            "Spark's master, like spark://host:7077; default: embedded, on all cores of this machine.",
+            metavar="URL",
+        ),
+    ] = None
+    spark_conf: Annotated[
+        tuple[str, ...],
+        Option(
+            "A setting of Spark, like spark.executor.memory=4g; may be given several times.",
+            metavar="NAME=VALUE",
+            parse=spark_setting,
+        ),
+    ] = ()
+
+    def start(self, paths: Sequence[Path] = (), *, into: Path | None = None) -> Engine:
+        """The engine; `paths` are what every executor of a cluster must see.
+
+        Executors write below the parent of `into`, which they must see as well; messages name `into` itself.
+        Raises UsageError where options contradict, or Spark is not there.
+        """
+        if self.engine == "local":
+            for option, given in (("--master", self.master is not None), ("--spark-conf", self.spark_conf)):
+                if given:
+                    raise UsageError(f"{option} needs --engine spark")
+            from rocketfsck.engine import LocalEngine
+
+            return LocalEngine()
+        from rocketfsck.common.budget import current
+        from rocketfsck.engine.session import is_embedded, is_submitted
+
+        cores = current().jobs
+        if cores is not None and (self.master is not None or is_submitted()):
+            raise UsageError("--jobs is for this machine: on a cluster the master has the cores")
+        from rocketfsck.engine.spark import SparkEngine, open_session
+
+        url = self.master if self.master is not None or is_submitted() else f"local[{cores or '*'}]"
+        session = open_session(url, conf=dict(_pair(text) for text in self.spark_conf))
+        if not is_embedded(session):
+            for path in (*paths, *(() if into is None else (into,))):
+                if "://" not in os.fspath(path) and not path.is_absolute():
+                    raise UsageError(
+                        f"{path}: executors run elsewhere, so give the absolute path: {path.absolute()}"
+                    )
+        seen = (*paths, *(() if into is None else (into.parent,)))
+        return SparkEngine(session, paths=tuple(map(os.fspath, seen)))
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """Whether names and bodies are masked, and by which key."""
+
+    mask: Annotated[
+        bool, Option("For sharing: masks for names, tags, keys, properties, bodies and addresses.")
+    ] = False
+    mask_key: Annotated[
+        Path | None,
+        Option(
+            "Mask with this key (16 to 4,096 random bytes), so that all runs have the same masks.",
+            metavar="FILE",
+            kind=PathKind(use="file", dir_okay=False, exists=True),
+        ),
+    ] = None
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.mask or self.mask_key is not None
+
+    def masks(self) -> Masks | None:
+        """New masks, None where nothing is masked. Raises UsageError for a key of an odd size."""
+        if not self.is_wanted:
+            return None
+        from rocketfsck.commands.masks import Masks, read_key
+
+        return Masks() if self.mask_key is None else Masks(read_key(self.mask_key))
+
+
+def stores_from(verb: str) -> Option:
+    """`--stores-from`, for a command that does what `verb` says."""
+    text = f"{verb} the stores that this file lists, too, one path on each line; -: standard input."
+    return Option(text, metavar="FILE", kind=READ_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class StoresWanted:
+    """The stores that are named, by paths and by the file of a list."""
+
+    paths: tuple[Path, ...]
+    stores_from: Path | None = None
+
+    @property
+    def is_many(self) -> bool:
+        """Whether a table is wanted, of however many stores."""
+        from rocketfsck.pipeline.fleet.places import is_pattern
+
+        return self.stores_from is not None or len(self.paths) > 1 or any(map(is_pattern, self.paths))
+
+    @property
+    def only(self) -> Path:
+        """The one store, where one is named."""
+        return self.paths[0]
+
+    def named(self) -> tuple[Path | str, ...]:
+        """All paths and patterns, those of the list, too. Raises as `read_list` does."""
+        from rocketfsck.pipeline.fleet.places import read_list
+
+        return (*self.paths, *(() if self.stores_from is None else read_list(self.stores_from)))
+
+    def places(self) -> tuple[Path, ...]:
+        """All stores, patterns expanded. Raises UsageError and StoreError as `find_places` does."""
+        from rocketfsck.pipeline.fleet.places import find_places
+
+        return find_places(self.named())
+
+
+def without_paths(engine: Engine) -> Engine:
+    """The engine, which need not look for the stores first: a store that a worker cannot see has a row."""
+    from rocketfsck.engine import LocalEngine
+
+    return engine if isinstance(engine, LocalEngine) else replace(engine, paths=())  # type: ignore[type-var]
