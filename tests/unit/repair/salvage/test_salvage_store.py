@@ -54,7 +54,7 @@ def record(offset: int, queue_offset: int = 0, *, with_crc: bool = False, **more
 
 
 def options(**more: Any) -> SalvageOptions:
-    given: dict[str, Any] = {"file_size": FILE_SIZE, "sync": False, "jobs": 1, "version": "5.3.3"}
+    given: dict[str, Any] = {"file_size": FILE_SIZE, "sync": False, "version": "5.3.3"}
     return SalvageOptions(**(given | more))
 
 
