@@ -166,7 +166,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
     parser.add_argument("--no-write", action="store_true")
     page = page_of(measured())
-    print(page)
+    sys.stdout.write(page)
     if not parser.parse_args(arguments).no_write:
         PAGE.write_text(page)
     return 0
