@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter, read_messages
@@ -90,7 +91,6 @@ def read_columns(
     log. `read_bodies` also compares the CRCs (bits of `faults`). The offsets choose whole files. Raises
     UsageError for an unknown column and StoreError when bytes cannot be read.
     """
-    from rocketfsck.scan.log.tiling import scan_log_file
     from rocketfsck.scan.views.arrow import (
         ALL_COLUMNS,
         FILE_COLUMNS,

@@ -22,6 +22,7 @@ from rocketfsck.cli.base import Command, write_exit_status
 from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.settings import Settings, common_params
 from rocketfsck.cli.show.fit import terminal_columns
+from rocketfsck.cli.show.text import visible
 from rocketfsck.common.privacy import limited
 from rocketfsck.errors import (
     EXIT_CANCELLED,
@@ -240,7 +241,5 @@ def _unexpected(error: Exception) -> int:
 
 def _complain(*lines: str) -> None:
     """Lines on standard error; whatever is quoted in them, each stays one printable line."""
-    from rocketfsck.cli.show.text import visible
-
     for line in lines:
         print(visible(line, keep_backslash=True), file=sys.stderr)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
+from pyarrow import parquet as pq
 
 from rocketfsck.common.rows import Column, arrow_batch, arrow_schema
 
@@ -24,8 +25,6 @@ class ArrowWriter:
         self._blob_size = 0
         self._writer: Any
         if parquet:
-            from pyarrow import parquet as pq
-
             self._writer = pq.ParquetWriter(stream, self._schema, compression="zstd")
         else:
             self._writer = pa.ipc.new_stream(stream, self._schema)

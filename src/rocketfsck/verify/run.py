@@ -35,6 +35,7 @@ from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.inflight import InFlight
 from rocketfsck.verify.leftout import levels_above, parts_after_stop, parts_apart, parts_unread
 from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.regular import settle_regular
 from rocketfsck.verify.report import NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
@@ -253,7 +254,6 @@ def _judge(
     if ran.units:
         from rocketfsck.verify.index.file import merge_index_files
         from rocketfsck.verify.log.crossfiles import merge_log_files
-        from rocketfsck.verify.queues.crossqueues import merge_queues
 
         yield from _guarded("commitlog", merge_log_files(context, logs))
         suspects = _suspects(logs, context.store)

@@ -21,7 +21,8 @@ from rocketfsck.common.documents import json_text, to_document
 from rocketfsck.common.options import WRITE_FILE, Argument, Option, PathKind
 from rocketfsck.common.outputs import STDOUT, is_special
 from rocketfsck.errors import RocketfsckError, UsageError
-from rocketfsck.verify.options import LevelAsked
+from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.options import CheckOptions, LevelAsked
 
 if TYPE_CHECKING:
     from rocketfsck.cli.bugreports import BugReport, Place
@@ -101,7 +102,6 @@ def command(line: BugReportLine) -> None:
     Names, keys, hosts and bodies change, their lengths stay. The copy is checked, and the archive says which
     findings of the store it has, too. Look through the archive before you send it.
     """
-    from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.run import check_store
 
     if line.max_duration is not None and not line.shrink:
@@ -161,7 +161,6 @@ def _workplace(output: Path) -> str | None:
 
 def _above_info(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The errors and warnings; all findings where there are none."""
-    from rocketfsck.verify.finding import Severity
     from rocketfsck.verify.rules.catalog import RULES
 
     return tuple(item for item in findings if RULES[item.rule].severity > Severity.INFO) or findings
@@ -262,8 +261,6 @@ def _reopened(store: Store, copy: Path) -> Store:
 
 def _same_options(report: Report, names: Pseudonyms) -> CheckOptions:
     """How the copy is checked: as the store was, at the same moment by the copy's times."""
-    from rocketfsck.verify.options import CheckOptions
-
     return CheckOptions(level=report.level, now_timestamp=names.times.of(report.started_timestamp))
 
 

@@ -19,9 +19,11 @@ from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
 from rocketfsck.commands.places import refuse_inside
+from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError, outcome_of
+from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
 if TYPE_CHECKING:
     from rocketfsck.verify.policy import Policy
@@ -96,8 +98,6 @@ def command(line: CheckLine, passes: Passes | None) -> int:
         elif line.answer.form == "json":
             stream.write(to_json({**answer.report.to_json(), **said}, indent=2) + "\n")
         else:
-            from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
-
             head = {"kind": FINDINGS_KIND, "store": str(line.stores.only)}
             with open_rows(stream, line.answer.form, FINDING_COLUMNS, head) as writer:
                 for row in _rows(answer.report, said, line.answer.form):
@@ -146,7 +146,6 @@ def _write_files(
     line: CheckLine, answer: CheckAnswer, policy: Policy, passes: Passes | None, stores: Sequence[Path]
 ) -> dict[str, Any]:
     """Write the files that are named, and give what a document says besides the report."""
-    from rocketfsck.common.documents import to_document
     from rocketfsck.verify.baseline import write_baseline
 
     code = answer.exit_code

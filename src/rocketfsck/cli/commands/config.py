@@ -9,10 +9,13 @@ from typing import Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.config.files import Kind
-from rocketfsck.cli.config.options import Setting
+from rocketfsck.cli.config.options import Setting, check_values, settings_in_force
 from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.text import Palette
+from rocketfsck.cli.show.table import aligned
+from rocketfsck.cli.show.text import Palette, visible
+from rocketfsck.common.documents import json_text, to_document
 
 KIND = "rocketfsck.config"
 
@@ -61,11 +64,8 @@ def command(line: ConfigLine) -> None:
     The command line goes over the environment (ROCKETFSCK_CHECK_LEVEL), that over ./rocketfsck.toml, and that
     over the user's config file. All of these are read and judged: what is wrong with one is an error.
     """
-    from rocketfsck.cli.commands import COMMANDS
     from rocketfsck.cli.config.applying import files_of
-    from rocketfsck.cli.config.options import check_values, settings_in_force
     from rocketfsck.cli.config.rules import read_policy
-    from rocketfsck.common.documents import to_document
 
     context = click.get_current_context()
     files = files_of(context)
@@ -83,10 +83,6 @@ def command(line: ConfigLine) -> None:
 
 
 def _lines(said: ConfigSaid, palette: Palette) -> Iterator[str]:
-    from rocketfsck.cli.show.table import aligned
-    from rocketfsck.cli.show.text import visible
-    from rocketfsck.common.documents import json_text
-
     yield palette.bold("Config files, each over those below it")
     rows = [(file.whose, visible(file.path), _state(file)) for file in said.files]
     yield from (f"  {line}" for line in aligned(rows or [("none",)]))

@@ -12,6 +12,8 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before_danger
 from rocketfsck.cli.output import SCHEMA_VERSION
 from rocketfsck.cli.params import Destination
+from rocketfsck.cli.show.table import aligned
+from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.damage import DamageCommand, damage
 from rocketfsck.commands.places import refuse_inside
 from rocketfsck.common.documents import plain
@@ -64,7 +66,6 @@ def command(line: DamageLine) -> None:
 
 
 def _lines(report: DamageReport) -> Iterator[str]:
-    from rocketfsck.cli.show.text import visible
     from rocketfsck.writer.damage import truth_path
 
     for act in report.acts:
@@ -95,7 +96,6 @@ def _lines_of(act: Act) -> Iterator[str]:
 
 
 def _lines_of_faults(_: Palette) -> Iterator[str]:
-    from rocketfsck.cli.show.table import aligned
     from rocketfsck.writer.damage import DAMAGES
 
     rows = [

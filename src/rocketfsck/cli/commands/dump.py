@@ -34,6 +34,7 @@ from rocketfsck.commands.writing import EntryCount, SlotCount, StartOffset
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import Phase, phase
+from rocketfsck.store.reading import FileReader
 
 if TYPE_CHECKING:
     from rocketfsck.commands.masks import Masks
@@ -190,8 +191,6 @@ class _Run:
         self.entry_count = entry_count
 
     def sources(self, targets: list[Target]) -> Iterator[tuple[Target, DumpSource]]:
-        from rocketfsck.store.reading import FileReader
-
         for target in targets:
             if self.left == 0:
                 return

@@ -15,8 +15,10 @@ from rocketfsck.cli.danger import WritingCommand, pause_before_danger, say_notes
 from rocketfsck.cli.output import to_json
 from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.fit import text_columns
+from rocketfsck.cli.show.text import byte_size
 from rocketfsck.commands.fix import FixAnswer, FixCommand, Proposal, fix
 from rocketfsck.commands.places import refuse_inside
+from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
 from rocketfsck.engine.passes import Passes
 from rocketfsck.errors import UsageError, outcome_of
@@ -109,7 +111,6 @@ def _show(stream: IO[Any], palette: Palette, report: Report, plan: Plan, verdict
 
 def _show_cost(stream: IO[Any], store: Store) -> None:
     """What it costs to keep the former store whole, where that is much."""
-    from rocketfsck.cli.show.text import byte_size
     from rocketfsck.repair.apply.sharing import SAID_SIZE, copied_size
 
     size = copied_size(store)
@@ -132,7 +133,6 @@ def _show_plan(stream: IO[Any], palette: Palette, plan: Plan) -> None:
 def _say(stream: IO[Any], answer: Destination, palette: Palette, came: FixAnswer) -> None:
     """What came of it."""
     from rocketfsck.cli.show.repair import apply_lines
-    from rocketfsck.common.documents import to_document
     from rocketfsck.repair.plan.document import plan_to_json
 
     verdict, plan, done = came.verdict, came.plan, came.done

@@ -11,7 +11,9 @@ from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.params import Destination
 from rocketfsck.commands.places import refuse_inside
 from rocketfsck.commands.shared import StoreOptions
+from rocketfsck.common.documents import from_document
 from rocketfsck.common.options import STORE, Argument, Option, PathKind
+from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 
 
@@ -44,7 +46,6 @@ def command(line: PageLine) -> None:
     """
     from rocketfsck.cli.pages.reading import PAGES, page_of_report, page_of_rows, read_said
     from rocketfsck.cli.pages.writing import write_page
-    from rocketfsck.engine import LocalEngine
     from rocketfsck.pipeline.fleet.model import STORES_KIND
 
     path, stated, output = line.path, line.stated, line.answer.path
@@ -69,7 +70,6 @@ def command(line: PageLine) -> None:
 
 def _page(document: dict[str, Any]) -> Any:
     """The data of a page, as it was written. Raises UsageError for anything else."""
-    from rocketfsck.common.documents import from_document
     from rocketfsck.page.fleet import FleetPage
     from rocketfsck.page.model import Page
 

@@ -15,7 +15,7 @@ from rocketfsck.cli.config.applying import policy_in_force
 from rocketfsck.cli.output import open_output, to_json
 from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.show.text import Palette
+from rocketfsck.cli.show.text import Palette, visible
 from rocketfsck.commands.places import refuse_inside
 from rocketfsck.commands.plan import PlanCommand, plan
 from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
@@ -76,7 +76,6 @@ def command(line: PlanLine, passes: Passes | None) -> int:
 
 def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, palette: Palette) -> None:
     from rocketfsck.cli.show.repair import plan_lines
-    from rocketfsck.cli.show.text import visible
     from rocketfsck.repair.plan.law import all_assumptions, assume_options
 
     for line in plan_lines(plan, palette, text_columns()):

@@ -21,6 +21,7 @@ from rocketfsck.cli.query.options import (
     quiet_terminal,
 )
 from rocketfsck.cli.settings import common_params
+from rocketfsck.cli.show.text import count_of
 from rocketfsck.commands.shared import AsBroker
 from rocketfsck.commands.wanted import Limit, PhysicalOffsets, WantedTimes
 from rocketfsck.common.options import Argument, Option, PutAfter
@@ -248,7 +249,6 @@ def by_expression(line: ScanLine) -> int:
     for bodies and contents above 64 MiB, of which it searches nothing and the first 64 MiB.
     """
     from rocketfsck.cli.query.writing import write_found
-    from rocketfsck.cli.show.text import count_of
     from rocketfsck.query.content.evaluate import Expression
     from rocketfsck.query.content.scanning import find_by_expression
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE

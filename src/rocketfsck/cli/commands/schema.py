@@ -12,6 +12,8 @@ from rocketfsck.cli.integers import schema_with_texts
 from rocketfsck.cli.output import open_output
 from rocketfsck.cli.params import Destination
 from rocketfsck.cli.settings import settings_of
+from rocketfsck.cli.show.table import aligned
+from rocketfsck.cli.show.text import visible
 from rocketfsck.common.documents import json_text
 from rocketfsck.common.options import Argument, beginning
 from rocketfsck.errors import UsageError
@@ -39,8 +41,6 @@ def command(line: SchemaLine) -> None:
     With --json-integers strings, the schema is that of documents written so.
     """
     from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
-    from rocketfsck.cli.show.table import aligned
-    from rocketfsck.cli.show.text import visible
 
     name = line.name
     if name is not None and name not in DOCUMENTS:

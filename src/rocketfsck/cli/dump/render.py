@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -121,8 +122,6 @@ def _is_time(name: str) -> bool:
 
 def config_lines(value: Any) -> list[str]:
     """A JSON value, indented, every line printable."""
-    import json
-
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return [visible(line, keep_backslash=True) for line in text.split("\n")]
 

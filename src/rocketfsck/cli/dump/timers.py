@@ -7,7 +7,7 @@ from typing import Any
 
 from rocketfsck.cli.dump.fixed import unit_items
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
-from rocketfsck.cli.dump.small import struct_items
+from rocketfsck.cli.dump.small import rest_items, struct_items
 from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
@@ -68,8 +68,6 @@ def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
             yield item
         pos += TIMER_LOG_UNIT_SIZE
     if not wanted.any:
-        from rocketfsck.cli.dump.small import rest_items
-
         yield from rest_items(source, pos)
 
 

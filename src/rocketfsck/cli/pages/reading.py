@@ -17,6 +17,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.documents import read_document
+from rocketfsck.verify.report import Report
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
@@ -48,7 +49,6 @@ def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
     from rocketfsck.cli.pages.making import page_of
     from rocketfsck.repair.prospect import plan_or_obstacle
     from rocketfsck.repair.verdict import predicted
-    from rocketfsck.verify.report import Report
 
     report = Report.from_json(document)
     verdict = verdict_in(document)

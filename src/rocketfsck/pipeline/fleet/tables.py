@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rocketfsck._version import __version__
 from rocketfsck.common.rows import Column, arrow_batch, arrow_schema
@@ -241,7 +242,6 @@ def newest_run(directory: Path) -> tuple[list[dict[str, Any]], list[dict[str, An
     Raises UsageError if there is no run, StoreError for a table that cannot be read. The package must be
     there (`tables.demand`).
     """
-    import pyarrow.compute as pc
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

@@ -7,6 +7,7 @@ same bytes of the log cannot both be kept in their places. Fault catalogue, C3; 
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from enum import IntEnum
 
 import numpy as np
@@ -128,8 +129,6 @@ def find_overlapped(found: CarvedRecords, confidence: Confidence, rows: Longs) -
 
 def _weaker(found: CarvedRecords, rows: list[int]) -> list[int]:
     """Rows, the best first, that overlap a better one."""
-    from bisect import bisect_left, insort
-
     taken: list[tuple[int, int]] = []
     lost = []
     for row in rows:

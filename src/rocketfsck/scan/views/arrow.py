@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.columns import SCANNED_NAMES
+from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
+from rocketfsck.formats.indexfile import ENTRY
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
 from rocketfsck.formats.names import shown_name, shown_unit_name
 from rocketfsck.formats.places import BORN_HOST_AT, store_host_place
+from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
@@ -81,8 +84,6 @@ class LogBatch:
 
     def _hosts(self, column: str, bit: int) -> pa.Array:
         """Few different ones, so each is made once, from its bytes on disk."""
-        from rocketfsck.formats.record import decode_host
-
         batch = self.batch
         is_v6 = (batch["sys_flag"] & bit) != 0
         texts: list[str] = []
@@ -149,8 +150,6 @@ def units_to_arrow(
 
     `kinds` are places in `kind_names`.
     """
-    from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
-
     numbers = np.arange(index, index + len(units), dtype=np.int64)
     head = {"index": _array(numbers), "kind": _dictionary(kinds.astype(np.int32), list(kind_names))}
     return _of_layout(head, UNIT if kind == "file" else BATCH_UNIT, units, shown_unit_name)
@@ -158,8 +157,6 @@ def units_to_arrow(
 
 def entries_to_arrow(first: int, entries: NDArray[Any]) -> pa.RecordBatch:
     """A block of index entries, the first with number `first`."""
-    from rocketfsck.formats.indexfile import ENTRY
-
     numbers = np.arange(first, first + len(entries), dtype=np.int32)
     return _of_layout({"entry": _array(numbers)}, ENTRY, entries)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any, Protocol
 
 import pyarrow as pa
+from pyarrow import parquet
 
 from rocketfsck.errors import StoreError
 from rocketfsck.writer.input.fields import DERIVED, FIELDS_BY_NAME, InputError
@@ -53,8 +54,6 @@ def _rows(file: IO[bytes], head: bytes, source: Counted) -> Iterator[Mapping[str
 
 def _open(file: IO[bytes], head: bytes) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if head.startswith(b"PAR1"):
-        from pyarrow import parquet
-
         table = parquet.ParquetFile(file, pre_buffer=False)
         known = [name for name in table.schema_arrow.names if name not in DERIVED]
         return table.schema_arrow, table.iter_batches(batch_size=ROWS_A_BATCH, columns=known)
