@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from rocketfsck.common.documents import LIMITS
+from rocketfsck.common.documents import LIMITS, folded
 from rocketfsck.errors import StoreError
 from rocketfsck.store.circumstances import Evidence, UnfinishedRepair
 from rocketfsck.store.model import Store
@@ -83,7 +83,7 @@ def _areas(above: str, mtime_ns: int) -> tuple[str, ...]:  # noqa: ARG001 - a ch
 def _journal(path: str, root: str) -> tuple[str, str]:
     """State and mode of a journal of this store; "" for both where it is not one."""
     try:
-        document = json.loads(read_whole(path, LIMITS["journal"]))
+        document = folded(json.loads(read_whole(path, LIMITS["journal"])), "journal")
     except (StoreError, ValueError, RecursionError):
         return "", ""
     if not isinstance(document, dict) or document.get("store") != root:

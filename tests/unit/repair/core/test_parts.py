@@ -22,7 +22,7 @@ from rocketfsck.repair.area.journal import write_file as write_json
 from rocketfsck.repair.area.links import pins_of
 from rocketfsck.repair.area.locking import StoreLock, only_repair
 from rocketfsck.repair.area.manifests import changed_files, list_files, some_of
-from rocketfsck.store.unfinished import JOURNAL
+from rocketfsck.store.unfinished import JOURNAL, unfinished_repair
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import open_root
 from rocketfsck.writer.disk.traits import Traits, give_traits, lost_traits, traits_of
@@ -51,6 +51,15 @@ def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
     assert from_document(Journal, to_document(second.journal), "journal") == second.journal
     with pytest.raises(StoreError, match="cannot be listed"):
         find_areas(root, tmp_path / "none")
+
+
+def test_an_area_of_a_store_whose_name_is_not_utf8_is_found(tmp_path: Path) -> None:
+    store = tmp_path / os.fsdecode(b"st\xf6re")
+    store.mkdir()
+    assert unfinished_repair(store) is None
+    area = make_area(str(store), None, "beside", "aa")
+    found = unfinished_repair(store)
+    assert found is not None and found.directory == area.path.name and not found.is_mixed
 
 
 @pytest.mark.parametrize(
