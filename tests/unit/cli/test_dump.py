@@ -277,7 +277,7 @@ def test_config_with_garbage(cli: Cli, tmp_path: Path) -> None:
     assert (bad["kind"], bad["start"], bad["end"]) == ("garbage", 30, 33)
     path.write_bytes(b'{"a":1e999,"b":[-1e999],"c":"\\ud800",3:"\xff"}')
     (odd,) = cli("dump", path, "--format", "jsonl").rows()
-    assert odd["content"] == {"a": "inf", "b": ["-inf"], "c_b64": "7aCA", "3_b64": "/w=="}
+    assert odd["content"] == {"a": "inf", "b": ["-inf"], "c_utf16": "2AA=", "3_b64": "/w=="}
     assert '"3": "\\xff"' in cli("dump", path).out
     path.write_bytes(b'{"offsetTable":{"T@')
     (broken,) = cli("dump", path, "--format", "jsonl").rows()
