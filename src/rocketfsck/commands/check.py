@@ -107,11 +107,6 @@ class CheckAnswer:
     engine: Engine
     masks: Masks | None
 
-    @property
-    def directories(self) -> list[Path]:
-        """What was read: nothing may be written there."""
-        return [self.store.root, *self.store.commitlog.directories]
-
 
 def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | None = None) -> CheckAnswer:
     """Check one store and judge it. `policy` says what is wanted for single rules, `passes` takes times.

@@ -148,4 +148,4 @@ def heal(options: CompareCommand) -> tuple[SalvageAnswer, list[Path]]:
 
 
 def _directories(stores: Sequence[Store]) -> list[Path]:
-    return [directory for store in stores for directory in (store.root, *store.commitlog.directories)]
+    return [directory for store in stores for directory in store.data_directories]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketfsck.commands.repairing import Preen, RepairedStore, ReportFile, Wishes
@@ -42,11 +41,6 @@ class PlanAnswer:
     @property
     def exit_code(self) -> int:
         return self.report.exit_code
-
-    @property
-    def directories(self) -> list[Path]:
-        """What was read: nothing may be written there."""
-        return [self.store.root, *self.store.commitlog.directories]
 
 
 def plan(options: PlanCommand, policy: Policy | None = None, passes: Passes | None = None) -> PlanAnswer:

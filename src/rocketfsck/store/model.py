@@ -304,6 +304,11 @@ class Store:
         return any(file.in_entries for file in self.commitlog.files)
 
     @property
+    def data_directories(self) -> tuple[Path, ...]:
+        """The root and the commitlog directories, of which a broker.conf may name some outside of it."""
+        return (self.root, *self.commitlog.directories)
+
+    @property
     def log_only(self) -> bool:
         """Whether the root is a directory of commitlog files alone, copied away from its store."""
         return self.commitlog.directories == (self.root,)

@@ -80,7 +80,7 @@ def command(line: CheckLine, passes: Passes | None) -> int:
     # a plan has bytes of the store
     plans = line.page_path is not None or (line.answer.form == "sarif" and not line.masking.is_wanted)
     answer = check(replace(line, plans=plans, while_running=line.page_path is not None), policy, passes)
-    stores = [*named, *answer.directories]
+    stores = [*named, *answer.store.data_directories]
     for path in files:
         refuse_inside(path, stores)
     said = _write_files(line, answer, policy, passes, stores)

@@ -61,7 +61,7 @@ def command(line: PlanLine, passes: Passes | None) -> int:
     if line.output is None and answer.plan.actions:
         keep_plan(answer.plan)
     if line.output is not None:
-        forbidden = [*stores, *answer.directories]
+        forbidden = [*stores, *answer.store.data_directories]
         with open_output(line.output, binary=False, forbidden=forbidden) as stream:
             stream.write(plan_text(answer.plan))
     if line.output == STDOUT:

@@ -160,7 +160,7 @@ def save_plan(planned: Planned, path: Path | None) -> Path:
     if path is None:
         return keep_plan(planned.plan)
     store = planned.scene.store
-    stores = [store.root, *store.commitlog.directories]
+    stores = store.data_directories
     refuse_inside(path, stores)
     with open_output(path, binary=False, forbidden=stores) as stream:
         stream.write(plan_text(planned.plan))
