@@ -260,7 +260,10 @@ def _opened(value: Any) -> Any:
 def encode_text(text: str | bytes) -> tuple[str, str]:
     """(suffix of the member's name, its value) for a text that may be no UTF-8, or for its bytes."""
     if isinstance(text, bytes):
-        text = os.fsdecode(text)
+        try:
+            return "", text.decode("utf-8")
+        except UnicodeDecodeError:
+            return BYTES, base64_text(text)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
