@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rocketfsck.common.documents import members
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE, UNIT, UNIT_SIZE, is_valid_unit
@@ -147,8 +148,9 @@ def _inside(reader: FileReader, kind: str, start_offset: int) -> Iterator[tuple[
     elif kind in ("batchconsumequeue", "compaction-cq"):
         yield "unit_count", _unit_count(reader, BATCH_UNIT_SIZE)
     elif kind == "index":
-        yield from _values(reader, HEADER).items()
-        yield "used_entry_count", _index_header(reader).entry_count
+        header = _index_header(reader)
+        yield from members(header)
+        yield "used_entry_count", header.entry_count
     elif kind == "checkpoint":
         yield from _values(reader, CHECKPOINT).items()
     elif kind == "timercheck":
