@@ -13,11 +13,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import click
 
 from rocketfsck.cli.base import Command
+from rocketfsck.commands.places import refuse_inside
 from rocketfsck.common.options import Option
 
 PAUSE_SECONDS = 10
@@ -69,6 +71,13 @@ def say_notes(notes: Sequence[str]) -> None:
     """Notes on standard error, a line each."""
     for note in notes:
         click.echo(note, err=True)
+
+
+def pause_before(output: Path | None, yes: bool, stores: Sequence[Path]) -> None:
+    """`pause_before_danger`, where the output is to go to no place in these stores: else UsageError."""
+    if output is not None:
+        refuse_inside(output, stores)
+    pause_before_danger(yes)
 
 
 def pause_before_danger(yes: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, Any, cast
 
 import click
 
@@ -18,13 +18,6 @@ from rocketfsck.cli.settings import settings_of
 from rocketfsck.cli.show.fit import FittedStream, table_columns
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.common.privacy import set_mode
-
-if TYPE_CHECKING:
-    pass
-
-Function = Callable[..., Any]
-Decorator = Callable[[Function], Function]
-Decorated = TypeVar("Decorated", bound=Function)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, Protocol
 
 import click
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Shown(Protocol):
@@ -50,60 +48,44 @@ def settings_of(context: click.Context) -> Settings:
     return context.ensure_object(Settings)
 
 
-def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """A callback that keeps what was given as this setting; False and None are what was not given."""
+def _option(name: str, setting: str, **given: Any) -> click.Option:
+    """An option whose value is kept as this setting; False and None are what was not given."""
 
     def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
-            setattr(settings_of(context), name, value)
+            setattr(settings_of(context), setting, value)
 
-    return keep
+    return click.Option([name], expose_value=False, callback=keep, **given)
 
 
 def common_params() -> list[click.Parameter]:
     """The options that every command accepts, before and after the command's name."""
     return [
-        click.Option(
-            ["--config"],
+        _option(
+            "--config",
+            "config",
             type=click.Path(path_type=Path, dir_okay=False),
-            expose_value=False,
-            callback=_keep("config"),
             help="Take settings from this file, not from ./rocketfsck.toml and the user's config file.",
         ),
-        click.Option(
-            ["--no-config"],
-            is_flag=True,
-            expose_value=False,
-            callback=_keep("no_config"),
-            help="Take settings from no file.",
-        ),
-        click.Option(
-            ["--debug"],
-            is_flag=True,
-            expose_value=False,
-            callback=_keep("debug"),
-            help="Show tracebacks of errors.",
-        ),
-        click.Option(
-            ["--color"],
+        _option("--no-config", "no_config", is_flag=True, help="Take settings from no file."),
+        _option("--debug", "debug", is_flag=True, help="Show tracebacks of errors."),
+        _option(
+            "--color",
+            "color",
             type=click.Choice(["auto", "always", "never"]),
-            expose_value=False,
-            callback=_keep("color"),
             help="Colour in the output; auto: on a terminal, unless NO_COLOR is set.",
         ),
-        click.Option(
-            ["--progress"],
+        _option(
+            "--progress",
+            "progress",
             type=click.Choice(["auto", "none", "json"]),
-            expose_value=False,
-            callback=_keep("progress"),
             help="auto: a line on a terminal. json: lines of JSON, at least one a second.",
         ),
-        click.Option(
-            ["--progress-fd"],
+        _option(
+            "--progress-fd",
+            "progress_descriptor",
             type=click.IntRange(0),
             metavar="N",
-            expose_value=False,
-            callback=_keep("progress_descriptor"),
             help="The descriptor for --progress json; default: 2, standard error.",
         ),
     ]

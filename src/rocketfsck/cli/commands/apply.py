@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before_danger, say_notes
+from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before, say_notes
 from rocketfsck.cli.params import Destination
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.commands.apply import ApplyCommand, apply
-from rocketfsck.commands.places import refuse_inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +38,7 @@ def command(line: ApplyLine) -> int:
     """
     from rocketfsck.cli.show.repair import apply_lines
 
-    def pause(stores: list[Path]) -> None:
-        if line.answer.path is not None:
-            refuse_inside(line.answer.path, stores)
-        pause_before_danger(line.yes)
-
-    answer = apply(line, pause)
+    answer = apply(line, partial(pause_before, line.answer.path, line.yes))
     say_notes(answer.notes)
     report, columns = answer.report, text_columns()
     line.answer.say(report.to_json, lambda palette: apply_lines(report, palette, columns), answer.stores)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before_danger, say_notes
+from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before, say_notes
 from rocketfsck.cli.params import Destination
 from rocketfsck.commands.apply import UndoCommand, undo
-from rocketfsck.commands.places import refuse_inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +34,6 @@ def command(line: UndoLine) -> None:
     """
     from rocketfsck.cli.show.repair import undo_lines
 
-    def pause(stores: list[Path]) -> None:
-        if line.answer.path is not None:
-            refuse_inside(line.answer.path, stores)
-        pause_before_danger(line.yes)
-
-    answer = undo(line, pause)
+    answer = undo(line, partial(pause_before, line.answer.path, line.yes))
     say_notes(answer.notes)
     line.answer.say(answer.report.to_json, lambda palette: undo_lines(answer.report, palette), answer.stores)
