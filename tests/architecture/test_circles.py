@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from tests.architecture.source import MODULES, nodes_of
-
-ROOT = "rocketfsck"
-
-
-def _name(module: str) -> str:
-    parts = [ROOT, *module.removesuffix(".py").split("/")]
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-NAMES = {_name(module): module for module in MODULES}
-
-
-def _imported(module: str) -> Iterator[str]:
-    """The modules of the package that a module takes something from."""
-    for node in nodes_of(module):
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module in NAMES:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            yield from inner & NAMES.keys()
-            if inner - NAMES.keys():
-                yield node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in NAMES)
+from tests.architecture.source import NAMES, taken_by
 
 
 def imports() -> dict[str, set[str]]:
     """By module of the package, those that it imports."""
-    found = {name: set(_imported(module)) - {name} for name, module in NAMES.items()}
+    found = {
+        name: {taken.name for taken in taken_by(module) if taken.name in NAMES} - {name}
+        for name, module in NAMES.items()
+    }
     assert sum(map(len, found.values())) > 1000, "or the tests below look at nothing"
     return found
 

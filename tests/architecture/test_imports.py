@@ -7,10 +7,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.architecture.source import MODULES, ROOT, nodes_of, tree_of
+from tests.architecture.source import MODULES, ROOT, nodes_of, taken_by
 from tests.conftest import Directory
 
 HOMES = {
@@ -31,26 +30,13 @@ are imported late themselves."""
 LIGHT = ("numba", "llvmlite", "pyarrow", "pyspark", "rich", "hypothesis", "pytest")
 
 
-def _imported(nodes: Sequence[ast.stmt], *, inside: bool) -> Iterator[str]:
-    """Names of what statements import when they are run; with `inside` in functions, too. Not for types."""
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            yield from _imported(node.orelse, inside=inside)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not inside:
-            continue
-        else:
-            for name in ("body", "orelse", "finalbody"):
-                yield from _imported(getattr(node, name, None) or [], inside=inside)
-            for handler in getattr(node, "handlers", ()):
-                yield from _imported(handler.body, inside=inside)
-
-
 def _packages(module: str, *, inside: bool) -> set[str]:
-    return {name.split(".")[0] for name in _imported(tree_of(module).body, inside=inside)}
+    """The packages that a module imports when it is run; with `inside` in functions, too. Not for types."""
+    return {
+        taken.name.split(".")[0]
+        for taken in taken_by(module)
+        if not taken.is_for_types and (inside or not taken.is_late)
+    }
 
 
 def test_the_contracts_hold() -> None:

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 
-from tests.architecture.source import text_of, tree_of
-from tests.architecture.test_circles import NAMES
+from tests.architecture.source import NAMES, Taken, taken_below, taken_by, text_of
 
-TYPES = "TYPE_CHECKING"
 SENT = {"rocketfsck.engine.guard"}
 """Modules with functions that workers get by value: they bring their imports with them."""
 
 
-def _taken(node: ast.AST, *, is_late: bool = False) -> Iterator[tuple[str, bool, int]]:
-    """The modules that are imported below a node, whether in a function, and the line. Not for types."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == TYPES:
-            continue
-        if isinstance(child, ast.Import):
-            yield from ((alias.name, is_late, child.lineno) for alias in child.names)
-        elif isinstance(child, ast.ImportFrom) and child.module:
-            for alias in child.names:
-                inner = f"{child.module}.{alias.name}"
-                yield inner if inner in NAMES else child.module, is_late, child.lineno
-        in_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-        yield from _taken(child, is_late=is_late or in_function)
-
-
 @cache
-def _taken_by(name: str) -> tuple[tuple[str, bool, int], ...]:
-    return tuple(_taken(tree_of(NAMES[name]))) if name in NAMES else ()
+def _taken(name: str) -> tuple[Taken, ...]:
+    """What a module imports when it is run."""
+    return tuple(taken for taken in taken_by(NAMES[name]) if not taken.is_for_types) if name in NAMES else ()
 
 
 @cache
@@ -43,7 +26,7 @@ def _brought(name: str) -> frozenset[str]:
         module = waiting.pop()
         if module not in found:
             found.add(module)
-            waiting += [taken for taken, is_late, _ in _taken_by(module) if not is_late]
+            waiting += [taken.name for taken in _taken(module) if not taken.is_late]
             waiting += [module.rpartition(".")[0]] if "." in module else []
     return frozenset(found)
 
@@ -55,17 +38,20 @@ def _gives_names_late(name: str) -> bool:
 
 def test_an_import_in_a_function_saves_something() -> None:
     needless = [
-        f"{name}:{line}: {taken}"
+        f"{name}:{taken.line}: {taken.name}"
         for name in NAMES
         if name not in SENT
-        for taken, is_late, line in _taken_by(name)
-        if is_late and taken in _brought(name) and not _gives_names_late(taken)
+        for taken in _taken(name)
+        if taken.is_late and taken.name in _brought(name) and not _gives_names_late(taken.name)
     ]
     assert needless == []
 
 
 def test_late_and_early_imports_are_seen() -> None:
     source = "import numpy\ndef f():\n    from a import b\nif TYPE_CHECKING:\n    import c\n"
-    assert [*_taken(ast.parse(source))] == [("numpy", False, 1), ("a", True, 3)]
+    tree = ast.parse(source)
+    assert [*taken_below(tree)] == [
+        Taken("numpy", 1), Taken("a", 3, is_late=True), Taken("c", 5, is_for_types=True)
+    ]  # fmt: skip
     assert "rocketfsck.formats.layout" in _brought("rocketfsck.formats.record")
-    assert sum(is_late for name in NAMES for _, is_late, _ in _taken_by(name)) > 100
+    assert sum(taken.is_late for name in NAMES for taken in _taken(name)) > 100
