@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocketfsck.pipeline.fleet import packing
+from rocketfsck.pipeline.fleet import stages
 
 GIB, TIB, PIB = 1 << 30, 1 << 40, 1 << 50
 INDEX_SIZE = 400 << 20
@@ -78,11 +78,11 @@ class Described:
 
     def weights(self) -> list[int]:
         """The weights of its tasks, in the order of a check: log files, groups of queues, index files."""
-        log = [GIB + packing.FILE_WEIGHT] * self.log_count
+        log = [GIB + stages.FILE_WEIGHT] * self.log_count
         groups = range(0, self.queue_count, GROUP_QUEUES)
         counts = [min(GROUP_QUEUES, self.queue_count - first) for first in groups]
-        queues = [count * ((64 << 10) + QUEUE_FILES * packing.FILE_WEIGHT) for count in counts]
-        return [*log, *queues, *[INDEX_SIZE + packing.FILE_WEIGHT] * self.index_count]
+        queues = [count * ((64 << 10) + QUEUE_FILES * stages.FILE_WEIGHT) for count in counts]
+        return [*log, *queues, *[INDEX_SIZE + stages.FILE_WEIGHT] * self.index_count]
 
 
 def made_up(count: int, byte_count: int, seed: int = 1) -> list[Described]:
@@ -166,7 +166,7 @@ def simulate(stores: Sequence[Described], machines: Machines, rates: Rates | Non
         byte_seconds = max(byte_seconds, GIB * machines.cores_each / machines.link_rate)
     cores = _Cores(machines.cores, rates.send_seconds)
     weights = [store.weights() for store in stores]
-    large = [number for number, each in enumerate(weights) if sum(each) > packing.WHOLE_WEIGHT]
+    large = [number for number, each in enumerate(weights) if sum(each) > stages.WHOLE_WEIGHT]
     small = set(range(len(stores))) - set(large)
     begins = [
         stores[number].file_count * rates.list_seconds
@@ -179,10 +179,10 @@ def simulate(stores: Sequence[Described], machines: Machines, rates: Rates | Non
     sizes = [round(stores[number].file_count * rates.listed_size) for number in large]
     counts = [len(weights[number]) for number in large]
     before: list[int] = []
-    for numbers in packing.rounds(sizes, counts, packing.HELD_SIZE):
+    for numbers in stages.rounds(sizes, counts, stages.HELD_SIZE):
         group = [large[number] for number in numbers]
         began = time.process_time()
-        pieces = packing.pack([(number, weights[number]) for number in group], machines.cores)
+        pieces = stages.pack([(number, weights[number]) for number in group], machines.cores)
         found.plan_seconds += time.process_time() - began
         ends = [_end_seconds(stores[number], len(weights[number]), rates) for number in before]
         shares = [

@@ -174,7 +174,7 @@ def plain_rows(log: LogFile, folder: Path, rounds: int) -> Iterator[Row]:
 
 def carve_rows(size: int, rounds: int) -> Iterator[Row]:
     """Looking for a record where there is none: random bytes, and the worst that can be chosen."""
-    from rocketfsck.scan.log.headers import find_candidate
+    from rocketfsck.scan.log.resync import find_candidate
 
     worst = np.tile(np.frombuffer(b"\xda\xa3", np.uint8), size // 2)
     for name, data in (

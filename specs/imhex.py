@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rocketfsck.formats import consumequeue, dledger, indexfile, innerbatch, magic, record, tiered, timer
+from rocketfsck.formats import consumequeue, dledger, indexfile, magic, record, tiered, timer
 from rocketfsck.formats.layout import Field, Layout
 
 FOLDER = "hexpat"
@@ -469,22 +469,22 @@ File file @ walkFrom;
 
 _ITEMS = f"""
 fn item_follows() {{
-    if ($ + {innerbatch.MIN_ITEM_SIZE} > sizeof($)) {{
+    if ($ + {record.MIN_ITEM_SIZE} > sizeof($)) {{
         return false;
     }}
     u128 size = {_read("$")};
-    if (size < {innerbatch.MIN_ITEM_SIZE} || size > sizeof($) - $) {{
+    if (size < {record.MIN_ITEM_SIZE} || size > sizeof($) - $) {{
         return false;
     }}
-    u128 body = {_read(f"$ + {innerbatch.INNER_ITEM.offset('bodyLength')}")};
-    if (body > size - {innerbatch.MIN_ITEM_SIZE}) {{
+    u128 body = {_read(f"$ + {record.INNER_ITEM.offset('bodyLength')}")};
+    if (body > size - {record.MIN_ITEM_SIZE}) {{
         return false;
     }}
-    u128 properties = {_read(f"$ + {innerbatch.INNER_ITEM.offset('body')} + body", "2")};
+    u128 properties = {_read(f"$ + {record.INNER_ITEM.offset('body')} + body", "2")};
     if (properties > 0x7FFF) {{
         return false;
     }}
-    return body + properties + {innerbatch.MIN_ITEM_SIZE} == size;
+    return body + properties + {record.MIN_ITEM_SIZE} == size;
 }};
 
 struct File {{

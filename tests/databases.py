@@ -15,9 +15,9 @@ from rocketfsck.formats.rocks import (
     BoundKey,
     UnitKey,
     encode_bound_key,
+    encode_i64,
     encode_unit_key,
 )
-from rocketfsck.formats.rocksmessages import encode_i64
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Other
 from rocketfsck.store.rocks.families import databases_of

@@ -22,14 +22,11 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import Engine
 from rocketfsck.page.after import Tried
-from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.collect import Material, collect
-from rocketfsck.page.fleet import fleet_page
-from rocketfsck.page.limits import DEFAULT, Limits
-from rocketfsck.page.model import ByteWindow, FieldSaid, Page
-from rocketfsck.page.strips import Span, Strip
-from rocketfsck.page.survey import Bad, IndexSurvey, LogSurvey
+from rocketfsck.page.model import ByteWindow, FieldSaid, Page, fleet_page
+from rocketfsck.page.survey import Bad, IndexSurvey, LogSurvey, Span, Strip, TimeBuckets
 from rocketfsck.page.surveying import Survey
+from rocketfsck.page.tables import DEFAULT, Limits
 from rocketfsck.pipeline.fleet.model import ORDER, StoreRow
 from rocketfsck.query.counts.counting import StoreCounts, Tally
 from rocketfsck.query.start.verdict import Prediction

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.store.places import filesystems
+from rocketfsck.store.places import urls
 
 KEY, SECRET = "AKIATESTTESTTEST0001", "a-secret-that-is-shown-nowhere"
 
@@ -72,7 +72,7 @@ def _stated(url: str) -> Iterator[str]:
         for name, value in names.items():
             patch.setenv(name, value)
         # A file system is connected once a process; that of an earlier server has the same name.
-        patch.setattr(filesystems, "_systems", {})
+        patch.setattr(urls, "_systems", {})
         yield url
 
 

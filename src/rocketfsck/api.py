@@ -122,8 +122,7 @@ def read_units(
     `pre_blank` or `invalid`; then its own fields. `kind` "batch" asks for the 46-byte units where a topic has
     both. Raises UsageError if there is no such queue and StoreError when bytes cannot be read.
     """
-    from rocketfsck.reader.unitblocks import Kind, kinds_of, read_blocks
-    from rocketfsck.reader.units import UnitReader
+    from rocketfsck.reader.units import Kind, UnitReader, kinds_of, read_blocks
     from rocketfsck.scan.views.arrow import units_to_arrow
 
     queues = [

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rocketfsck.pipeline.views import WantedRows
     from rocketfsck.repair.apply.results import ApplyReport
-    from rocketfsck.repair.lost import LostMessages
+    from rocketfsck.repair.outlook import LostMessages
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.verify.report import Report
@@ -260,7 +260,7 @@ class OpenedStore:
         return self._stream(view, WantedRows(columns=chosen, topic=topic, queue_id=queue_id), timestamps)
 
     def _stream(self, view: str, wanted: WantedRows, timestamps: Timestamps) -> pa.RecordBatchReader:
-        from rocketfsck.pipeline.streams import read_stream
+        from rocketfsck.pipeline.columns import read_stream
 
         if timestamps not in ("utc", "ms"):
             raise UsageError(f"timestamps must be utc or ms, not {timestamps!r}")
@@ -293,7 +293,7 @@ class OpenedStore:
         `report` as for `verdict`. Raises UsageError for a check that did not count the messages (level
         "quick"), StoreError if the store cannot be read.
         """
-        from rocketfsck.repair.lost import lost_messages
+        from rocketfsck.repair.outlook import lost_messages
 
         account = self._checked(report).account
         if account is None:

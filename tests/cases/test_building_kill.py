@@ -24,10 +24,10 @@ from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import Event, Expiry, OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.disk import fileops, publish
 from rocketfsck.writer.disk.confined import open_root
-from rocketfsck.writer.making import OnPut, Sums
-from rocketfsck.writer.making import make_store as make_whole
 from rocketfsck.writer.manifest import ManifestLevel
 from rocketfsck.writer.storewriter import StoreWriter, put
+from rocketfsck.writer.writing import OnPut, Sums
+from rocketfsck.writer.writing import make_store as make_whole
 
 from tests.cases.test_repair_kill import KilledError, counted, killed_at
 from tests.conftest import NIGHTLY

@@ -15,8 +15,8 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine, Outcome
-from rocketfsck.repair.compare import bytes as compare_bytes
 from rocketfsck.repair.compare import compare
+from rocketfsck.repair.compare import records as compare_bytes
 from rocketfsck.repair.compare.compare import compare_stores
 from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.scan.options import ScanOptions

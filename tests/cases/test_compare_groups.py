@@ -17,7 +17,7 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.repair.compare.compare import Comparison, compare_stores
-from rocketfsck.repair.compare.nodes import EntryParting
+from rocketfsck.repair.compare.configs import EntryParting
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Severity

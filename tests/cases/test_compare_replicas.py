@@ -12,9 +12,9 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE
-from rocketfsck.formats.epoch import EpochEntry, encode_epochs
+from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
 from rocketfsck.repair.compare.compare import Comparison, compare_stores
-from rocketfsck.repair.compare.nodes import EpochsCompared
+from rocketfsck.repair.compare.configs import EpochsCompared
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory

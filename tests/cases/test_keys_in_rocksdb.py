@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.javatext import INT64_MAX
-from rocketfsck.formats.rocksmessages import HOUR_MS
-from rocketfsck.query.serving.broker import BrokerView
-from rocketfsck.query.serving.mimic import broker_by_key
-from rocketfsck.query.serving.rowindex import DAY_MS
+from rocketfsck.formats.rocks import HOUR_MS
+from rocketfsck.query.serving.broker import DAY_MS, BrokerView, broker_by_key
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.budget import NEEDS
-from rocketfsck.engine.memory import MIB
+from rocketfsck.cli.settings import NEEDS
+from rocketfsck.engine.passes import MIB
 
 from tests.conftest import NIGHTLY
 

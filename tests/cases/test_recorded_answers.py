@@ -13,7 +13,7 @@ import pytest
 
 from rocketfsck.query import BrokerView, find_by_expression
 from rocketfsck.query.offsets import queue_offsets
-from rocketfsck.query.serving.mimic import broker_by_offset
+from rocketfsck.query.serving.broker import broker_by_offset
 from rocketfsck.query.serving.state import State
 from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.store import Store, open_store

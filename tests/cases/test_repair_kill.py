@@ -28,8 +28,7 @@ from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.opening import describe_store
-from rocketfsck.repair.plan.scene import ActScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import ActScene, Repair
 from rocketfsck.store import open_store
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace

@@ -20,8 +20,7 @@ from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action
-from rocketfsck.repair.plan.scene import ActScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import ActScene, Repair
 from rocketfsck.writer.disk import fileops
 
 from tests.cases.test_repair_kill import (

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.rocks import DISPATCHED_KEY
-from rocketfsck.formats.rocksmessages import MARKS, encode_i64
+from rocketfsck.formats.rocks import DISPATCHED_KEY, MARKS, encode_i64
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store

@@ -18,8 +18,7 @@ import pytest
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.settings import NotCoveredError
-from rocketfsck.query.start.simulate import simulate_start
-from rocketfsck.query.start.steps import PUT_AND_CUT_REASON
+from rocketfsck.query.start.simulate import PUT_AND_CUT_REASON, simulate_start
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Settings
 

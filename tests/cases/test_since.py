@@ -23,7 +23,7 @@ from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.report import SinceFacts
-from rocketfsck.verify.since.proof import BLOCK_SIZE
+from rocketfsck.verify.since.state import BLOCK_SIZE
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.damage import DAMAGES, DamageError, damage_store
 

@@ -6,7 +6,7 @@ import pytest
 
 from rocketfsck import iter_messages
 from rocketfsck.query import BrokerView
-from rocketfsck.query.serving.batches import Boundary
+from rocketfsck.query.serving.files import Boundary
 from rocketfsck.store import open_store
 from rocketfsck.store.rocks.lifting import lifted
 

@@ -16,11 +16,11 @@ from rocketfsck.cli.pages.making import _start_text, page_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.formats.dialect import parse_version
 from rocketfsck.page.after import starts_of
-from rocketfsck.page.limits import DEFAULT
 from rocketfsck.page.model import FindingRows, Page, StartSaid
+from rocketfsck.page.tables import DEFAULT
 from rocketfsck.query.start.verdict import predict_each
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.area import thintree
+from rocketfsck.repair.area import worktree
 from rocketfsck.repair.plan.law import all_assumptions
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import make_plan
@@ -45,7 +45,7 @@ def without_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def layers_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stores are small: let their files have layers as large ones do."""
-    monkeypatch.setattr(thintree, "COPIED_SIZE", 0)
+    monkeypatch.setattr(worktree, "COPIED_SIZE", 0)
 
 
 def paged(store: Store) -> tuple[Page, Plan]:

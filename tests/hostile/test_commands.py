@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.app import run
-from rocketfsck.query.queues import STALE_LIMIT
-from rocketfsck.repair.plan import scene
-from rocketfsck.repair.plan.scene import hash_bytes
+from rocketfsck.query.view import STALE_LIMIT
+from rocketfsck.repair.plan import table
+from rocketfsck.repair.plan.table import hash_bytes
 
 from tests.conftest import Directory
 
@@ -135,7 +135,7 @@ def test_the_end_of_a_queue_behind_a_terabyte_of_holes(
 
 def test_a_hash_does_not_read_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the zeros of a giant are stored makes no difference to its hash, their place does."""
-    monkeypatch.setattr(scene, "LONGEST_PLAIN", 3 << 20)
+    monkeypatch.setattr(table, "LONGEST_PLAIN", 3 << 20)
     content = bytearray(5 << 20)
     content[2_500_000:2_500_008] = b"somebody"
     (tmp_path / "data").write_bytes(content)

@@ -23,16 +23,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import (
-    consumequeue,
-    indexfile,
-    innerbatch,
-    messageid,
-    record,
-    rocks,
-    rocksconfig,
-    rocksmessages,
-)
+from rocketfsck.formats import consumequeue, indexfile, messageid, record, rocks
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.formats.properties import property_pairs
 
@@ -158,7 +149,7 @@ RECORD = Structure(_our_record, lambda data: record_values(_read_record(data)))
 def _our_items(data: bytes) -> list[tuple[Any, ...]]:
     return [
         (item.total_size, item.magic_code, item.body_crc, item.flag, item.body, item.properties)
-        for item in innerbatch.decode_items(data)
+        for item in record.decode_items(data)
     ]
 
 
@@ -349,8 +340,8 @@ _read_offset_key = reader("rocketmq_rocksdb_rows", "OffsetKey")
 
 
 def _our_offset_key(data: bytes) -> tuple[Any, ...]:
-    found = rocksconfig.decode_config_key(data)
-    if not isinstance(found, rocksconfig.OffsetKey):
+    found = rocks.decode_config_key(data)
+    if not isinstance(found, rocks.OffsetKey):
         raise FormatError("another key", offset=0)
     return astuple(found)
 
@@ -391,10 +382,10 @@ def _their_pop_key(data: bytes) -> tuple[Any, ...]:
     return found.visible_time, found.names.group, found.names.topic, found.queue_id, found.queue_offset
 
 
-TIMER_KEY = Structure(lambda data: astuple(rocksmessages.decode_timer_key(data)), _their_timer_key)
-TRANS_KEY = Structure(lambda data: astuple(rocksmessages.decode_trans_key(data)), _their_trans_key)
-INDEX_KEY = Structure(lambda data: astuple(rocksmessages.decode_index_key(data)), _their_index_key)
-POP_KEY = Structure(lambda data: astuple(rocksmessages.decode_pop_key(data)), _their_pop_key)
+TIMER_KEY = Structure(lambda data: astuple(rocks.decode_timer_key(data)), _their_timer_key)
+TRANS_KEY = Structure(lambda data: astuple(rocks.decode_trans_key(data)), _their_trans_key)
+INDEX_KEY = Structure(lambda data: astuple(rocks.decode_index_key(data)), _their_index_key)
+POP_KEY = Structure(lambda data: astuple(rocks.decode_pop_key(data)), _their_pop_key)
 OFFSET_KEY = Structure(_our_offset_key, _their_offset_key)
 UNIT_KEY = Structure(lambda data: astuple(rocks.decode_unit_key(data)), _their_unit_key)
 BOUND_KEY = Structure(lambda data: astuple(rocks.decode_bound_key(data)), _their_bound_key)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.formats import rocks, rocksconfig
-from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
+from rocketfsck.formats import rocks
+from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 from tests.kaitai.kaitai_readers import KSY, reader
@@ -347,8 +347,8 @@ def test_rocksdb_keys(count: int) -> None:
     ]
     bounds = [rocks.encode_bound_key(rocks.BoundKey(b"TopicTest", 3, is_max)) for is_max in (True, False)]
     offsets = [
-        rocksconfig.encode_config_key(rocksconfig.OffsetKey(table, b"group", b"TopicTest", 7))
-        for table in rocksconfig.OFFSET_TABLES
+        rocks.encode_config_key(rocks.OffsetKey(table, b"group", b"TopicTest", 7))
+        for table in rocks.OFFSET_TABLES
     ]
     for structure, originals in ((UNIT_KEY, units), (BOUND_KEY, bounds), (OFFSET_KEY, offsets)):
         assert not any(isinstance(assert_agree(structure, data), Refusal) for data in originals)

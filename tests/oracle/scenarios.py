@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.formats.delay import parse_delay_levels
-from rocketfsck.formats.innerbatch import InnerItem, encode_items
 from rocketfsck.formats.properties import serialize_properties
+from rocketfsck.formats.record import InnerItem, encode_items
+from rocketfsck.formats.timer import parse_delay_levels
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import (
     EndState,

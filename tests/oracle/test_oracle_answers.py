@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.formats.record import InnerItem
 from rocketfsck.query import BrokerView
 from rocketfsck.query.serving.files import BrokerThrowsError
 from rocketfsck.store import open_store

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.host import decode_host
 from rocketfsck.formats.magic import FENCE_TOPIC
+from rocketfsck.formats.record import decode_host
 from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, read_messages

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.checkpoint import decode_checkpoint
-from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
-from rocketfsck.formats.configviews import (
+from rocketfsck.formats.config import (
     compaction_offsets,
     consumer_offsets,
     data_version,
+    decode_config,
     delay_offsets,
+    encode_config,
     lmq_consumer_offsets,
     topic_configs,
+    valid_prefix,
 )
 from rocketfsck.formats.consumequeue import decode_ext_unit, encode_ext_unit
-from rocketfsck.formats.epoch import decode_epochs
 from rocketfsck.formats.indexfile import decode_header
-from rocketfsck.formats.innerbatch import decode_items, encode_items
 from rocketfsck.formats.javatext import (
     java_decode,
     java_encode,
@@ -34,11 +34,18 @@ from rocketfsck.formats.javatext import (
     utf16_length,
 )
 from rocketfsck.formats.layout import registry
-from rocketfsck.formats.markers import decode_abort, decode_broker_identity
 from rocketfsck.formats.messageid import decode_offset_id, decode_unique_id
 from rocketfsck.formats.properties import Parser, parse_properties, property_crc, property_pairs
-from rocketfsck.formats.record import decode_blank, decode_host, decode_record, encode_record
+from rocketfsck.formats.record import (
+    decode_blank,
+    decode_host,
+    decode_items,
+    decode_record,
+    encode_items,
+    encode_record,
+)
 from rocketfsck.formats.rocks import decode_bound_key, decode_unit_key
+from rocketfsck.formats.smallfiles import decode_abort, decode_broker_identity, decode_epochs
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import rocksconfig, rocksmessages
+from rocketfsck.formats import rocks
 from rocketfsck.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from rocketfsck.formats.config import InlineList, decode_config, encode_config
 from rocketfsck.formats.consumequeue import (
@@ -22,25 +22,15 @@ from rocketfsck.formats.consumequeue import (
     ext_offset,
     is_ext_address,
 )
-from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.filename import (
     filename_to_offset,
     index_filename,
     index_filename_time,
     offset_to_filename,
 )
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.indexfile import IndexHeader, decode_header, encode_header
-from rocketfsck.formats.innerbatch import InnerItem, decode_items, encode_items
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2, STORE_HOST_V6, record_size
-from rocketfsck.formats.markers import (
-    BrokerIdentity,
-    decode_abort,
-    decode_broker_identity,
-    encode_abort,
-    encode_broker_identity,
-)
 from rocketfsck.formats.messageid import (
     OffsetMessageId,
     UniqueMessageId,
@@ -60,10 +50,14 @@ from rocketfsck.formats.properties import (
 )
 from rocketfsck.formats.record import (
     Blank,
+    Host,
+    InnerItem,
     Record,
     decode_blank,
+    decode_items,
     decode_record,
     encode_blank,
+    encode_items,
     encode_record,
 )
 from rocketfsck.formats.rocks import (
@@ -73,6 +67,16 @@ from rocketfsck.formats.rocks import (
     decode_unit_key,
     encode_bound_key,
     encode_unit_key,
+)
+from rocketfsck.formats.smallfiles import (
+    BrokerIdentity,
+    EpochEntry,
+    decode_abort,
+    decode_broker_identity,
+    decode_epochs,
+    encode_abort,
+    encode_broker_identity,
+    encode_epochs,
 )
 
 I16 = st.integers(-(1 << 15), (1 << 15) - 1)
@@ -239,38 +243,36 @@ TEXTS = st.binary(max_size=40).filter(lambda text: b"@" not in text)
 def test_rocksdb_index_keys(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([b"K", b"T", b"U"]))
     text = b"" if kind == b"U" else data.draw(st.binary(max_size=40))
-    key = rocksmessages.IndexKey(
-        data.draw(I64), data.draw(TEXTS), kind, text, data.draw(TEXTS), data.draw(I64)
-    )
-    assert rocksmessages.decode_index_key(rocksmessages.encode_index_key(key)) == key
+    key = rocks.IndexKey(data.draw(I64), data.draw(TEXTS), kind, text, data.draw(TEXTS), data.draw(I64))
+    assert rocks.decode_index_key(rocks.encode_index_key(key)) == key
 
 
-@given(st.builds(rocksmessages.TimerKey, I64, st.binary(max_size=40)))
-def test_rocksdb_timer_keys(key: rocksmessages.TimerKey) -> None:
-    assert rocksmessages.decode_timer_key(rocksmessages.encode_timer_key(key)) == key
+@given(st.builds(rocks.TimerKey, I64, st.binary(max_size=40)))
+def test_rocksdb_timer_keys(key: rocks.TimerKey) -> None:
+    assert rocks.decode_timer_key(rocks.encode_timer_key(key)) == key
 
 
-@given(st.builds(rocksmessages.TransKey, I64, TEXTS, TEXTS))
-def test_rocksdb_trans_keys(key: rocksmessages.TransKey) -> None:
-    assert rocksmessages.decode_trans_key(rocksmessages.encode_trans_key(key)) == key
+@given(st.builds(rocks.TransKey, I64, TEXTS, TEXTS))
+def test_rocksdb_trans_keys(key: rocks.TransKey) -> None:
+    assert rocks.decode_trans_key(rocks.encode_trans_key(key)) == key
 
 
-@given(st.builds(rocksmessages.PopKey, I64, TEXTS, TEXTS, I32, I64))
-def test_rocksdb_pop_keys(key: rocksmessages.PopKey) -> None:
-    assert rocksmessages.decode_pop_key(rocksmessages.encode_pop_key(key)) == key
+@given(st.builds(rocks.PopKey, I64, TEXTS, TEXTS, I32, I64))
+def test_rocksdb_pop_keys(key: rocks.PopKey) -> None:
+    assert rocks.decode_pop_key(rocks.encode_pop_key(key)) == key
 
 
 @given(
-    st.builds(rocksconfig.OffsetKey, st.sampled_from(sorted(rocksconfig.OFFSET_TABLES)), TOPICS, TOPICS, I32)
+    st.builds(rocks.OffsetKey, st.sampled_from(sorted(rocks.OFFSET_TABLES)), TOPICS, TOPICS, I32)
     | st.builds(
-        rocksconfig.ConfigKey,
-        st.sampled_from([rocksconfig.Table.TOPIC, rocksconfig.Table.SUBSCRIPTION_GROUP]),
+        rocks.ConfigKey,
+        st.sampled_from([rocks.Table.TOPIC, rocks.Table.SUBSCRIPTION_GROUP]),
         TOPICS,
     )
-    | st.builds(rocksconfig.ConfigKey, st.sampled_from(rocksconfig.Table), st.none())
+    | st.builds(rocks.ConfigKey, st.sampled_from(rocks.Table), st.none())
 )
-def test_rocksdb_config_keys(key: rocksconfig.ConfigKey | rocksconfig.OffsetKey) -> None:
-    assert rocksconfig.decode_config_key(rocksconfig.encode_config_key(key)) == key
+def test_rocksdb_config_keys(key: rocks.ConfigKey | rocks.OffsetKey) -> None:
+    assert rocks.decode_config_key(rocks.encode_config_key(key)) == key
 
 
 @given(st.integers(0, (1 << 63) - 1))

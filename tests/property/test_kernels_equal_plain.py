@@ -26,10 +26,9 @@ from rocketfsck.scan.columns import (
     new_batch,
 )
 from rocketfsck.scan.compiled import records as kernels
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import ScanOptions, Stop
 from rocketfsck.scan.plain import records as plain
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.stops import Stop
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 

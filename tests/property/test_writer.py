@@ -22,7 +22,6 @@ from rocketfsck.formats.consumequeue import (
     ext_offset,
     is_ext_address,
 )
-from rocketfsck.formats.delay import deliver_timestamp
 from rocketfsck.formats.indexfile import (
     ENTRY,
     INDEX_HEADER_SIZE,
@@ -35,6 +34,7 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.formats.javatext import TAG_KEY_PREFIX, index_hash
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import decode_record, encode_record, is_in_consume_queue, is_indexed
+from rocketfsck.formats.timer import deliver_timestamp
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, walk_messages

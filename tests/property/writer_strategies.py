@@ -8,9 +8,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES, dialect_for
-from rocketfsck.formats.host import Host
-from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.properties import serialize_properties
+from rocketfsck.formats.record import Host, InnerItem
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.testing.strategies import transaction_properties
 from rocketfsck.writer import (

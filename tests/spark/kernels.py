@@ -15,8 +15,8 @@ from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.objects import Objects
 from rocketfsck.pipeline.fleet.model import CheckedStore
-from rocketfsck.pipeline.fleet.passing import PassingEngine
-from rocketfsck.pipeline.fleet.work import CheckJob, FleetStore
+from rocketfsck.pipeline.fleet.run import CheckJob, FleetStore
+from rocketfsck.pipeline.fleet.stages import PassingEngine
 from rocketfsck.verify.tasks.execute import run_unit
 from rocketfsck.verify.tasks.planning import PlannedTask
 from rocketfsck.verify.tasks.task import TaskResult

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocketfsck.pipeline.export import tasks, work
-from rocketfsck.pipeline.export.append import append_stores
+from rocketfsck.pipeline.export import tasks
+from rocketfsck.pipeline.export.job import append_stores
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult, TableFormat
-from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
+from rocketfsck.pipeline.export.tables import delta_options, iceberg_options
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.store.places.filesystems import file_system
 from rocketfsck.store.places.locations import locate
+from rocketfsck.store.places.urls import file_system
 
 from tests.conftest import Directory
 from tests.s3 import KEY, SECRET, s3_client, s3_server_apart
@@ -123,7 +123,7 @@ def test_tables_have_each_row_once_when_workers_die(
     properties = catalog if table_format == "iceberg" else {}
     stores = [store_dir(name) for name in STORES]
     export(tmp_path / "local", *stores)
-    monkeypatch.setattr(tasks, "export_part", DyingAtThePut(work.export_part, tmp_path, "after"))
+    monkeypatch.setattr(tasks, "export_part", DyingAtThePut(tasks.export_part, tmp_path, "after"))
 
     def append() -> ExportResult:
         sources = find_sources(stores, brokers=[store.parent.name for store in stores])

@@ -14,13 +14,12 @@ import pytest
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
-from rocketfsck.pipeline.fleet import driving, packing
+from rocketfsck.pipeline.fleet import driving, stages
 from rocketfsck.pipeline.fleet.counting import count_fleet
 from rocketfsck.pipeline.fleet.driving import run_jobs
-from rocketfsck.pipeline.fleet.model import FleetRequest
+from rocketfsck.pipeline.fleet.model import FleetReport, FleetRequest
 from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
-from rocketfsck.pipeline.fleet.results import FleetReport
-from rocketfsck.pipeline.fleet.work import CheckJob
+from rocketfsck.pipeline.fleet.run import CheckJob
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.store.opening import open_store
@@ -91,7 +90,7 @@ def refuse(*_args: Any, **_options: Any) -> Any:
 
 
 def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.work.open_store", refuse)
+    monkeypatch.setattr("rocketfsck.pipeline.fleet.run.open_store", refuse)
     monkeypatch.setattr("rocketfsck.store.opening.list_directory", refuse)
     with pytest.raises(AssertionError):
         open_store(fleet / "broker-0")
@@ -101,7 +100,7 @@ def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch
 
 def test_large_stores_are_cut(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driving, "WHOLE_WEIGHT", 0)
-    monkeypatch.setattr(packing, "LEAST_WEIGHT", 300 << 10)
+    monkeypatch.setattr(stages, "LEAST_WEIGHT", 300 << 10)
     paths = [fleet / "broker-*", fleet / "missing"]
     assert _said(check_stores(paths, OPTIONS, SparkEngine(spark))) == _said(check_stores(paths, OPTIONS))
 
@@ -156,7 +155,7 @@ def test_rebuilt_stores_are_those_of_a_local_run(
     said = []
     for name, engine in (("local", None), ("spark", SparkEngine(spark))):
         if engine is not None:
-            monkeypatch.setattr("rocketfsck.pipeline.fleet.work.open_store", refuse)
+            monkeypatch.setattr("rocketfsck.pipeline.fleet.run.open_store", refuse)
         found = rebuild_stores(paths, tmp_path / name, "all", options, engine)
         rows = [replace(row, run_id="", seconds=0.0, into=None) for row in found.stores]
         said.append((found.exit_code, found.state_counts, rows, results(tmp_path / name)))

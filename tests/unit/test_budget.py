@@ -11,7 +11,7 @@ from rocketfsck.common.budget import Budget, core_count, current, job_count, wit
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import bound
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.threads.inorder import in_order
+from rocketfsck.scan.threads.pieces import in_order
 
 
 def seen(_task: int) -> Budget:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.common.caches import cache_directory
+from rocketfsck.common.outputs import cache_directory
 
 
 def test_the_first_that_is_set_is_the_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rocketfsck.common.quantities import parse_duration, parse_size, parse_time
+from rocketfsck.common.wording import parse_duration, parse_size, parse_time
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,15 @@ import pytest
 from rocketfsck.errors import FormatError
 from rocketfsck.formats import (
     consumequeue,
-    delay,
-    epoch,
     filename,
     indexfile,
-    innerbatch,
     javatext,
     messageid,
     properties,
     record,
     rocks,
-    rocksconfig,
-    rocksmessages,
+    smallfiles,
+    timer,
 )
 from rocketfsck.formats.layout import Layout, registry
 
@@ -37,7 +34,7 @@ LAYOUTS = registry()
 # Where a structure's own decoder refuses more than its layout alone does.
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     "record": record.decode_record,
-    "inner_item": innerbatch.decode_items,
+    "inner_item": record.decode_items,
     "consumequeue_ext_unit": consumequeue.decode_ext_unit,
 }
 
@@ -215,7 +212,7 @@ def test_names() -> None:
         value = row["value"]
         assert filename.java_parse_long(row["text"]) == (None if value is None else int(value))
     for row in document["delays"]:
-        found = delay.deliver_timestamp(row["level"], int(row["storeTimestamp"]))
+        found = timer.deliver_timestamp(row["level"], int(row["storeTimestamp"]))
         assert found == int(row["deliverTimestamp"])
 
 
@@ -223,14 +220,14 @@ def test_epoch_files() -> None:
     document = FILES["epoch"]
     for row in document["vectors"]:
         data = bytes.fromhex(row["hex"])
-        found = epoch.decode_epochs(data)
+        found = smallfiles.decode_epochs(data)
         assert found.crc == row["crc"]
         assert [[entry.epoch, str(entry.start_offset)] for entry in found.entries] == row["entries"]
         if row["crc"]:
-            assert epoch.encode_epochs(found.entries) == data
+            assert smallfiles.encode_epochs(found.entries) == data
     for row in document["rejected"]:
         with pytest.raises(FormatError):
-            epoch.decode_epochs(bytes.fromhex(row["hex"]))
+            smallfiles.decode_epochs(bytes.fromhex(row["hex"]))
 
 
 def test_rocksdb_keys() -> None:
@@ -259,33 +256,33 @@ def test_rocksdb_rows() -> None:
     for row in document["index"]:
         topic, text, unique = _texts(row, "topic", "text", "uniqKey")
         place = int(row["phyOffset"])
-        key: Any = rocksmessages.IndexKey(int(row["hour"]), topic, row["type"].encode(), text, unique, place)
-        keys.append((row, key, rocksmessages.decode_index_key, rocksmessages.encode_index_key))
+        key: Any = rocks.IndexKey(int(row["hour"]), topic, row["type"].encode(), text, unique, place)
+        keys.append((row, key, rocks.decode_index_key, rocks.encode_index_key))
     for row in document["timer"]:
-        key = rocksmessages.TimerKey(int(row["deliverTime"]), *_texts(row, "uniqKey"))
-        keys.append((row, key, rocksmessages.decode_timer_key, rocksmessages.encode_timer_key))
+        key = rocks.TimerKey(int(row["deliverTime"]), *_texts(row, "uniqKey"))
+        keys.append((row, key, rocks.decode_timer_key, rocks.encode_timer_key))
     for row in document["trans"]:
-        key = rocksmessages.TransKey(int(row["phyOffset"]), *_texts(row, "topic", "uniqKey"))
-        keys.append((row, key, rocksmessages.decode_trans_key, rocksmessages.encode_trans_key))
+        key = rocks.TransKey(int(row["phyOffset"]), *_texts(row, "topic", "uniqKey"))
+        keys.append((row, key, rocks.decode_trans_key, rocks.encode_trans_key))
     for row in document["pop"]:
         group, topic = _texts(row, "group", "topic")
         place = int(row["queueOffset"])
-        key = rocksmessages.PopKey(int(row["visibleTime"]), group, topic, row["queueId"], place)
-        keys.append((row, key, rocksmessages.decode_pop_key, rocksmessages.encode_pop_key))
+        key = rocks.PopKey(int(row["visibleTime"]), group, topic, row["queueId"], place)
+        keys.append((row, key, rocks.decode_pop_key, rocks.encode_pop_key))
     for row in document["config"]:
-        table = rocksconfig.Table(row["table"])
+        table = rocks.Table(row["table"])
         if "group" in row:
             group, topic = _texts(row, "group", "topic")
-            key = rocksconfig.OffsetKey(table, group, topic, row["queueId"])
+            key = rocks.OffsetKey(table, group, topic, row["queueId"])
         else:
-            key = rocksconfig.ConfigKey(table, None if row["name"] is None else bytes.fromhex(row["name"]))
-        keys.append((row, key, rocksconfig.decode_config_key, rocksconfig.encode_config_key))
+            key = rocks.ConfigKey(table, None if row["name"] is None else bytes.fromhex(row["name"]))
+        keys.append((row, key, rocks.decode_config_key, rocks.encode_config_key))
     assert len(keys) >= 10
     for row, key, decode, encode in keys:
         assert decode(bytes.fromhex(row["hex"])) == key
         assert encode(key).hex() == row["hex"]
     for row in document["rejected"]:
-        for decode in (rocksmessages.decode_index_key, rocksmessages.decode_trans_key,
-                       rocksmessages.decode_pop_key, rocksconfig.decode_config_key):  # fmt: skip
+        for decode in (rocks.decode_index_key, rocks.decode_trans_key,
+                       rocks.decode_pop_key, rocks.decode_config_key):  # fmt: skip
             with pytest.raises(FormatError):
                 decode(bytes.fromhex(row["hex"]))

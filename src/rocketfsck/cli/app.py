@@ -21,9 +21,8 @@ from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command, write_exit_status
 from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.settings import Settings, common_params
-from rocketfsck.cli.show.fit import terminal_columns
-from rocketfsck.cli.show.text import visible
-from rocketfsck.common.privacy import limited
+from rocketfsck.cli.show.text import terminal_columns, visible
+from rocketfsck.common.outputs import limited
 from rocketfsck.errors import (
     EXIT_CANCELLED,
     EXIT_CLEAN,

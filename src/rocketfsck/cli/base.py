@@ -1,18 +1,36 @@
-"""What every command shares: colour, tracebacks, config files, progress, exit statuses in its help."""
+"""What every command shares: colour, tracebacks, config files, progress, exit statuses in its help.
+
+The examples at the end of each command's help: what they do, and the command line. A test runs them all.
+
+STORE and REPLICA stand for a store and another copy of it, NEW for a directory that is made, MSGID, UNIQKEY
+and KEY for what a message has.
+
+Commands that write: their help sorts options by danger, and they pause before a dangerous act.
+
+    Safe options        they only look, or say how something is shown or how fast
+    Advisory options    they decide what is changed, or take the user's word for something
+    Dangerous options   they give up a way back, or go over a refusal
+
+The pause is for somebody at a terminal who may have typed too fast; a script has no terminal and does not
+wait.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import click
 
 from rocketfsck.cli.settings import Settings, settings_of
+from rocketfsck.commands.shared import refuse_inside
+from rocketfsck.common.options import Option
 from rocketfsck.errors import (
     EXIT_CANCELLED,
     EXIT_CLEAN,
@@ -24,6 +42,76 @@ from rocketfsck.errors import (
     EXIT_USAGE,
     UsageError,
 )
+
+Examples = tuple[tuple[str, str], ...]
+
+EXAMPLES: Mapping[str, Examples] = {
+    "info": (
+        ("what is there, and which broker wrote it", "info STORE"),
+        ("messages by topic, queue and day", "info --stats STORE"),
+    ),
+    "dump": (
+        ("messages with their bodies", "dump STORE --topic Seg0 --body text --limit 3"),
+        ("one record, byte by byte", "dump STORE --physical-offset 0: --limit 1 --hex"),
+        ("the units of a queue, as CSV", "dump STORE/consumequeue/Seg0/0 --format csv"),
+    ),
+    "query id": (("a message by its id", "query id STORE MSGID"),),
+    "query offset": (("the message at queue offset 5", "query offset STORE Seg0 0 5"),),
+    "query key": (("messages with a key, and how they were found", "query key STORE Seg0 KEY --trace"),),
+    "query unique-key": (("a message by its UNIQ_KEY", "query unique-key STORE Seg0 UNIQKEY"),),
+    "query time": (("where a consumer that seeks begins", "query time STORE Seg0 0 2023-11-14T22:15"),),
+    "query scan": (
+        ("by fields", """query scan STORE 'topic == "Seg0" and queue_id in (0, 1)' --limit 3"""),
+        ("by content", "query scan STORE 'content ~ /pay(ed|ing)/i'"),
+    ),
+    "query life": (("all that became of a message", "query life STORE UNIQKEY"),),
+    "query offsets": (("how far consumers are behind", "query offsets STORE --topic Seg0"),),
+    "query timers": (("the next messages of the timer wheel", "query timers STORE --limit 10"),),
+    "check": (
+        ("may the broker start, what is lost, what next", "check STORE"),
+        ("the verdict alone, of a store of 4.9.8", "check -q --broker-version 4.9.8 STORE"),
+        ("findings for another tool", "check --format sarif -o findings.sarif STORE"),
+    ),
+    "fix": (
+        ("show what would be done, and ask", "fix STORE"),
+        ("do it without a question", "fix --yes STORE"),
+        ("only what is provably safe, as at boot", "fix --preen STORE"),
+    ),
+    "page": (("a saved check as an HTML page", "page check.json --store STORE -o page.html"),),
+    "plan": (("write a plan, to be read and applied", "plan STORE -o plan.json"),),
+    "apply": (("carry out a plan", "apply plan.json --yes"),),
+    "undo": (("bring the store back as it was", "undo STORE --yes"),),
+    "rebuild": (("all queues, from the log", "rebuild consumequeue STORE --into NEW"),),
+    "salvage": (("records out of whatever is left", "salvage STORE/commitlog --into NEW"),),
+    "compare": (
+        ("where two replicas differ", "compare STORE REPLICA"),
+        ("a plan to take from the replica what is missing", "compare STORE REPLICA --heal -o heal.json"),
+    ),
+    "report": (("messages by topic and day", "report STORE --by topic-day"),),
+    "timeline": (("what happened when", "timeline STORE"),),
+    "export": (("messages of a topic as Parquet", "export STORE --topic Seg0 --into NEW"),),
+    "browse": (("begin at a message with a key", "browse STORE --find KEY"),),
+    "write": (
+        (
+            "a store of 100 messages that a seed decides",
+            "write --synth plain --messages 100 --seed 7 --into NEW",
+        ),
+    ),
+    "damage": (("a copy with a torn tail", "damage STORE --fault torn-tail --seed 7 --into NEW"),),
+    "simulate": (("what version 5.3.2 would do", "simulate STORE --as-broker 5.3.2"),),
+    "bugreport": (("a small masked copy", "bugreport STORE --shrink -o bug.tar.gz"),),
+    "explain": (("a rule", "explain CL004"), ("a class of damage", "explain C1")),
+    "config": (("what is set, and where", "config"),),
+    "schema": (("of what `check --format json` prints", "schema check"),),
+    "completion": (("for bash", "completion bash"),),
+}
+"""By the name of the command, without the program's."""
+
+
+def examples_of(command_path: str) -> Examples:
+    """The examples of a command by its whole name, `rocketfsck query id`; without any: none."""
+    return EXAMPLES.get(command_path.partition(" ")[2], ())
+
 
 EXIT_STATUS: tuple[tuple[int, str], ...] = (
     (EXIT_CLEAN, "clean: nothing is wrong"),
@@ -123,7 +211,6 @@ def scrolling(stream: IO[Any]) -> Iterator[None]:
 
 def write_examples(formatter: click.HelpFormatter, command_path: str) -> None:
     """What a command does with which words, one line each: lines are to be pasted, and never wrapped."""
-    from rocketfsck.cli.examples import examples_of
 
     examples = examples_of(command_path)
     if examples:
@@ -137,3 +224,82 @@ def write_exit_status(formatter: click.HelpFormatter) -> None:
     """The last section of every help text."""
     with formatter.section("Exit status, the sum of"):
         formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_STATUS])
+
+
+PAUSE_SECONDS = 10
+
+SECTIONS = (
+    "Safe options",
+    "Advisory options, which decide what is changed or take your word",
+    "Dangerous options, before which a terminal gets a pause",
+)
+
+
+class WritingCommand(Command):
+    """A command that changes or makes stores.
+
+    `advisory` are names of parameters; `dangers` says for names of others what they do that has no way back.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        advisory: Collection[str] = (),
+        dangers: Mapping[str, str] | None = None,
+        **given: Any,
+    ) -> None:
+        super().__init__(*args, **given)
+        self.advisory = advisory
+        self.dangers = dangers or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options in sections, the safe ones first."""
+        sections: tuple[list[tuple[str, str]], ...] = ([], [], [])
+        for parameter in self.get_params(ctx):
+            name, record = parameter.name, parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                sections[2 if name in self.dangers else name in self.advisory].append(record)
+        for title, records in zip(SECTIONS, sections, strict=True):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+SkipPause = Annotated[
+    bool, Option("Skip the pause that a dangerous option makes on a terminal.", names=("-y", "--yes"))
+]
+"""`--yes` of commands that ask nothing."""
+
+
+def say_notes(notes: Sequence[str]) -> None:
+    """Notes on standard error, a line each."""
+    for note in notes:
+        click.echo(note, err=True)
+
+
+def pause_before(output: Path | None, yes: bool, stores: Sequence[Path]) -> None:
+    """`pause_before_danger`, where the output is to go to no place in these stores: else UsageError."""
+    if output is not None:
+        refuse_inside(output, stores)
+    pause_before_danger(yes)
+
+
+def pause_before_danger(yes: bool) -> None:
+    """On a terminal, say what is dangerous about the options of this command line, and wait; Ctrl-C stops it.
+
+    Nothing is said or waited for with `yes`, or without a dangerous option. Raises KeyboardInterrupt.
+    """
+    context = click.get_current_context()
+    command = context.command
+    if yes or not isinstance(command, WritingCommand) or not sys.stdin.isatty():
+        return
+    found = [text for name, text in command.dangers.items() if context.params.get(name)]
+    if not found:
+        return
+    for text in found:
+        click.echo(f"WARNING: {text}", err=True)
+    click.echo("Ctrl-C stops this, --yes skips the pause. Starting in", err=True, nl=False)
+    for second in range(PAUSE_SECONDS, 0, -1):
+        click.echo(f" {second}", err=True, nl=False)
+        time.sleep(1)
+    click.echo("", err=True)

@@ -49,7 +49,7 @@ def lost_form(path: Path) -> Format:
 
 def write_lost(store: Store, report: Report, path: Path, stores: Sequence[Path]) -> None:
     """Write the list. Raises UsageError where nothing was counted, StoreError."""
-    from rocketfsck.repair.lost import LOST_COLUMNS, LOST_KIND, lost_messages
+    from rocketfsck.repair.outlook import LOST_COLUMNS, LOST_KIND, lost_messages
 
     form = lost_form(path)
     if report.account is None:

@@ -20,9 +20,8 @@ import click
 
 from rocketfsck._version import __version__
 from rocketfsck.cli.app import group
-from rocketfsck.cli.base import EXIT_STATUS
+from rocketfsck.cli.base import EXIT_STATUS, examples_of
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.examples import examples_of
 
 FOLDER = Path(__file__).parents[3] / "docs" / "man"
 """Where the pages are in the sources."""

@@ -1,27 +1,101 @@
 """Where results go (standard output or a file) and the machine formats: json, jsonl, csv, arrow, parquet.
 
 `common.rows` says what a row is. The same columns have the same names in every format.
+
+`--json-integers strings`: every integer of the JSON as text, for readers whose numbers are doubles.
+
+JavaScript and what is written in it round an integer above 2^53, and physical offsets, hashes and tagsCodes
+get there. All integers change their form, so that the type of a member never depends on its value.
+
+Where the answer of a command goes and in which form: the options of all commands that have one.
+
+Bodies of messages in an answer: `--body` says in which form, `--body-decoder` who makes a text of them.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
-from rocketfsck.cli.integers import as_asked
-from rocketfsck.cli.show.text import visible
-from rocketfsck.commands.places import refuse_inside
+import click
+
+from rocketfsck.cli.paramtypes import FileMode, OutputPath
+from rocketfsck.cli.settings import settings_of
+from rocketfsck.cli.show.text import FittedStream, Palette, table_columns, visible
+from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.documents import base64_text, json_text
-from rocketfsck.common.outputs import STDOUT, written
+from rocketfsck.common.options import Option
+from rocketfsck.common.outputs import STDOUT, set_mode, written
 from rocketfsck.common.rows import SCHEMA_VERSION as SCHEMA_VERSION
 from rocketfsck.common.rows import Column as Column
 from rocketfsck.common.rows import name_pair, plain_item, plain_value
 from rocketfsck.common.rows import plain_values as plain_values
 from rocketfsck.errors import UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.reader.decoders import FunctionDecoder, ProgramDecoder
+    from rocketfsck.scan.views.messages import Message
+
+
+PATTERN = "^-?[0-9]+$"
+"""What the schema says of an integer as text."""
+
+
+def integers_param() -> click.Option:
+    """`--json-integers`, for a command that writes JSON."""
+
+    def keep(context: click.Context, _parameter: click.Parameter, value: str) -> None:
+        settings_of(context).integer_texts = value == "strings"
+
+    return click.Option(
+        ["--json-integers"],
+        type=click.Choice(["numbers", "strings"]),
+        default="numbers",
+        expose_value=False,
+        callback=keep,
+        help="Write the integers of JSON as numbers, or as strings for readers that round.",
+    )
+
+
+def as_asked(document: Any) -> Any:
+    """The document with its integers as the command line of this run asks for them."""
+    context = click.get_current_context(silent=True)
+    return with_texts(document) if context is not None and settings_of(context).integer_texts else document
+
+
+def with_texts(value: Any) -> Any:
+    """JSON values with every integer as text in decimal; what is true or false stays so."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, Mapping):
+        return {name: with_texts(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_texts(inner) for inner in value]
+    return value
+
+
+def schema_with_texts(schema: Any) -> Any:
+    """A JSON Schema for documents whose integers are text."""
+    if isinstance(schema, list):
+        return [schema_with_texts(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {name: schema_with_texts(inner) for name, inner in schema.items()}
+    if schema.get("type") == "integer":
+        kept = {name: inner for name, inner in changed.items() if name not in ("minimum", "maximum")}
+        return {**kept, "type": "string", "pattern": PATTERN}
+    for name in ("const", "enum"):
+        if name in schema:
+            changed[name] = with_texts(schema[name])
+    return changed
+
 
 CheckForm = Literal["sarif", "junit", "openmetrics"]
 Format = Literal["text", "json", "jsonl", "csv", "arrow", "parquet", CheckForm]
@@ -183,3 +257,168 @@ def open_rows(
         writer = ArrowWriter(stream, columns, output_format == "parquet", head)
     yield writer
     writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the output goes and in which form, as `--format` and `-o` say.
+
+    `path` is None for standard output; `is_dash` is whether that was said (`-o -`).
+    """
+
+    form: Format
+    path: Path | None
+    is_dash: bool = False
+
+    def open(self, forbidden: Sequence[Path] = ()) -> AbstractContextManager[IO[Any]]:
+        """The stream to write to, as `open_output` gives it."""
+        columns = table_columns() if self.form == "text" and self.path is None else None
+        if columns is not None:
+            return nullcontext(cast(IO[Any], FittedStream(sys.stdout, columns)))
+        return open_output(self.path, binary=self.form in BINARY_FORMATS, forbidden=forbidden)
+
+    def palette(self, stream: IO[Any]) -> Palette:
+        """Colours, where the output goes to a terminal that wants them."""
+        return Palette(self.path is None and settings_of(click.get_current_context()).colored(stream))
+
+    def say(
+        self,
+        document: Callable[[], Mapping[str, Any]],
+        lines: Callable[[Palette], Iterable[str]],
+        forbidden: Sequence[Path] = (),
+    ) -> None:
+        """Write the document as JSON, or the lines as text; only the one that is wanted is made."""
+        with self.open(forbidden) as stream:
+            if self.form != "text":
+                stream.write(to_json(document(), indent=2 if self.form == "json" else None) + "\n")
+            else:
+                stream.writelines(f"{line}\n" for line in lines(self.palette(stream)))
+
+
+def format_params(formats: Sequence[str]) -> list[click.Parameter]:
+    """`--format`, and the form of integers in JSON."""
+    return [
+        click.Option(
+            ["output_format", "--format"],
+            type=click.Choice(formats),
+            default="text",
+            help="Form of the standard output.",
+        ),
+        integers_param(),
+    ]
+
+
+def output_param(what: str = "Write to this file") -> click.Option:
+    """`-o`."""
+    return click.Option(
+        ["-o", "--output"],
+        type=OutputPath(),
+        help=f"{what}, which appears when it is whole; -: standard output.",
+    )
+
+
+def mode_params(others: Sequence[click.Parameter]) -> list[click.Parameter]:
+    """`--mode`, once, of a command that writes; `--file-mode` where `--mode` is something else."""
+
+    def keep(_context: click.Context, _parameter: click.Parameter, value: int | None) -> None:
+        if value is not None:
+            set_mode(value)
+
+    if any(isinstance(given.type, FileMode) for given in others):
+        return []
+    option = click.Option(
+        ["--file-mode" if any(given.name == "mode" for given in others) else "--mode"],
+        type=FileMode(),
+        metavar="OCTAL",
+        expose_value=False,
+        callback=keep,
+        help="Permissions of what is written, like 640; default: only who may read the store may read it.",
+    )
+    return [option]
+
+
+BodyForm = Literal["none", "text", "hex", "base64", "decoded"]
+
+COLUMNS: dict[BodyForm, tuple[Column, ...]] = {
+    "none": (),
+    "text": (Column("body", "name"),),
+    "hex": (Column("body_hex", "text"),),
+    "base64": (Column("body", "blob"),),
+    "decoded": (Column("body_decoded", "text"), Column("body_note", "text"), Column("body", "blob")),
+}
+"""The machine columns of a form. Of `decoded`, `body` is there only where there is no text, with a note."""
+NAMES = frozenset(column.name for columns in COLUMNS.values() for column in columns)
+_KEY = "rocketfsck.body_decoder"
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """How bodies are shown."""
+
+    body: Annotated[
+        BodyForm,
+        Option("Show bodies, and how: as they are stored, or decoded by --body-decoder.", shows_default=True),
+    ] = "none"
+    body_decoder: Annotated[
+        str | None,
+        Option(
+            "Who makes a text of bodies: json, a decoder of another package, or a program.",
+            metavar="NAME|COMMAND",
+        ),
+    ] = None
+
+    def form(self) -> BodyForm:
+        """The form; a decoder is opened until the command ends. Raises UsageError."""
+        if self.body_decoder is None:
+            if self.body == "decoded":
+                raise UsageError("--body decoded needs --body-decoder")
+            return self.body
+        if self.body not in ("none", "decoded"):
+            raise UsageError("--body-decoder goes with --body decoded")
+        from rocketfsck.reader.decoders import open_decoder
+
+        context = click.get_current_context()
+        context.meta[_KEY] = context.with_resource(open_decoder(self.body_decoder))
+        return "decoded"
+
+
+def body_values(message: Message, form: BodyForm) -> dict[str, Any]:
+    """The body of a message as values of the columns of a form."""
+    body = message.body
+    if form == "none":
+        return {}
+    if form == "hex":
+        return {"body_hex": None if body is None else body.hex()}
+    if form == "decoded":
+        return _decoded(message)
+    return {"body": body}
+
+
+def _decoded(message: Message) -> dict[str, Any]:
+    from rocketfsck.query.content.unpacking import unpack
+    from rocketfsck.scan.views.messages import MAX_BODY_SIZE
+
+    decoder: FunctionDecoder | ProgramDecoder = click.get_current_context().meta[_KEY]
+    if message.body is None:
+        return {"body_decoded": None, "body_note": "the body is missing or too long", "body": None}
+    content = unpack(message.body, message.sys_flag, MAX_BODY_SIZE)
+    if content.unknown is not None:
+        return {
+            "body_decoded": None,
+            "body_note": f"cannot be decompressed: {content.unknown}",
+            "body": message.body,
+        }
+    found = decoder.decode(
+        content.data,
+        {
+            "topic": message.topic_bytes.decode("utf-8", "backslashreplace"),
+            "queue_id": message.queue_id,
+            "queue_offset": message.queue_offset,
+            "physical_offset": message.physical_offset,
+            "store_timestamp": message.store_timestamp,
+            "tags": message.tags,
+            "unique_key": message.unique_key,
+        },
+    )
+    raw = message.body if found.text is None else None
+    return {"body_decoded": found.text, "body_note": found.note, "body": raw}

@@ -66,8 +66,7 @@ class ApplyAnswer:
 def apply(options: ApplyCommand, pause: Pause = no_pause) -> ApplyAnswer:
     """Carry out a plan. Raises UsageError for assumptions that nobody confirms, StoreError."""
     from rocketfsck.repair.apply.applying import apply_plan
-    from rocketfsck.repair.plan.document import read_plan
-    from rocketfsck.repair.plan.kept import kept_plan
+    from rocketfsck.repair.plan.document import kept_plan, read_plan
     from rocketfsck.store.settings import read_settings
 
     path = options.plan_path
@@ -128,7 +127,7 @@ def undo(options: UndoCommand, pause: Pause = no_pause) -> UndoAnswer:
 
 def _keep(plan: Plan | None) -> None:
     """Keep the plan that was taken back, where it can be, so that `apply STORE` carries it out again."""
-    from rocketfsck.repair.plan.kept import keep_plan
+    from rocketfsck.repair.plan.document import keep_plan
 
     if plan is not None and plan.actions:
         with suppress(StoreError):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.commands.places import refuse_inside
 from rocketfsck.commands.shared import (
     AsBroker,
     CatalogProperties,
@@ -18,11 +17,12 @@ from rocketfsck.commands.shared import (
     TableFormat,
     Workers,
     properties_of,
+    refuse_inside,
     stores_from,
     without_paths,
 )
 from rocketfsck.common.options import STORE, Argument, Option, PathKind
-from rocketfsck.common.privacy import limit_to
+from rocketfsck.common.outputs import limit_to
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.options import CheckOptions
@@ -30,7 +30,7 @@ from rocketfsck.verify.options import CheckOptions
 if TYPE_CHECKING:
     from rocketfsck.commands.masks import Masks
     from rocketfsck.engine import Engine
-    from rocketfsck.pipeline.fleet.results import FleetReport
+    from rocketfsck.pipeline.fleet.model import FleetReport
     from rocketfsck.pipeline.fleet.tables import RunTables
     from rocketfsck.query.start.verdict import Prediction
     from rocketfsck.repair.plan.model import Plan
@@ -113,9 +113,8 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
 
     Raises UsageError for options that contradict, StoreError for what is not a store or cannot be read.
     """
-    from rocketfsck.repair.prospect import plan_or_obstacle
     from rocketfsck.repair.state import check_status
-    from rocketfsck.repair.verdict import judge_store, predicted, ranked
+    from rocketfsck.repair.verdict import judge_store, plan_or_obstacle, predicted, ranked
     from rocketfsck.verify.policy import report_by
     from rocketfsck.verify.run import check_store
 

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.places import open_named_store, refuse_inside
 from rocketfsck.commands.repairing import DryRun, WorkDir
 from rocketfsck.commands.salvage import SalvageAnswer
-from rocketfsck.commands.shared import BrokerVersion, StorageTexts, Workers
-from rocketfsck.commands.writing import IntoOrNone, Ledger
+from rocketfsck.commands.shared import (
+    BrokerVersion,
+    IntoOrNone,
+    Ledger,
+    StorageTexts,
+    Workers,
+    open_named_store,
+    refuse_inside,
+)
 from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 from rocketfsck.verify.options import LevelAsked

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.commands.shared import BrokerConf, BrokerVersion
-from rocketfsck.commands.writing import IntoOrNone, Seed
+from rocketfsck.commands.shared import BrokerConf, BrokerVersion, IntoOrNone, Seed
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.errors import UsageError
 

@@ -6,17 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.places import refuse_inside, resolved
 from rocketfsck.commands.shared import (
     BrokerNames,
     CatalogProperties,
+    IntoRemote,
+    PhysicalOffsets,
     StoreOptions,
     TableFormat,
+    WantedMessages,
     Workers,
     properties_of,
+    refuse_inside,
+    resolved,
 )
-from rocketfsck.commands.wanted import PhysicalOffsets, WantedMessages
-from rocketfsck.commands.writing import IntoRemote
 from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.common.wording import visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
@@ -139,8 +141,7 @@ class ExportAnswer:
 
 def export(command: ExportCommand) -> ExportAnswer:
     """Export. Of several stores, one that cannot be read is named. Raises UsageError, StoreError."""
-    from rocketfsck.pipeline.export.append import append_stores
-    from rocketfsck.pipeline.export.job import export_stores
+    from rocketfsck.pipeline.export.job import append_stores, export_stores
 
     into, paths, stated = command.into, command.paths, command.stated
     if command.append and command.replace_existing:

@@ -24,10 +24,16 @@ import numpy as np
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN
 from rocketfsck.formats.properties import serialize_properties
-from rocketfsck.writer.mask.names import Pseudonyms
-from rocketfsck.writer.mask.permute import HashPermutation
-from rocketfsck.writer.mask.record import KEPT_VALUES, NAMED_VALUES, is_kept, masked_address
-from rocketfsck.writer.mask.texts import json_words, mask_json, mask_words
+from rocketfsck.writer.mask.names import HashPermutation, Pseudonyms
+from rocketfsck.writer.mask.record import (
+    KEPT_VALUES,
+    NAMED_VALUES,
+    is_kept,
+    json_words,
+    mask_json,
+    mask_words,
+    masked_address,
+)
 
 if TYPE_CHECKING:
     from rocketfsck.store.model import Store

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.places import refuse_inside
 from rocketfsck.commands.repairing import WorkDir
 from rocketfsck.commands.shared import (
     DelayLevels,
+    Into,
+    NoSync,
     StoreOptions,
     StoresWanted,
+    TimeZone,
     Workers,
+    refuse_inside,
     stores_from,
     without_paths,
 )
-from rocketfsck.commands.writing import Into, NoSync, TimeZone
 from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.common.wording import visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
@@ -114,7 +116,7 @@ class RebuildAnswer:
 
     @property
     def exit_code(self) -> int:
-        from rocketfsck.repair.build.what import has_problems
+        from rocketfsck.repair.build.run import has_problems
 
         refused = any(start.covered and not start.loads for start in self.starts)
         return EXIT_PROBLEMS if refused or has_problems(self.rebuilt) else EXIT_CLEAN
@@ -122,9 +124,8 @@ class RebuildAnswer:
 
 def rebuild(command: RebuildCommand) -> RebuildAnswer:
     """Rebuild what one store needs, in a new directory. Raises UsageError, StoreError."""
-    from rocketfsck.repair.apply.startjudge import predict_rebuilt
-    from rocketfsck.repair.build.run import rebuild_store, rows_in
-    from rocketfsck.repair.build.what import options_for
+    from rocketfsck.repair.apply.judging import predict_rebuilt
+    from rocketfsck.repair.build.run import options_for, rebuild_store, rows_in
     from rocketfsck.repair.plan.rebuilt import assumed_of
     from rocketfsck.store import open_store
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.commands.places import refuse_inside
+from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.options import READ_FILE, WRITE_FILE, Argument, Option, PathKind, beginning
 from rocketfsck.common.wording import visible
 from rocketfsck.errors import StoreError
 
 if TYPE_CHECKING:
-    from rocketfsck.repair.apply.repairlog import LoggedAction
-    from rocketfsck.repair.apply.results import ApplyReport, UndoReport
+    from rocketfsck.repair.apply.results import ApplyReport, LoggedAction, UndoReport
     from rocketfsck.repair.plan.arguments import GroupOffset
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.store import Store
@@ -108,7 +107,7 @@ class Wishes:
 
     def wished(self, store: Store) -> tuple[GroupOffset, ...]:
         """The committed offsets that are to be set. Raises as `wished_offsets` does."""
-        from rocketfsck.repair.build.wishes import wished_offsets
+        from rocketfsck.repair.build.config import wished_offsets
 
         return () if self.offsets is None else tuple(wished_offsets(store, self.offsets))
 
@@ -118,7 +117,7 @@ def prepare_log(log: Path | None, stores: Sequence[Path]) -> None:
 
     Raises UsageError for a file inside a store, StoreError for one that cannot be written.
     """
-    from rocketfsck.repair.apply.repairlog import append_actions
+    from rocketfsck.repair.apply.results import append_actions
 
     if log is not None:
         refuse_inside(log, stores)
@@ -127,7 +126,7 @@ def prepare_log(log: Path | None, stores: Sequence[Path]) -> None:
 
 def log_repair(log: Path | None, plan: Plan, report: ApplyReport, answer: str) -> tuple[str, ...]:
     """Log what an apply did, or why it changed nothing; gives notes about logs that cannot be written."""
-    from rocketfsck.repair.apply.repairlog import NAME, logged_actions, read_actions
+    from rocketfsck.repair.apply.results import NAME, logged_actions, read_actions
 
     if not plan.actions:
         return ()
@@ -144,7 +143,7 @@ def log_repair(log: Path | None, plan: Plan, report: ApplyReport, answer: str) -
 
 def log_undo(log: Path | None, report: UndoReport) -> tuple[str, ...]:
     """Log that a repair was taken back: of each of its actions that the log has as applied. Gives notes."""
-    from rocketfsck.repair.apply.repairlog import read_actions, taken_back
+    from rocketfsck.repair.apply.results import read_actions, taken_back
 
     logs = _logs(log, report.store)
     known = [action for path in logs for action in read_actions(path)]
@@ -153,7 +152,7 @@ def log_undo(log: Path | None, report: UndoReport) -> tuple[str, ...]:
 
 
 def _logs(log: Path | None, store: str) -> list[Path]:
-    from rocketfsck.repair.apply.repairlog import state_log
+    from rocketfsck.repair.apply.results import state_log
 
     named = [] if log is None else [log]
     try:
@@ -164,7 +163,7 @@ def _logs(log: Path | None, store: str) -> list[Path]:
 
 def _write(path: Path, log: Path | None, actions: Sequence[LoggedAction]) -> list[str]:
     """Add lines to a log. The repair is done: where only the log that nobody named fails, a note says so."""
-    from rocketfsck.repair.apply.repairlog import append_actions
+    from rocketfsck.repair.apply.results import append_actions
 
     if not actions:
         return []

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.places import refuse_inside
 from rocketfsck.commands.repairing import DryRun
-from rocketfsck.commands.shared import BrokerConf, BrokerVersion, DelayLevels, StorageTexts
-from rocketfsck.commands.writing import CommitlogFileSize, IntoOrNone, Ledger
+from rocketfsck.commands.shared import (
+    BrokerConf,
+    BrokerVersion,
+    CommitlogFileSize,
+    DelayLevels,
+    IntoOrNone,
+    Ledger,
+    StorageTexts,
+    refuse_inside,
+)
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError

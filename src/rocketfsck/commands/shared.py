@@ -1,22 +1,161 @@
-"""The options that several commands have, each declared once: which store, which engine, which masks."""
+"""The options that several commands have, each declared once: which store, which engine, which masks.
+
+Opens the store that a command names, or says which one was probably meant; keeps what is written out.
+
+The options of commands that write stores, each declared once.
+
+The options that say which messages are wanted, each declared once.
+"""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rocketfsck.commands.places import open_named_store
-from rocketfsck.common.options import READ_FILE, STORE, Argument, Option, PathKind
-from rocketfsck.errors import RocketfsckError, UsageError
+from rocketfsck.common.options import READ_FILE, STORE, WRITE_FILE, Argument, Option, PathKind
+from rocketfsck.common.outputs import STDOUT, limit_to
+from rocketfsck.common.wording import visible
+from rocketfsck.errors import RocketfsckError, StoreError, UsageError
+from rocketfsck.progress import phase
 
 if TYPE_CHECKING:
     from rocketfsck.commands.masks import Masks
     from rocketfsck.engine import Engine
     from rocketfsck.pipeline.sources import StoreSource
     from rocketfsck.store import Store
+
+
+SHOWN = 5
+
+
+def open_named_store(command: str, path: Path, **stated: Any) -> Store:
+    """The store at `path`, opened with what was `stated` of it (see `open_store`) for a command of this name.
+
+    Raises UsageError for a part of a store, or a directory above one, with the command line that names the
+    store; StoreError or UsageError as `open_store` does.
+    """
+    from rocketfsck.store import open_store
+    from rocketfsck.store.meant import find_meant_stores
+
+    meant = find_meant_stores(path)
+    if meant:
+        raise UsageError(_hint(command, path, meant))
+    if path.is_file():
+        raise StoreError(
+            f"is a file, not a store; `{shlex.join(['rocketfsck', 'dump', str(path)])}` shows it",
+            path=str(path),
+        )
+    with phase("opening the store"):
+        store = open_store(path, **stated)
+    for directory in store.commitlog.directories:  # a broker.conf may name some outside
+        limit_to(directory)
+    return store
+
+
+def resolved(path: Path) -> Path:
+    """The path without symbolic links; of a link that leads to itself, the link."""
+    try:
+        return path.resolve()  # a URL has a way of its own
+    except RuntimeError:
+        return Path(os.path.realpath(path))
+
+
+def _hint(command: str, path: Path, meant: tuple[Path, ...]) -> str:
+    line = shlex.join(["rocketfsck", *command.split(), str(meant[0])])
+    place = path.absolute()
+    if place.is_relative_to(meant[0]):
+        what = "file" if place.is_file() else "directory"
+        return f"{path} is a {what} of the store {meant[0]}, not a store; did you mean `{line}`?"
+    if len(meant) == 1:
+        return f"{path} is not a store, but there is one in it; did you mean `{line}`?"
+    names = ", ".join(str(store.relative_to(place)) for store in meant[:SHOWN])
+    more = f" and {len(meant) - SHOWN} more" if len(meant) > SHOWN else ""
+    return f"{path} is not a store, but there are {len(meant)} in it ({names}{more}); name one, like `{line}`"
+
+
+def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
+    """Raise UsageError if `path` is one of the files or inside one of the directories that are read."""
+    if path == STDOUT:
+        return
+    real = resolved(path)
+    if any(real.is_relative_to(resolved(store)) for store in stores):
+        raise UsageError(f"{visible(str(path))} is inside the store that is read; choose another place")
+
+
+_INTO = "The new directory, which must not exist; it appears when complete."
+_LOCAL = PathKind(local="what is written", written=True)
+
+Into = Annotated[Path, Option(_INTO, metavar="DIR", kind=_LOCAL)]
+IntoOrNone = Annotated[Path | None, Option(_INTO, metavar="DIR", kind=_LOCAL)]
+IntoRemote = Annotated[Path, Option(_INTO, metavar="DIR", kind=PathKind(written=True))]
+"""A URL will do, too."""
+Seed = Annotated[
+    int | None,
+    Option("The same seed gives the same bytes, on any machine; default 0.", metavar="N"),
+]
+NoSync = Annotated[bool, Option("Do not wait until the bytes are on the disk.")]
+TimeZone = Annotated[
+    str, Option("The broker's time zone, in which index files are named.", shows_default=True)
+]
+StartOffset = Annotated[
+    int | None,
+    Option(
+        "Offset of the first byte: of a commit log, or of a file that lost its name.",
+        metavar="OFFSET",
+        kind="size",
+    ),
+]
+CommitlogFileSize = Annotated[int | None, Option("Size of a commit log file.", kind="size")]
+SlotCount = Annotated[
+    int | None, Option("Hash slots of an index file.", names=("--slots",), metavar="N", least=1)
+]
+EntryCount = Annotated[
+    int | None, Option("Entries of an index file.", names=("--entries",), metavar="N", least=1)
+]
+Ledger = Annotated[
+    Path | None,
+    Option(
+        "File that lists the source of every record; default: NAME.ledger.jsonl next to the store.",
+        kind=WRITE_FILE,
+    ),
+]
+
+
+PhysicalOffsets = Annotated[
+    tuple[int, int] | None,
+    Option("Only items that begin at these physical offsets.", names=("--physical-offset",), kind="range"),
+]
+Limit = Annotated[int | None, Option("Show at most N.", metavar="N", least=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTimes:
+    """Milliseconds since 1970: of the storeTimestamp; of messages that wait for a timer, when due."""
+
+    begin: Annotated[
+        int | None,
+        Option(
+            "Only from this time on: milliseconds, or a date and time, of UTC unless it names a zone.",
+            kind="time",
+        ),
+    ] = None
+    end: Annotated[int | None, Option("Only before this time.", kind="time")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMessages:
+    """What messages have in common; None is any."""
+
+    topic: Annotated[str | None, Option("Only this topic.")] = None
+    queue_id: Annotated[int | None, Option("Only this queueId.", names=("--queue",), metavar="ID")] = None
+    tag: Annotated[str | None, Option("Only messages whose TAGS are this.")] = None
+    key: Annotated[str | None, Option("Only messages with this key, among KEYS or as UNIQ_KEY.")] = None
+    times: WantedTimes = field(default_factory=WantedTimes)
+
 
 STORE_FILE = PathKind(dir_okay=False)
 

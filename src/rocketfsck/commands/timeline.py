@@ -66,8 +66,7 @@ def timeline(options: TimelineCommand) -> TimelineAnswer:
 def _events(
     store: Store, report: Report | None, gap_ms: int
 ) -> Iterator[tuple[TimelineEvent, Finding | None]]:
-    from rocketfsck.query.timeline.events import due_events, file_events
-    from rocketfsck.query.timeline.log import first_events, log_events
+    from rocketfsck.query.timeline.events import due_events, file_events, first_events, log_events
 
     findings: Sequence[Finding] = () if report is None else report.findings
     offsets = [file.start_offset or 0 for file in store.commitlog.files]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rocketfsck.commands.shared import BrokerConf
-from rocketfsck.commands.writing import (
+from rocketfsck.commands.shared import (
+    BrokerConf,
     CommitlogFileSize,
     EntryCount,
     Into,
@@ -18,12 +18,12 @@ from rocketfsck.commands.writing import (
     TimeZone,
 )
 from rocketfsck.common.options import WRITE_FILE, Argument, Option, PathKind
-from rocketfsck.common.privacy import limit_to
+from rocketfsck.common.outputs import limit_to
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.writer.making import MadeStore
     from rocketfsck.writer.options import WriteOptions
+    from rocketfsck.writer.writing import MadeStore
 
 GEOMETRY_FIELDS = (
     "commitlog_file_size",
@@ -157,9 +157,9 @@ class WriteCommand:
 def write(command: WriteCommand) -> MadeStore:
     """Write a store. Raises UsageError, StoreError."""
     from rocketfsck.writer.input.rows import open_messages
-    from rocketfsck.writer.making import fill_from, make_store
     from rocketfsck.writer.manifest import ManifestLevel
     from rocketfsck.writer.synth import parse_mix, synthesize
+    from rocketfsck.writer.writing import fill_from, make_store
 
     source = command.input_path
     if (source is None) == (command.synth is None):

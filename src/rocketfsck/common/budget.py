@@ -4,8 +4,8 @@
         job_count(), current().compiled  asked where it counts, once a file or a task
 
 The budget belongs to a thread and to those that work for it: engines hand it to their tasks, on whatever
-machine these run (`engine.seam.bound`). How fast files are read is a matter of the process (`store.manners`);
-a bound on its memory is a number of jobs here, and a guard (`engine.memory`).
+machine these run (`engine.seam.bound`). How fast files are read is a matter of the process (`store.reading`);
+a bound on its memory is a number of jobs here, and a guard (`engine.passes`).
 """
 
 from __future__ import annotations

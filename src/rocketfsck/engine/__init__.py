@@ -5,7 +5,6 @@ result, small and picklable too: findings, counters, column summaries. A MappedF
 natural task, since a record never crosses one.
 """
 
-from rocketfsck.engine.local import LocalEngine
-from rocketfsck.engine.seam import Engine, Outcome
+from rocketfsck.engine.seam import Engine, LocalEngine, Outcome
 
 __all__ = ["Engine", "LocalEngine", "Outcome"]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocketfsck.common.caches import VARIABLE, cache_directory
+from rocketfsck.common.outputs import VARIABLE, cache_directory
 from rocketfsck.errors import StoreError, UsageError, install_hint
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def find_java() -> Java:
 def java_home(java: Java, cache: Path | None = None) -> Path:
     """What JAVA_HOME must be for Spark: the runtime's home, or that of a wrapper where it needs one.
 
-    Wrappers are kept in `cache` (default: the user's, `common.caches`). Raises UsageError where none can
+    Wrappers are kept in `cache` (default: the user's, `common.outputs`). Raises UsageError where none can
     be written.
     """
     if java.has_vector:

@@ -1,6 +1,10 @@
 """The NumPy dtypes of what is read and written by the array: big-endian, as on disk, made once.
 
 Reference 1.8, 1.10, 2.1, 2.14, 3.1, 3.6, 3.7, 4.1.
+
+Names for the types of NumPy arrays that columns, buffers and selections of rows are.
+
+The names say what annotations mean; no code depends on them when it runs.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX
@@ -20,6 +25,19 @@ from rocketfsck.formats.tiered import (
     TIERED_INDEX_SLOT,
 )
 from rocketfsck.formats.timer import TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
+
+Longs = NDArray[np.int64]
+"""Java's long: offsets, positions, times in ms, numbers of rows."""
+
+Words = NDArray[np.int32]
+"""Java's int: hashes of keys, bounds of Arrow's texts."""
+
+Bytes = NDArray[np.uint8]
+"""A buffer, or a part of a file."""
+
+Flags = NDArray[np.bool_]
+"""One answer a row."""
+
 
 Dtype = np.dtype[Any]
 

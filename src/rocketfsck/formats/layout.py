@@ -47,8 +47,7 @@ _KINDS = {">b": "i8", ">h": "i16", ">l": "i32", ">q": "i64"}
 _NUMPY_KINDS = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
 _STRUCT_KINDS = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
 _MODULES = (
-    "record", "innerbatch", "dledger", "consumequeue", "indexfile", "checkpoint", "timer", "tiered",
-    "rocks", "rocksmessages", "rocksconfig",
+    "record", "dledger", "consumequeue", "indexfile", "checkpoint", "timer", "tiered", "rocks",
 )  # fmt: skip
 
 

@@ -8,19 +8,31 @@
 sysFlag 0x10 and 0x20 make bornHost and storeHost IPv6; the magic code says whether topicLength has one byte
 (V1) or two (V2). A negative bodyLength or propertiesLength is never written but is read as "nothing there".
 Nothing separates records: the next one begins at totalSize.
+
+A host in a record or a message id: `address[4 | 16] port[4]`. Reference 2.4.
+
+The address is in network order; the port is a signed 32-bit number, of which 0 .. 65535 make sense.
+
+Items of a batch: the body of an inner-batch record, and the wire form of a legacy batch. Reference 2.12.
+
+    items := item*
+    item  := totalSize magicCode bodyCRC flag bodyLength body propertiesLength properties
+
+magicCode and bodyCRC are 0 as clients write them; brokers do not look at them. totalSize is 22 and the two
+lengths.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from construct import IfThenElse, this
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.host import Host, decode_host, encode_host
 from rocketfsck.formats.layout import (
     I8,
     I16,
@@ -65,6 +77,114 @@ from rocketfsck.formats.magic import (
     transaction_type,
 )
 from rocketfsck.formats.names import snake_case
+
+INNER_ITEM: Layout = declare(
+    "inner_item",
+    "Item of an inner batch",
+    "2.12",
+    field("totalSize", I32, "bytes", "the whole item, this field included"),
+    field("magicCode", I32, "", "0"),
+    field("bodyCRC", I32, "", "0"),
+    field("flag", I32, "", "the producer's own, opaque"),
+    field("bodyLength", checked(I32, not_negative), "bytes", "size of the body"),
+    field("body", Bytes(this.bodyLength), "", "one message's body"),
+    field("propertiesLength", checked(I16, not_negative), "bytes", "size of the properties"),
+    field("properties", Bytes(this.propertiesLength), "", "one message's properties"),
+)
+MIN_ITEM_SIZE = 22
+
+
+@dataclass(frozen=True, slots=True)
+class InnerItem:
+    """One message of a batch. The sizes follow from the bytes."""
+
+    body: bytes
+    properties: bytes = b""
+    flag: int = 0
+    magic_code: int = 0
+    body_crc: int = 0
+
+    @property
+    def total_size(self) -> int:
+        return MIN_ITEM_SIZE + len(self.body) + len(self.properties)
+
+
+def decode_items(body: Buffer) -> list[InnerItem]:
+    """The items of an inner batch's body, which they fill exactly.
+
+    FormatError, with the offset of the field in `body`, if an item runs past the end or its lengths do not
+    add up.
+    """
+    items = []
+    pos = 0
+    while pos < len(body):
+        total_size = int.from_bytes(body[pos : pos + 4], "big", signed=True)
+        if not MIN_ITEM_SIZE <= total_size <= len(body) - pos:
+            raise FormatError(f"totalSize: {total_size}, but {len(body) - pos} bytes are left", offset=pos)
+        values = INNER_ITEM.parse(body, pos, pos + total_size)
+        item = InnerItem(
+            values["body"], values["properties"], values["flag"], values["magicCode"], values["bodyCRC"]
+        )
+        if item.total_size != total_size:
+            message = f"totalSize: {total_size}, but the lengths add up to {item.total_size}"
+            raise FormatError(message, offset=pos)
+        items.append(item)
+        pos += total_size
+    return items
+
+
+def encode_items(items: Iterable[InnerItem]) -> bytes:
+    """The body that these items make; FormatError for one whose lengths do not fit their fields."""
+    return b"".join(
+        INNER_ITEM.build({
+            "totalSize": item.total_size,
+            "magicCode": item.magic_code,
+            "bodyCRC": item.body_crc,
+            "flag": item.flag,
+            "bodyLength": len(item.body),
+            "body": item.body,
+            "propertiesLength": len(item.properties),
+            "properties": item.properties,
+        })
+        for item in items
+    )  # fmt: skip
+
+
+_PORT = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An address of 4 or 16 bytes and a port (a signed 32-bit number on disk)."""
+
+    address: bytes
+    port: int
+
+    @property
+    def text(self) -> str:
+        """`10.1.2.3:10911` or `[2001:db8::1]:10911`."""
+        if len(self.address) == 4:
+            return ".".join(map(str, self.address)) + f":{self.port}"
+        from ipaddress import IPv6Address
+
+        return f"[{IPv6Address(self.address)}]:{self.port}"
+
+
+def decode_host(data: bytes) -> Host:
+    """A host of 8 or 20 bytes; FormatError for any other number."""
+    if len(data) not in (IPV4_HOST_SIZE, IPV6_HOST_SIZE):
+        raise FormatError(
+            f"host: {len(data)} bytes are neither an IPv4 nor an IPv6 address with a port", offset=0
+        )
+    return Host(bytes(data[:-4]), _PORT.unpack(data[-4:])[0])
+
+
+def encode_host(host: Host) -> bytes:
+    """The address and the port as i32; FormatError if either does not fit."""
+    if len(host.address) not in (4, 16) or not -(1 << 31) <= host.port < 1 << 31:
+        raise FormatError(f"host: {host!r} does not fit", offset=0)
+    return host.address + _PORT.pack(host.port)
+
 
 _FRAME = struct.Struct(">ii")
 

@@ -22,13 +22,11 @@ from rocketfsck.page.files import (
     put_queues,
 )
 from rocketfsck.page.findings import later_findings
-from rocketfsck.page.limits import Limits
 from rocketfsck.page.model import After, Cells, ChangedTable, FileFate, Page, StartSaid
 from rocketfsck.page.queues import QueueFindings, groups_of, queues_of, queues_stated, topics_of
 from rocketfsck.page.survey import IndexSurvey
 from rocketfsck.page.surveying import Survey
-from rocketfsck.page.table import columns, runs_of, shown
-from rocketfsck.page.tables import Indexes
+from rocketfsck.page.tables import Indexes, Limits, columns, runs_of, shown
 from rocketfsck.page.timeline import timeline_of
 from rocketfsck.query.start import model
 from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of

@@ -18,13 +18,11 @@ from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.page.after import StartText, Tried, after_of, damaged_size, indexes_of, starts_of, starts_said
 from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, put_log, put_queues
 from rocketfsck.page.findings import WindowOf, findings_of
-from rocketfsck.page.limits import DEFAULT, Limits
 from rocketfsck.page.model import ActionSaid, LeftOut, Page, PlanSaid, StartSaid, Summary, UnansweredSaid
 from rocketfsck.page.queues import groups_of, names_of, queues_of, queues_stated, topics_of
 from rocketfsck.page.survey import LogSurvey
 from rocketfsck.page.surveying import Survey
-from rocketfsck.page.table import all_shown, shown
-from rocketfsck.page.tables import Counts
+from rocketfsck.page.tables import DEFAULT, Counts, Limits, all_shown, shown
 from rocketfsck.page.timeline import timeline_of
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.repair.outlook import Outlook

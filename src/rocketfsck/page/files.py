@@ -9,11 +9,19 @@ from typing import get_args
 
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, entry_pos
-from rocketfsck.page.limits import Limits
-from rocketfsck.page.strips import KINDS, NUMBER_OF, Span
-from rocketfsck.page.survey import IndexSurvey, LogSurvey
-from rocketfsck.page.table import columns, shown
-from rocketfsck.page.tables import Counts, DamageColumns, Family, Files, Map, Spans, Totals
+from rocketfsck.page.survey import KINDS, NUMBER_OF, IndexSurvey, LogSurvey, Span
+from rocketfsck.page.tables import (
+    Counts,
+    DamageColumns,
+    Family,
+    Files,
+    Limits,
+    Map,
+    Spans,
+    Totals,
+    columns,
+    shown,
+)
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.verify.tasks.facts import QueueFacts, RegionTotal
 

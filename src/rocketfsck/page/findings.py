@@ -7,7 +7,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from rocketfsck.page.files import FileTable
-from rocketfsck.page.limits import Limits
 from rocketfsck.page.model import (
     ByteWindow,
     Crowds,
@@ -17,7 +16,7 @@ from rocketfsck.page.model import (
     RuleFiles,
     RuleSaid,
 )
-from rocketfsck.page.table import columns, runs_of, shown
+from rocketfsck.page.tables import Limits, columns, runs_of, shown
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe

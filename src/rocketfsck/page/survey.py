@@ -5,19 +5,23 @@
 
 A kernel is a top-level function of a small task; what comes back is bounded, whatever the files hold.
 Reference 2, 4.
+
+Regions of a file as a strip of few spans: true to scale, and exact in what they count.
+
+Messages counted by time, in as few buckets as are wanted, without knowing the times beforehand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.page.buckets import TimeBuckets
-from rocketfsck.page.limits import Limits
-from rocketfsck.page.strips import BAD, Span, Strip
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.page.tables import Limits, SpanKind
 from rocketfsck.progress import part
 from rocketfsck.query.counts.counting import StoreCounts, count_batches
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
@@ -29,6 +33,161 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
+
+FIRST_STEP_MS = 1000
+LEAST_COUNT = 4
+"""Buckets that all times of 64 bits fall into before a step has more than 64 bits."""
+_RUN_COUNT = 512
+"""Runs of equal buckets in a batch that are added one by one; with more the rows are sorted first."""
+
+
+class TimeBuckets:
+    """Messages and bytes by the time of storing. A bucket is `step_ms` long; the step doubles as long as more
+    than `limit` buckets have messages, so that a clock that was wrong once costs a bucket and no
+    precision."""
+
+    def __init__(self, limit: int, step_ms: int = FIRST_STEP_MS) -> None:
+        self.step_ms = step_ms
+        self._limit = max(limit, LEAST_COUNT)
+        self._counts: dict[int, tuple[int, int]] = {}
+
+    def add(self, times: Longs, sizes: Longs) -> None:
+        """Count messages by their times (ms) and sizes."""
+        if not len(times):
+            return
+        while True:
+            keys = times // self.step_ms
+            starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+            if len(starts) > min(_RUN_COUNT, self._limit):
+                order = np.argsort(keys, kind="stable")
+                keys, times, sizes = keys[order], times[order], sizes[order]
+                starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+            if len(starts) <= self._limit:
+                break
+            self._coarsen()
+        counts = np.diff(np.append(starts, len(keys)))
+        totals = np.add.reduceat(sizes, starts)
+        for key, count, size in zip(keys[starts].tolist(), counts.tolist(), totals.tolist(), strict=True):
+            self._count(key, count, size)
+        self._fit()
+
+    def take(self, other: TimeBuckets) -> None:
+        """Count what another one has counted."""
+        while self.step_ms < other.step_ms:
+            self._coarsen()
+        for key, (count, size) in other._counts.items():
+            self._count(key * other.step_ms // self.step_ms, count, size)
+        self._fit()
+
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """(begin in ms, messages, bytes) of the buckets in order."""
+        for key in sorted(self._counts):
+            yield key * self.step_ms, *self._counts[key]
+
+    def extent(self, share: float = 0.0005) -> tuple[int, int] | None:
+        """From where to where, in ms, the messages are, without a `share` of them at either end."""
+        rows = list(self.rows())
+        if not rows:
+            return None
+        counts = np.cumsum([count for _, count, _ in rows])
+        total = int(counts[-1])
+        first = int(np.searchsorted(counts, total * share, side="right"))
+        last = int(np.searchsorted(counts, total * (1 - share), side="left"))
+        return rows[first][0], rows[min(last, len(rows) - 1)][0] + self.step_ms
+
+    def _count(self, key: int, count: int, size: int) -> None:
+        known = self._counts.get(key, (0, 0))
+        self._counts[key] = (known[0] + count, known[1] + size)
+
+    def _fit(self) -> None:
+        while len(self._counts) > self._limit:
+            self._coarsen()
+
+    def _coarsen(self) -> None:
+        counts, self._counts = self._counts, {}
+        self.step_ms *= 2
+        for key, (count, size) in counts.items():
+            self._count(key // 2, count, size)
+
+
+KINDS: tuple[SpanKind, ...] = (
+    "records", "blank", "filler", "zero", "malformed", "damaged", "torn", "stale", "units", "header", "slots",
+    "entries", "mixed", "unread",
+)  # fmt: skip
+NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
+BAD = frozenset({"malformed", "damaged", "torn"})
+"""Kinds of bytes that belong to no sound record, and should."""
+
+
+class Span(NamedTuple):
+    """File positions `start:end`, with what is in them (`page.model.Spans`)."""
+
+    start: int
+    end: int
+    kind: SpanKind
+    record_count: int = 0
+    region_count: int = 1
+    bad_byte_count: int = 0
+
+    @classmethod
+    def of(cls, start: int, end: int, kind: SpanKind, record_count: int = 0) -> Span:
+        """A region as a span."""
+        return cls(start, end, kind, record_count, 1, end - start if kind in BAD else 0)
+
+    def joined(self, other: Span) -> Span:
+        """This span and the one after it as one."""
+        return Span(
+            self.start,
+            other.end,
+            self.kind if self.kind == other.kind else "mixed",
+            self.record_count + other.record_count,
+            self.region_count + other.region_count,
+            self.bad_byte_count + other.bad_byte_count,
+        )
+
+
+class Strip:
+    """Takes the regions of a file in order and keeps at most about twice `limit` spans of them.
+
+    A region that is longer than a cell, a `limit`-th of the file, stays what it is; neighbours that are
+    shorter and begin in one cell become one span. Memory is bounded by `limit`, whatever the file holds.
+    """
+
+    def __init__(self, size: int, limit: int) -> None:
+        self._cell = max(-(-size // max(limit, 1)), 1)
+        self._room = 8 * max(limit, 1)
+        self._limit = limit
+        self._spans: list[Span] = []
+
+    def add(self, span: Span) -> None:
+        """Take the next region."""
+        self._spans.append(span)
+        if len(self._spans) > self._room:
+            self._spans = list(self._joined())
+
+    def spans(self) -> tuple[Span, ...]:
+        """The strip: every region for itself where there are few."""
+        return tuple(self._spans if len(self._spans) <= self._limit else self._joined())
+
+    def _joined(self) -> Iterator[Span]:
+        last: Span | None = None
+        for span in self._spans:
+            if last is None:
+                last = span
+            elif self._is_short(last) and self._is_short(span) and self._same_cell(last, span):
+                last = last.joined(span)
+            else:
+                yield last
+                last = span
+        if last is not None:
+            yield last
+
+    def _is_short(self, span: Span) -> bool:
+        return span.end - span.start < self._cell
+
+    def _same_cell(self, one: Span, other: Span) -> bool:
+        return one.start // self._cell == other.start // self._cell
+
 
 GAP_MS = 3_600_000
 """Times without a message are gaps from this length on."""

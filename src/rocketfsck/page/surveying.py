@@ -8,11 +8,10 @@ from typing import TypeVar
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.page.limits import DEFAULT, Limits
 from rocketfsck.page.model import LeftOut
 from rocketfsck.page.queues import Position
 from rocketfsck.page.survey import IndexSurvey, IndexSurveyTask, LogSurvey, LogTask, survey_index, survey_log
-from rocketfsck.page.table import shown
+from rocketfsck.page.tables import DEFAULT, Limits, shown
 from rocketfsck.progress import phase
 from rocketfsck.query.counts.counting import StoreCounts
 from rocketfsck.query.offsets import group_positions

@@ -1,12 +1,129 @@
 """The tables of a page's document: the map of files, the timeline, queues, groups and index files.
 
 Columns of equal length, as `page.model` says; `strips`, `timeline`, `queues` and `survey` fill them.
+
+Tables of columns, made row by row, and texts that are safe to show.
+
+How much of everything a page has at most: what it costs does not grow with the store.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
+from typing import Any, Literal, TypeVar, cast, get_type_hints
+
+from rocketfsck.common.documents import printable
+
+T = TypeVar("T")
+
+
+def columns(kind: type[T], rows: Iterable[Sequence[Any]]) -> T:
+    """A dataclass of columns out of rows, whose values are in the order of its members."""
+    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    turned = list(zip(*rows, strict=True)) or [()] * len(names)
+    return kind(**dict(zip(names, turned, strict=True)))
+
+
+def columns_class(name: str, row: type) -> type:
+    """A dataclass of columns for rows that are objects of the dataclass `row`."""
+    hints, several = get_type_hints(row), cast(Any, tuple)
+    members = [(item.name, several[hints[item.name], ...]) for item in fields(row)]
+    return make_dataclass(name, members, frozen=True, slots=True)
+
+
+def row_count(table: Any) -> int:
+    """The number of rows of a dataclass of columns."""
+    return len(getattr(table, fields(table)[0].name))
+
+
+def runs_of(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Rising numbers as half-open ranges."""
+    first = last = -1
+    for row in rows:
+        if row != last:
+            if last > first:
+                yield first, last
+            first = row
+        last = row + 1
+    if last > first:
+        yield first, last
+
+
+def shown(text: str, limit: int) -> str:
+    """A text as the page has it: printable, and not longer than `limit` characters."""
+    found = text if text.isprintable() else printable(text)
+    return found if len(found) <= limit else f"{found[: limit - 1]}…"
+
+
+def all_shown(value: T, limit: int = 1 << 20) -> T:
+    """A value with every text in it, however deep, as `shown` gives it."""
+    found: Any = value
+    if isinstance(value, str):
+        found = shown(value, limit)
+    elif is_dataclass(value) and not isinstance(value, type):
+        found = replace(
+            value, **{item.name: all_shown(getattr(value, item.name), limit) for item in fields(value)}
+        )
+    elif isinstance(value, Mapping):
+        found = {all_shown(name, limit): all_shown(item, limit) for name, item in value.items()}
+    elif isinstance(value, tuple):
+        found = tuple(all_shown(item, limit) for item in value)
+    return cast(T, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers of rows. Beyond them, what is alike is put together and counted.
+
+    `new_file_count` and `strip_count` are files that a plan brings, and strips that it changes.
+
+    `span_count` spans are shared out evenly among the commit log files, each gets `file_span_count` at most.
+    `file_finding_count` findings of one rule in one file are kept first, and then what is left room for.
+    """
+
+    file_count: int = 20_480
+    new_file_count: int = 4096
+    strip_count: int = 4096
+    span_count: int = 12_288
+    file_span_count: int = 512
+    damage_count: int = 2048
+    finding_count: int = 2000
+    file_finding_count: int = 20
+    by_file_count: int = 4096
+    crowd_count: int = 4096
+    file_crowd_count: int = 64
+    window_count: int = 192
+    window_size: int = 192
+    bucket_count: int = 1024
+    event_count: int = 1000
+    gap_count: int = 100
+    lost_count: int = 1024
+    queue_count: int = 20_480
+    position_count: int = 10_000
+    index_count: int = 1024
+    action_count: int = 500
+    extent_count: int = 16
+    range_count: int = 256
+    start_file_count: int = 100
+    unanswered_count: int = 100
+    not_checked_count: int = 200
+    text_size: int = 400
+
+    @property
+    def of_changes(self) -> Limits:
+        """The limits of what is said a second time, as the plan leaves it."""
+        return replace(
+            self,
+            position_count=self.position_count // 2,
+            finding_count=self.finding_count // 5,
+            by_file_count=self.by_file_count // 2,
+            crowd_count=self.crowd_count // 8,
+        )
+
+
+DEFAULT = Limits()
+
 
 Family = Literal["commitlog", "consumequeue", "consumequeue-ext", "index", "config", "other", "missing"]
 """The families of files: `other` are those that are listed and not walked, `missing` those that only findings

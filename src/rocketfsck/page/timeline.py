@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.files import FileTable
-from rocketfsck.page.limits import Limits
-from rocketfsck.page.survey import GAP_MS, LogSurvey
-from rocketfsck.page.table import columns, shown
-from rocketfsck.page.tables import Buckets, Counts, Events, LostTimes, Timeline
-from rocketfsck.query.timeline.events import TimelineEvent
-from rocketfsck.query.timeline.log import gap_text
+from rocketfsck.page.survey import GAP_MS, LogSurvey, TimeBuckets
+from rocketfsck.page.tables import Buckets, Counts, Events, Limits, LostTimes, Timeline, columns, shown
+from rocketfsck.query.timeline.events import TimelineEvent, gap_text
 from rocketfsck.store.model import Store
 
 _RANK = {"broker": 0, "gap": 1, "deletion": 1, "config": 2, "file": 3}

@@ -19,8 +19,7 @@ from typing import Any
 
 from rocketfsck.errors import NoStoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
-from rocketfsck.store.areas import absolute_path
-from rocketfsck.store.listing import glob_remote, list_directory
+from rocketfsck.store.areas import absolute_path, glob_remote, list_directory
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind

@@ -16,21 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError, UsageError
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.messageid import (
     OffsetMessageId,
     decode_offset_id,
     decode_unique_id,
     encode_offset_id,
 )
-from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
+from rocketfsck.formats.record import Host
+from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome, ScanStep, Trace
 from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.keys import Via, find_by_key
-from rocketfsck.query.trace import ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.sorting import distinct
+from rocketfsck.scan.spans import distinct
 from rocketfsck.scan.views.messages import Message, MessageFilter
 from rocketfsck.store.model import Store
 

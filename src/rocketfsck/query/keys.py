@@ -21,14 +21,22 @@ from typing import Literal
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import slot_of
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
-from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
+from rocketfsck.query.answers import (
+    STALE,
+    Answer,
+    EntryStep,
+    Found,
+    IndexStep,
+    Lead,
+    Outcome,
+    ScanStep,
+    Trace,
+)
 from rocketfsck.query.content.scanning import scan_log
-from rocketfsck.query.keyquery import KeyKind, KeyQuery, other_message
-from rocketfsck.query.selecting import index_step
-from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
+from rocketfsck.query.keyquery import KeyKind, KeyQuery, index_step, other_message
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import Entry, IndexReader
-from rocketfsck.scan.stops import Stop
+from rocketfsck.scan.options import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.store.dialect.sampling import lacks_tags
 from rocketfsck.store.model import IndexFile, Store

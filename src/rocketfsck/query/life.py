@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.configviews import consumer_offsets, split_topic_group
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, deliver_timestamp, parse_delay_levels
+from rocketfsck.formats.config import consumer_offsets, split_topic_group
 from rocketfsck.formats.indexfile import slot_of
 from rocketfsck.formats.javatext import index_hash, java_decode, parse_int32, parse_int64
 from rocketfsck.formats.magic import (
@@ -28,11 +27,10 @@ from rocketfsck.formats.magic import (
     is_indexed,
     transaction_type,
 )
-from rocketfsck.formats.timer import TIMER_TOPIC
-from rocketfsck.query.answers import Answer, Found, Lead, Outcome, UnitState
+from rocketfsck.formats.timer import SCHEDULE_TOPIC, TIMER_TOPIC, deliver_timestamp, parse_delay_levels
+from rocketfsck.query.answers import Answer, Found, Lead, Outcome, Trace, UnitState
 from rocketfsck.query.ids import find_by_id, find_unique_anywhere
 from rocketfsck.query.keys import Via
-from rocketfsck.query.trace import Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message

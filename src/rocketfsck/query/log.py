@@ -15,9 +15,8 @@ from rocketfsck.reader.heads import HEAD_SIZE, decode_head
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.options import ScanOptions, log_options
+from rocketfsck.scan.options import ScanOptions, Stop, log_options
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import MappedFile, Store

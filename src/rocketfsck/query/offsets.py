@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.configviews import OFFSET_VIEWS, delay_offsets, split_topic_group
-from rocketfsck.formats.delay import DELIVERY, SCHEDULE_TOPIC, delay_queue_id
-from rocketfsck.query.queues import QueueView
-from rocketfsck.query.view import StoreView
+from rocketfsck.formats.config import OFFSET_VIEWS, delay_offsets, split_topic_group
+from rocketfsck.formats.timer import DELIVERY, SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.query.view import QueueView, StoreView
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 

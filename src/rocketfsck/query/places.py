@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import is_in_consume_queue
-from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
+from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome, ScanStep, Trace
 from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.keys import Via
-from rocketfsck.query.queues import QueueView, places_of
-from rocketfsck.query.trace import ScanStep, Trace
-from rocketfsck.query.view import StoreView
+from rocketfsck.query.view import QueueView, StoreView, places_of
 from rocketfsck.reader.units import Unit
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.queues import QueueTable

@@ -14,8 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.dtypes import TIERED_COMPACTED_ITEM_DTYPE
+from rocketfsck.formats.dtypes import TIERED_COMPACTED_ITEM_DTYPE, Longs
 from rocketfsck.formats.javatext import INT32_MIN, INT64_MAX, INT64_MIN, index_hash
 from rocketfsck.formats.tiered import TIERED_COMPACTED_SLOT, TIERED_INDEX_HEADER
 from rocketfsck.query import keys, places

@@ -19,18 +19,15 @@ from itertools import islice
 import numpy as np
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.configviews import delay_offsets
+from rocketfsck.formats.config import delay_offsets
 from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_level_of_queue
 from rocketfsck.formats.javatext import parse_int32, parse_int64
 from rocketfsck.formats.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, UNIQ_KEY
-from rocketfsck.formats.timer import MAGIC_DELETE, MAGIC_ROLL
+from rocketfsck.formats.timer import MAGIC_DELETE, MAGIC_ROLL, SCHEDULE_TOPIC, delay_level_of_queue
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.timerfiles import read_progress, timer_log
-from rocketfsck.reader.timers import TimerBlock, timer_units, unit_at
-from rocketfsck.reader.unitblocks import Kind, kinds_of, read_blocks
-from rocketfsck.reader.units import StreamReader, Unit, UnitReader
+from rocketfsck.reader.timers import TimerBlock, read_progress, timer_log, timer_units, unit_at
+from rocketfsck.reader.units import Kind, StreamReader, Unit, UnitReader, kinds_of, read_blocks
 from rocketfsck.store.model import ConsumeQueue, Store
 
 

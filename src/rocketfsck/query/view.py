@@ -1,20 +1,253 @@
 """The store as queries see it: its log, its queues, its topics; and what is to be said of one record.
 
 A context manager that holds a few files open. Reference 7, 8.
+
+Consume queues by queue offset: units, bounds, and whether a unit and its record agree.
+
+    queue := unit* in files; a file's name is the stream's byte position of its first byte
+
+The unit of a batch queue counts for `batchSize` queue offsets from `msgBaseOffset` on. Bounded: a unit at a
+time, and the part of a queue's last file that is not a hole. Reference 3.1, 3.3, 3.5, 3.7, 2.13.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
-from rocketfsck.formats.magic import is_in_consume_queue
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.javatext import parse_int64, split_java
+from rocketfsck.formats.magic import INNER_BATCH, is_in_consume_queue
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.log import LogView
-from rocketfsck.query.queues import QueueView, places_of
 from rocketfsck.reader.configs import loaded_config, loaded_topics
+from rocketfsck.reader.heads import HEAD_SIZE, RecordHead, decode_head
+from rocketfsck.reader.units import Unit, UnitReader, Units
+from rocketfsck.scan.plain.records import LMQ_PREFIX
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import Closing
+
+BLOCK_COUNT = 1 << 16
+STALE_LIMIT = 1 << 16
+"""As many units at the end of a queue are compared with their records before it is taken as it is."""
+
+
+class QueueView(UnitReader):
+    """One consume queue. Indexes number the units of the stream; for kind "file" they are queue offsets."""
+
+    __slots__ = ("__dict__", "log", "queue")
+
+    def __init__(self, queue: ConsumeQueue, log: LogView) -> None:
+        super().__init__(queue)
+        self.queue = queue
+        self.log = log
+
+    @cached_property
+    def end_index(self) -> int:
+        """Index after the last unit that points somewhere and was not left there by a truncation.
+
+        Units at the end that lead to no live record of this queue count as such remains. A next start
+        may treat them as good ones: `query.serving.state` has what a broker then serves.
+        """
+        return self._end[0]
+
+    @property
+    def stale_count(self) -> int:
+        """How many units behind `end_index` point somewhere."""
+        return self._end[1]
+
+    @cached_property
+    def _end(self) -> tuple[int, int]:
+        """`end_index` and `stale_count`. Where no unit leads anywhere, all of them count."""
+        passed = 0
+        elsewhere: set[tuple[int, int]] = set()
+        for first, units, used in self._used_from_end():
+            for row in reversed(used.tolist()):
+                if passed >= STALE_LIMIT:
+                    return self.used_end_index, 0
+                unit = Unit.of(first + row, units[row])
+                place = (unit.physical_offset, unit.size)
+                if place not in elsewhere:
+                    if unit.is_pre_blank or self.leads(unit):
+                        return unit.index + 1, passed
+                    elsewhere.add(place)
+                passed += 1
+        return self.used_end_index, 0
+
+    @cached_property
+    def used_end_index(self) -> int:
+        """Index after the last unit that points somewhere, even if from an earlier life of the queue."""
+        for first, _, used in self._used_from_end():
+            return first + int(used[-1]) + 1
+        return self.first_index
+
+    def _used_from_end(self) -> Iterator[tuple[int, Units, NDArray[np.intp]]]:
+        """Blocks of units from the end on, without holes: the first one's index, the units, and the rows of
+        those that point somewhere, at least one."""
+        size = self.unit_size
+        block = BLOCK_COUNT * size
+        for number in reversed(range(len(self.files))):
+            reader = self.reader(number)
+            whole = reader.size - reader.size % size
+            for start, end in reversed(list(reader.data_extents())):
+                high = min(-(-end // size) * size, whole)
+                while high > start:
+                    low = max(high - block, start - start % size)
+                    units = np.frombuffer(reader.read(low, high - low), self.dtype)
+                    used = np.flatnonzero((units["offset"] >= 0) & (units["size"] > 0))
+                    if len(used):
+                        yield (self.starts[number] + low) // size, units, used
+                    high = low
+
+    def file_end_index(self, index: int) -> int:
+        """The index after the last unit of the file that holds the unit `index`; 0 without files."""
+        if not self.files:
+            return 0
+        number = max(self.last_from(index * self.unit_size), 0)
+        return (self.starts[number] + self.files[number].size) // self.unit_size
+
+    def unit_of(self, queue_offset: int) -> Unit | None:
+        """The unit that stands for a queue offset; None where none does."""
+        return self._lookup(queue_offset, self.end_index)
+
+    def any_unit_of(self, queue_offset: int) -> Unit | None:
+        """As `unit_of`, but a truncation may have left the unit there: nothing of the log is read."""
+        is_file = self.queue.kind == "file"
+        return self._lookup(queue_offset, queue_offset + 1 if is_file else self.used_end_index)
+
+    def _lookup(self, queue_offset: int, end_index: int) -> Unit | None:
+        if self.queue.kind == "file":
+            unit = self.unit(queue_offset) if queue_offset < end_index else None
+            return unit if unit is not None and unit.is_used and not unit.is_pre_blank else None
+        low, high = self.first_index, end_index
+        while low < high:  # the last unit whose base is not above the offset
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and unit.queue_offset <= queue_offset:
+                low = middle + 1
+            else:
+                high = middle
+        unit = self.unit(low - 1) if low > self.first_index else None
+        if unit is None or not unit.queue_offset <= queue_offset < unit.queue_offset + max(unit.count, 1):
+            return None
+        return unit
+
+    def first_index_at(self, physical_offset: int) -> int:
+        """The index of the first unit that points at an offset or beyond it, by binary search.
+
+        Trusts that offsets rise, as they do in a sound queue.
+        """
+        low, high = self.first_index, self.end_index
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and unit.physical_offset < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    @cached_property
+    def min_index(self) -> int:
+        """The index of the first unit that points into the log; `end_index` if none does."""
+        # Pre-blank units point at 0: asking for 1 and more finds what is after them, and what points at 0
+        # truly is the very first unit.
+        first = self.unit(self.first_index)
+        blank = first is not None and first.is_pre_blank
+        return self.first_index_at(max(self.log.min_offset, 1 if blank else 0))
+
+    def queue_offset_at(self, index: int) -> int:
+        """The queue offset that an index begins with; after the end, the one that comes next."""
+        if self.queue.kind == "file":
+            return index
+        if index < self.end_index:
+            unit = self.unit(index)
+            return unit.queue_offset if unit else 0
+        last = self.unit(self.end_index - 1) if self.end_index > self.first_index else None
+        return last.queue_offset + last.count if last else 0
+
+    @property
+    def min_offset(self) -> int:
+        """The first queue offset that can be read."""
+        return self.queue_offset_at(self.min_index)
+
+    @property
+    def max_offset(self) -> int:
+        """The queue offset that the next message gets."""
+        return self.queue_offset_at(self.end_index)
+
+    def leads(self, unit: Unit) -> bool:
+        """Whether a unit leads to a live record of this queue, at whatever place: a broker may count units
+        otherwise than records (a further queue whose number the record does not have, units that shifted).
+
+        A unit whose record has expired does, or is in a log that is not read here: nothing speaks against it.
+        """
+        if unit.physical_offset < self.log.min_offset:
+            return True
+        if self.log.is_partial and self.log.place(unit.physical_offset) is None:
+            return True
+        head = self.log.read(unit.physical_offset, HEAD_SIZE)
+        if head is None or not self._may_be_of(unit, decode_head(head)):
+            return False
+        found = self.log.record_at(unit.physical_offset)
+        return (
+            isinstance(found, Message)
+            and found.total_size == unit.size
+            and (self.queue.topic, self.queue.queue_id) in queues_of(found)
+            and self.log.is_live(unit.physical_offset)
+        )
+
+    def _may_be_of(self, unit: Unit, head: RecordHead) -> bool:
+        """Whether a record with this head may be the one of the unit: no other needs to be looked at."""
+        further = self.queue.queue_id == 0 and self.queue.topic.startswith(LMQ_PREFIX)
+        return head.total_size == unit.size and (head.queue_id == self.queue.queue_id or further)
+
+    def serves(self, unit: Unit, message: Message) -> bool:
+        """Whether a unit of this queue was made for this record.
+
+        Of its own queue the record has the number, and the unit must be there. Units of further queues
+        (light ones) count: a broker that began such a queue again, after the queue was deleted or with
+        pre-blank units before it, has them elsewhere than the record says, and serves them from there.
+        """
+        queue = (self.queue.topic, self.queue.queue_id)
+        own, *_ = places_of(message)
+        is_own = own == (*queue, unit.queue_offset)
+        is_further = queue != own[:2] and queue in queues_of(message)
+        return message.total_size == unit.size and (is_own or is_further)
+
+
+def queues_of(message: Message) -> set[tuple[str, int]]:
+    """The queues that a record names: (topic, queueId), whether or not it has a queueOffset for each."""
+    names = split_java((message.properties or {}).get("INNER_MULTI_DISPATCH", ""), ",")
+    further = {(name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id) for name in names if name}
+    return further | {(message.topic, message.queue_id)}
+
+
+def places_of(message: Message) -> list[tuple[str, int, int]]:
+    """The queues that a record is dispatched to: (topic, queueId, queueOffset), its own first.
+
+    Prepared and rolled back ones are in none, but their own place is named all the same. Reference 2.13, 8.
+    """
+    properties = message.properties or {}
+    base = message.queue_offset
+    if message.sys_flag & INNER_BATCH:
+        base = parse_int64(properties.get("INNER_BASE", "")) or base
+    places = [(message.topic, message.queue_id, base)]
+    names = properties.get("INNER_MULTI_DISPATCH")
+    offsets = properties.get("INNER_MULTI_QUEUE_OFFSET")
+    if names and offsets:
+        listed, numbers = split_java(names, ","), split_java(offsets, ",")
+        if len(listed) != len(numbers):
+            return places  # a broker then takes the lists for broken
+        for name, text in zip(listed, numbers, strict=True):
+            number = parse_int64(text)
+            if number is not None:
+                places.append((name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id, number))
+    return places
+
 
 WALK_LIMIT = 256 << 10
 """A file with more data than this is not walked just to tell whether one record in it is live."""

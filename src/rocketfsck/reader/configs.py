@@ -1,6 +1,8 @@
 """A file of config/ as a broker loads it: the file, and where that is missing, empty or broken its .bak.
 
 ConfigManager.load. Reference 1.6.
+
+The epoch file of a store whose broker is under a controller, and its .bak. Reference 1.7.
 """
 
 from __future__ import annotations
@@ -11,12 +13,34 @@ from functools import lru_cache
 from typing import TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.configviews import TopicConfig, topic_configs
-from rocketfsck.store.model import Store
+from rocketfsck.formats.config import TopicConfig, decode_config, topic_configs
+from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs
+from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 
+EPOCH_LIMIT = 16 << 20
+"""Bytes; a longer file is not read."""
 BACKUP = ".bak"
+
+
+def epoch_files(store: Store) -> Mapping[str, StoreFile]:
+    """The epoch files by name, those that end in .bak, too."""
+    files = (file for other in store.others if other.kind is OtherKind.EPOCH for file in other.files)
+    return {file.name: file for file in files}
+
+
+def read_epochs(store: Store) -> tuple[EpochEntry, ...]:
+    """The epochs in the file itself, as in the file; without one: none.
+
+    Raises FormatError for a damaged file and StoreError for one that cannot be read.
+    """
+    found: tuple[EpochEntry, ...] = ()
+    for name, file in epoch_files(store).items():
+        if not name.endswith(BACKUP):
+            found += decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries
+    return found
+
+
 CONFIG_LIMIT = 64 << 20
 """Bytes of a file of config/ that is parsed; a parsed one takes several times as much memory."""
 

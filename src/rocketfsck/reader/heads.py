@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from rocketfsck.formats.columns import store_timestamp_place
 from rocketfsck.formats.layout import Buffer
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rocketfsck.formats.places import store_timestamp_place
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, RECORD_HEADER, read_frame
 from rocketfsck.scan.plain.entries import record_pos
 from rocketfsck.store.model import MappedFile, MappedFileQueue

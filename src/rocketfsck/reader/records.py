@@ -15,7 +15,7 @@ from rocketfsck.formats.magic import FENCE_TOPIC, MAGIC_V2, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import KEYS, UNIQ_KEY, Parser, parse_properties, split_keys
 from rocketfsck.reader.heads import RecordHead, decode_head
 from rocketfsck.scan.log.large import LargeRecord, read_large_record
-from rocketfsck.scan.stops import Stop
+from rocketfsck.scan.options import Stop
 from rocketfsck.store.openfiles import OpenFiles
 
 

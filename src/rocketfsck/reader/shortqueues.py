@@ -19,13 +19,11 @@ from typing import Self
 import numpy as np
 
 from rocketfsck.errors import demand_lasting
-from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
-from rocketfsck.formats.dtypes import UNIT_DTYPE
+from rocketfsck.formats.dtypes import UNIT_DTYPE, Flags, Longs
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.store.manners import read_bytes
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.store.reading import FileReader, data_end, has_data, other_reader
+from rocketfsck.store.reading import FileReader, data_end, has_data, other_reader, read_bytes
 
 SHORT_SIZE = 64 << 10
 """Data of a file that is taken."""

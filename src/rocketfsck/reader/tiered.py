@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE
+from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, Longs
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, parse_int64
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.tiered import (

@@ -5,11 +5,15 @@
 A file's units end at its end mark, or at the zeros that reach to its end. What is neither unit, end mark nor
 such zeros is a `TimerGap`; the units continue after it at the next multiple of 52. Bounded: a block at a
 time.
+
+The files of the arbitrary-delay timers, and what their progress file says. Reference 1.8.
+
+The timer wheel and its snapshots as arrays of slots, and how long a slot is. Reference 1.8.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,13 +21,99 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.dtypes import TIMER_UNIT_DTYPE
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE, Flags, Longs
+from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.formats.timer import MAGIC_DELETE, TIMER_LOG_UNIT_SIZE
+from rocketfsck.formats.timer import (
+    DEFAULT_PRECISION_MS,
+    MAGIC_DELETE,
+    PRECISIONS_MS,
+    TIMER_CHECK,
+    TIMER_LOG_UNIT_SIZE,
+    TIMER_WHEEL_SIZE,
+    TIMER_WHEEL_SLOT_SIZE,
+)
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.spans import group_bounds
-from rocketfsck.scan.timerwheel import WheelReplay
+from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
+from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
+from rocketfsck.store.reading import FileReader, read_at
+
+WHEEL = "timerwheel"
+SNAPSHOT = "timerwheel."
+
+
+@dataclass(frozen=True, slots=True)
+class TimerProgress:
+    """What `config/timercheck` says: delivered up to `read_timestamp` (ms), log flushed up to `flush_pos`,
+    the timer topic read up to `queue_offset`, by the master up to `master_queue_offset`."""
+
+    read_timestamp: int
+    flush_pos: int
+    queue_offset: int
+    master_queue_offset: int
+
+
+def wheel_files(store: Store) -> list[StoreFile]:
+    """The timer wheel and its snapshots."""
+    return [file for other in store.others for file in other.files if is_wheel(file)]
+
+
+def is_wheel(file: StoreFile) -> bool:
+    """Whether a file is the timer wheel, or a snapshot of it."""
+    name = file.relative
+    return name == WHEEL or (name.startswith(SNAPSHOT) and snapshot_pos(file) is not None)
+
+
+def snapshot_pos(file: StoreFile) -> int | None:
+    """The position of the timer log that a snapshot of the wheel is named after; None for another name."""
+    return parse_int64(file.relative.removeprefix(SNAPSHOT))
+
+
+def timer_log(store: Store) -> MappedFileQueue | None:
+    """The files of `timerlog/`; None where there are none."""
+    return next(
+        (other.mapped_files for other in store.others if other.kind is OtherKind.TIMER_LOG and other.files),
+        None,
+    )
+
+
+def read_progress(store: Store) -> TimerProgress | None:
+    """The fields of `config/timercheck`; None where it cannot be read."""
+    file = progress_file(store)
+    if file is None or file.size < TIMER_CHECK.size:
+        return None
+    try:
+        return _progress(read_at(file.path, 0, TIMER_CHECK.size))
+    except StoreError:
+        return None  # the check of the config directory says so
+
+
+def mapped_progress(store: Store) -> TimerProgress:
+    """The fields as a start maps them: zeros for what a short or missing file lacks. Raises StoreError."""
+    file = progress_file(store)
+    if file is None:
+        return _progress(bytes(TIMER_CHECK.size))
+    data = read_at(file.path, 0, min(file.size, TIMER_CHECK.size))
+    return _progress(data.ljust(TIMER_CHECK.size, b"\0"))
+
+
+def progress_file(store: Store) -> StoreFile | None:
+    """`config/timercheck`; None where there is none."""
+    files = (file for other in store.others if other.kind is OtherKind.TIMER_CHECK for file in other.files)
+    return next((file for file in files if not file.name.endswith(".bak")), None)
+
+
+def _progress(data: bytes) -> TimerProgress:
+    values = TIMER_CHECK.parse(data)
+    return TimerProgress(
+        values["lastReadTimeMs"],
+        values["lastTimerLogFlushPos"],
+        values["lastTimerQueueOffset"],
+        values["masterTimerQueueOffset"],
+    )
+
 
 BLOCK_COUNT = 1 << 14
 _ZERO, _UNIT, _MARK, _OTHER = range(4)
@@ -129,3 +219,73 @@ def _kinds(units: TimerUnits) -> NDArray[np.int8]:
     flat = units.view(np.uint8).reshape(len(units), TIMER_LOG_UNIT_SIZE)
     kinds[~flat.any(axis=1)] = _ZERO
     return kinds
+
+
+Slots = NDArray[Any]
+"""All slots of a wheel as `TIMER_SLOT_DTYPE` has them."""
+
+PRECISION_SETTING = "timerPrecisionMs"
+PROBED = 4096
+"""Slots from which the length of a slot is found."""
+
+
+def read_wheel(file: StoreFile) -> Slots:
+    """All slots; holes are not read. Raises StoreError where the file fails or has another length."""
+    data = bytearray(TIMER_WHEEL_SIZE)
+    with FileReader(file.path) as reader:
+        if reader.size != TIMER_WHEEL_SIZE:
+            raise StoreError(f"has {reader.size:,} bytes, not {TIMER_WHEEL_SIZE:,}", path=file.location)
+        for pos, chunk in reader.data_chunks():
+            data[pos : pos + len(chunk)] = chunk
+    return np.frombuffer(data, TIMER_SLOT_DTYPE)
+
+
+def used_slots(slots: Slots) -> Longs:
+    """The numbers of the slots that are not all zero."""
+    flat = slots.view(np.uint64).reshape(SLOT_COUNT, TIMER_WHEEL_SLOT_SIZE // 8)
+    return np.flatnonzero(flat.any(axis=1))
+
+
+def belongs(log: StreamReader, places: Longs, slot_time: Longs, precision_ms: int) -> Flags:
+    """Whether a unit of this slotTime is at each of these positions of the log."""
+    units = unit_at(log, places)
+    due = TimerBlock(places, units).deliver_timestamp
+    inside = (places >= log.start) & (places < log.end)
+    return np.asarray(inside & is_unit(units) & (due // precision_ms == slot_time), np.bool_)
+
+
+def newest_first(wheels: Sequence[StoreFile]) -> list[StoreFile]:
+    """The wheel that a start takes first: the newest snapshot, else the wheel itself."""
+    return sorted(
+        wheels,
+        key=lambda file: -1 if file.relative == WHEEL else snapshot_pos(file) or 0,
+        reverse=True,
+    )
+
+
+def precision_of(store: Store, log: StreamReader, slots: Slots | None) -> int:
+    """The length of a slot in ms: as set, else the one by which most slots and units agree."""
+    stated = parse_int64(store.settings.get(PRECISION_SETTING) or "")
+    if stated is not None and stated in PRECISIONS_MS:
+        return stated
+    return (None if slots is None else _precision_in(log, slots)) or DEFAULT_PRECISION_MS
+
+
+def known_precision(store: Store) -> int | None:
+    """The length of a slot in ms as the wheel shows it; None where it shows none. Raises StoreError."""
+    log = timer_log(store)
+    wheels = [file for file in wheel_files(store) if file.size == TIMER_WHEEL_SIZE]
+    if log is None or not wheels:
+        return None
+    with StreamReader(log) as stream:
+        return _precision_in(stream, read_wheel(newest_first(wheels)[0]))
+
+
+def _precision_in(log: StreamReader, slots: Slots) -> int | None:
+    rows = slots[used_slots(slots)[:PROBED]]
+    last, time = rows["lastPos"].astype(np.int64), rows["slotTime"].astype(np.int64)
+    agree = {
+        precision: int(np.count_nonzero(belongs(log, last, time, precision))) for precision in PRECISIONS_MS
+    }
+    best = max((DEFAULT_PRECISION_MS, *PRECISIONS_MS), key=lambda precision: agree[precision])
+    return best if agree[best] else None

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Words
 from rocketfsck.formats.columns import NUMBERS
+from rocketfsck.formats.dtypes import Words
 from rocketfsck.formats.record import RECORD_HEADER
 
 

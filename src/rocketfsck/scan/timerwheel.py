@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.timer import SLOTS_TOTAL
 from rocketfsck.scan.spans import group_bounds
 

@@ -1,5 +1,5 @@
 """What is kept where this check does not look: consume queues in RocksDB, a log of DLedger's that is not
-this store's for sure (`store.dledger`), and all but the log where somebody copied only that.
+this store's for sure (`store.logpaths`), and all but the log where somebody copied only that.
 
 What is not found in the files must then not be called lost. Reference 2.14, 3.9.
 """

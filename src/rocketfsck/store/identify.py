@@ -22,11 +22,10 @@ from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.record import decode_record
 from rocketfsck.formats.tiered import segment_offset
-from rocketfsck.store.areas import CONFIG_NAMES, absolute_path
+from rocketfsck.store.areas import CONFIG_NAMES, Lister, absolute_path, list_directory
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.index_geometry import infer_index_geometry
-from rocketfsck.store.listing import Lister, list_directory
 from rocketfsck.store.model import IndexFile, MappedFile
 from rocketfsck.store.places.entries import EntryKind
 from rocketfsck.store.places.locations import locate

@@ -1,6 +1,8 @@
 """Opens a store directory read-only: lists it, works out geometry and dialect, tests the lock. No judgement.
 
 Also opens a directory of commitlog files alone, as it is when somebody copied only that.
+
+What is not a store, whatever it holds: an empty mount point, another program's files, config alone.
 """
 
 from __future__ import annotations
@@ -12,26 +14,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.errors import StoreError, demand_lasting
-from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT
+from rocketfsck.common.wording import count_of
+from rocketfsck.errors import NoStoreError, StoreError, demand_lasting
 from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS_TEXT
 from rocketfsck.store.areas import (
+    Lister,
     QueueFiles,
     absolute_path,
     list_commitlog,
     list_configs,
+    list_directory,
     list_indexes,
     list_queues,
+    mapped_queue,
     with_short_names,
 )
-from rocketfsck.store.brokerlock import read_live_state
 from rocketfsck.store.circumstances import Evidence, Geometry, LogPlaces, Settings, Source
 from rocketfsck.store.dialect.infer import infer_dialect
 from rocketfsck.store.dialect.sampling import Samples, sample_commitlog
-from rocketfsck.store.dledger import dledger_files, with_dledger
 from rocketfsck.store.geometry import read_geometry
-from rocketfsck.store.listing import Lister, list_directory, mapped_queue
-from rocketfsck.store.logpaths import commitlog_places
+from rocketfsck.store.inuse import notes_of, read_live_state, unfinished_repair
+from rocketfsck.store.logpaths import commitlog_places, dledger_files, with_dledger
 from rocketfsck.store.model import (
     ConsumeQueue,
     ExtQueue,
@@ -45,17 +49,48 @@ from rocketfsck.store.model import (
     StoreFile,
     StrayReason,
 )
-from rocketfsck.store.nostore import refuse_no_store
 from rocketfsck.store.others import KNOWN_DIRECTORIES, list_other
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import locate, path_of
 from rocketfsck.store.places.urls import NO_OPTIONS, is_remote, options_for
 from rocketfsck.store.settings import read_settings
 from rocketfsck.store.tiered import list_base, named_base
-from rocketfsck.store.unfinished import notes_of, unfinished_repair
 
 if TYPE_CHECKING:
     from rocketfsck.store.places.remote import RemoteTree
+
+
+def refuse_no_store(store: Store) -> None:
+    """Raise NoStoreError for a directory without any part of a store: an empty one, another program's, a
+    directory of stores. Config files and databases of settings alone are not a store: a broker that ever
+    started has at least `checkpoint` or `abort` next to them, so the messages are on a disk that is not
+    mounted."""
+    parts = (
+        store.commitlog.files,
+        store.queues,
+        store.ext_queues,
+        store.indexes,
+        [other for other in store.others if not _is_of_config(other.relative)],
+        [stray for stray in store.strays if stray.area not in ("root", "config")],
+    )
+    if any(parts) or store.checkpoint is not None or store.abort is not None:
+        return  # what else is in the directory of a store is for a check to judge
+    said = (
+        f"the directory has {count_of(len(store.strays), 'other entry')}"
+        if store.strays
+        else "nothing is there"
+    )
+    if store.configs or store.others:
+        said = "the directory has only config files"
+    elif store.directories:
+        said = f"there are no files in {', '.join(sorted(store.directories))}"
+    text = f"no RocketMQ store is here: {said}; is a disk not mounted?"
+    raise NoStoreError(text, path=os.fspath(store.root))
+
+
+def _is_of_config(relative: str) -> bool:
+    return relative.split("/", 1)[0] == "config"
+
 
 DIRECTORIES = frozenset(
     {"commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index", "config"}

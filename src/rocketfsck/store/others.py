@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.tiered import is_cluster_directory
-from rocketfsck.store.areas import flat_directory, is_database, single_file
+from rocketfsck.store.areas import Lister, flat_directory, is_database, mapped_queue, single_file
 from rocketfsck.store.geometry import file_size_of
-from rocketfsck.store.listing import Lister, mapped_queue
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile, StrayReason
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import path_of

@@ -1,7 +1,7 @@
 """Where intermediate files go, and how much room is there: what they hold is somebody's data, not for all.
 
 TMPDIR, if it is set                        whoever set it chose
-`scratch` in the user's cache               else, where it can be written (`common.caches`)
+`scratch` in the user's cache               else, where it can be written (`common.outputs`)
 the system's directory for temporary files  where there is no other; ours in it are the user's alone
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from rocketfsck.common.caches import cache_directory
+from rocketfsck.common.outputs import cache_directory
 
 
 def scratch_parent() -> str | None:

@@ -17,9 +17,8 @@ from pathlib import Path
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import INT64_MAX, parse_int32
 from rocketfsck.formats.tiered import is_cluster_directory, segment_offset
-from rocketfsck.store.areas import is_directory
+from rocketfsck.store.areas import Lister, is_directory, list_directory, mapped_queue
 from rocketfsck.store.circumstances import Settings
-from rocketfsck.store.listing import Lister, list_directory, mapped_queue
 from rocketfsck.store.logpaths import in_root
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StrayReason
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind

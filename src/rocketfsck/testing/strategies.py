@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES, Dialect, dialect_for, parse_version
-from rocketfsck.formats.host import Host
-from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, MULTI_TAGS
 from rocketfsck.formats.properties import TRAN_MSG, serialize_properties
+from rocketfsck.formats.record import Host, InnerItem
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.testing.planned import PlannedStore
 from rocketfsck.writer import EndState, Expiry, Kind, OutgoingMessage, Restart, WriteOptions

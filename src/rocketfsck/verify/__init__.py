@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from rocketfsck.common.late import late_names
 
 if TYPE_CHECKING:
-    from rocketfsck.verify.baseline import read_baseline as read_baseline
-    from rocketfsck.verify.baseline import write_baseline as write_baseline
+    from rocketfsck.verify.documents import read_baseline as read_baseline
+    from rocketfsck.verify.documents import write_baseline as write_baseline
     from rocketfsck.verify.finding import Finding as Finding
     from rocketfsck.verify.finding import Severity as Severity
     from rocketfsck.verify.finding import Where as Where
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __getattr__ = late_names(
     __name__,
     {
-        "baseline": "read_baseline write_baseline",
+        "documents": "read_baseline write_baseline",
         "finding": "Finding Severity Where",
         "options": "CheckOptions Subset",
         "report": "Report",

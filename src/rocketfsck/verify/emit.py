@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Flags
+from rocketfsck.formats.dtypes import Flags
 from rocketfsck.scan.spans import true_spans
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.finding import Facts, Finding, Where

@@ -19,7 +19,7 @@ from typing import Annotated
 
 from rocketfsck.common.documents import printable
 from rocketfsck.common.options import PLAIN_FILE, READ_FILE, Option, PathKind, beginning
-from rocketfsck.common.quantities import parse_size
+from rocketfsck.common.wording import parse_size
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.rules.rule import DETAIL_LIMIT, LEVELS, Level, Rule
 

@@ -18,7 +18,7 @@ from rocketfsck.formats.dialect import NEWEST_NAME
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
-from rocketfsck.verify.log.unknownframes import unknown_frames
+from rocketfsck.verify.log.regions import unknown_frames
 from rocketfsck.verify.stopping import Sift
 from rocketfsck.verify.tasks.task import Collector, TaskResult, is_aggregate
 from rocketfsck.verify.watched import (

@@ -4,6 +4,8 @@
 
 The report is the same for any number of jobs: results are put in store order before anything is made of
 them. Nothing in the store is ever opened for writing.
+
+What a check leaves out, and why: what this version does not read, other parts, higher levels, a stop.
 """
 
 from __future__ import annotations
@@ -18,26 +20,26 @@ from typing import TYPE_CHECKING
 from rocketfsck._version import __version__
 from rocketfsck.common.budget import core_count, within
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import count_of
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError
 from rocketfsck.progress import phase
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
-from rocketfsck.store.model import Store
-from rocketfsck.store.unfinished import without_parts
+from rocketfsck.store.inuse import without_parts
+from rocketfsck.store.model import OtherKind, Store, StrayReason
+from rocketfsck.store.rocks.families import is_known
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.account.model import MessageAccount
-from rocketfsck.verify.advice import continue_command, plan_command, stated_words
-from rocketfsck.verify.baseline import read_baseline
 from rocketfsck.verify.databases.run import Databases, check_databases
-from rocketfsck.verify.diagnoses import diagnose, next_commands
+from rocketfsck.verify.diagnoses import continue_command, diagnose, next_commands, plan_command, stated_words
+from rocketfsck.verify.documents import read_baseline
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.inflight import InFlight
-from rocketfsck.verify.leftout import levels_above, parts_after_stop, parts_apart, parts_unread
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.regular import settle_regular
-from rocketfsck.verify.report import NotChecked, Report, StoreFacts
+from rocketfsck.verify.report import Coverage, NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.stopping import Sift, WantedFindings
 from rocketfsck.verify.store.checkpoint import check_checkpoint
@@ -46,22 +48,93 @@ from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.dledger import check_dledger
 from rocketfsck.verify.store.layout import check_layout
 from rocketfsck.verify.store.misnamed import check_misnamed, copied_files, misnamed_files
-from rocketfsck.verify.tasks.execute import Executed, execute
+from rocketfsck.verify.tasks.execute import Executed, after_stop, execute
 from rocketfsck.verify.tasks.facts import Fact, Known, gather
 from rocketfsck.verify.tasks.planning import plan_units
-from rocketfsck.verify.tasks.task import (
-    Checked,
-    Context,
-    IndexFileTask,
-    LogFileTask,
-    QueuesTask,
-    TaskResult,
-)
+from rocketfsck.verify.tasks.task import Checked, Context, IndexFileTask, LogFileTask, QueuesTask, TaskResult
 from rocketfsck.verify.tiered.check import Tiered, check_tiered
 from rocketfsck.verify.timers.check import check_timers
 
 if TYPE_CHECKING:
-    from rocketfsck.verify.since.begin import Begun
+    from rocketfsck.verify.since.proving import Begun
+
+
+_READ_OTHERS = frozenset(
+    {
+        OtherKind.BROKER_IDENTITY,
+        OtherKind.EPOCH,
+        OtherKind.TIMER_CHECK,
+        OtherKind.TIMER_LOG,
+        OtherKind.TIMER_WHEEL,
+        OtherKind.ABORT_BACKUP,
+        OtherKind.SETTINGS,
+        OtherKind.COMPACTION_LOG,
+        OtherKind.COMPACTION_CQ,
+        OtherKind.COMPACTION_CHECKPOINT,
+        OtherKind.DLEDGER_DATA,
+        OtherKind.DLEDGER_INDEX,
+        OtherKind.DLEDGER,
+        OtherKind.TIERED_LOG,
+        OtherKind.TIERED_QUEUE,
+        OtherKind.TIERED_SEGMENT_INDEX,
+        OtherKind.TIERED_INDEX,
+    }
+)
+_NOT_READ = "listed, but this version does not check the content"
+_HALF_READ = (
+    "the check compares entries with their index, but does not check the records in them: "
+    "nothing says whether these files are the store's commit log"
+)
+
+
+def parts_unread(context: Context, read: frozenset[str]) -> Iterator[NotChecked]:
+    """Parts of the store that nothing here reads, or not at this level."""
+    store = context.store
+    if store.log_only:
+        yield NotChecked(
+            "", "the check was given a directory of commit log files: queues and index are not compared"
+        )
+    for stray in store.strays:
+        if stray.reason is StrayReason.UNREADABLE:
+            yield NotChecked(stray.relative, stray.detail or "cannot be read", operational=True)
+    for other in store.others:
+        if other.kind is OtherKind.ROCKSDB and (other.relative in read or is_known(other.relative)):
+            continue
+        if other.kind not in _READ_OTHERS:
+            yield NotChecked(other.relative, f"{other.kind}: {_NOT_READ}")
+        elif other.kind is OtherKind.DLEDGER_DATA and has_log_elsewhere(store) and context.level != "quick":
+            yield NotChecked(other.relative, f"{other.kind}: {_HALF_READ}")
+
+
+def parts_apart(options: CheckOptions, ran: Executed) -> Iterator[NotChecked]:
+    """What the parts of a check do not find, each on its own, however many there are."""
+    if ran.coverage.complete or ran.stopped or options.level == "quick":
+        return
+    reason = "this part does not judge what needs the files of other parts: queues and index files "
+    if options.resume is None:
+        advice = "give every part the same --resume FILE, and the last part reports on the whole"
+    else:
+        advice = f"when {options.resume} holds every part, the report covers the whole"
+    yield NotChecked("", f"{reason}against the log, one segment against the next; {advice}")
+
+
+def levels_above(options: CheckOptions) -> Iterator[NotChecked]:
+    above = len(options.selected_rules()) - len(options.wanted_rules())
+    if above:
+        yield NotChecked(
+            "", f"{count_of(above, 'rule belongs', 'rules belong')} to a higher level than {options.level}"
+        )
+
+
+def parts_after_stop(coverage: Coverage) -> Iterator[NotChecked]:
+    """What a check that stopped early did not come to, besides the files that `execute` names."""
+    if coverage.stopped_after is not None:
+        yield NotChecked(
+            "",
+            f"{after_stop(coverage.stopped_after)}: the rest of that file, comparisons between several "
+            "files, and later small files and databases are not checked",
+        )
+
 
 _KINDS = (("commitlog", LogFileTask), ("consumequeue", QueuesTask), ("index", IndexFileTask))
 LARGE_SIZE = 64 << 20
@@ -80,7 +153,7 @@ def check_store(
     """Check a store. What is wrong with it is in the report; what could not be read is, too.
 
     `passes` takes the time of each pass, `seen` what was learned of each file and queue. `begun` is what a
-    check with `options.since` begins with, where that was found out before (`verify.since.begin`).
+    check with `options.since` begins with, where that was found out before (`verify.since.proving`).
 
     Raises UsageError for rules, a baseline or a resume file that do not fit, and StoreError if the resume
     file cannot be written.

@@ -24,8 +24,8 @@ from rocketfsck.formats.consumequeue import (
     is_ext_address,
 )
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.writer.commitlog import MappedFileStream
 from rocketfsck.writer.options import WriteOptions
-from rocketfsck.writer.streams import MappedFileStream
 
 UNIT_CHUNK_SIZE = 4096
 """Bytes of units that a queue holds back: small, for there may be many queues."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rocketfsck.formats.consumequeue import ExtUnit
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, deliver_timestamp
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.javatext import TAG_KEY_PREFIX, parse_int16, parse_int32, parse_int64, split_java
 from rocketfsck.formats.properties import (
@@ -26,6 +25,7 @@ from rocketfsck.formats.properties import (
     tags_code,
 )
 from rocketfsck.formats.record import Record, is_in_consume_queue, is_indexed
+from rocketfsck.formats.timer import SCHEDULE_TOPIC, deliver_timestamp
 from rocketfsck.writer.consumequeue import QueueTable, put_batch_unit, put_ext_unit, put_unit
 from rocketfsck.writer.indexfile import IndexService, index_record
 from rocketfsck.writer.message.compose import multi_dispatch_queue_id, takes_multi_dispatch

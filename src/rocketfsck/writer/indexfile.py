@@ -30,10 +30,10 @@ from rocketfsck.formats.indexfile import (
     time_diff,
 )
 from rocketfsck.formats.javatext import index_hash
+from rocketfsck.writer.commitlog import create_sparse, write_at
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.options import WriteOptions
-from rocketfsck.writer.streams import create_sparse, write_at
 
 _CHUNK_SIZE = 1 << 16
 _EMPTY = IndexHeader(0, 0, 0, 0, 0, 0)

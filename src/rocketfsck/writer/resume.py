@@ -30,14 +30,13 @@ from rocketfsck.formats.record import BLANK_HEADER_SIZE, MAGIC_BLANK, body_crc, 
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.commitlog import CommitLog
+from rocketfsck.writer.commitlog import CommitLog, MappedFileStream
 from rocketfsck.writer.consumequeue import QueueState
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.indexfile import IndexFileState, IndexService, new_slots
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter, new_writer
-from rocketfsck.writer.streams import MappedFileStream
 
 _SCAN_SIZE = 1 << 16
 

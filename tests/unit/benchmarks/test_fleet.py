@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rocketfsck.pipeline.fleet import packing
+from rocketfsck.pipeline.fleet import stages
 
 from benchmarks.fleet import GIB, TIB, Described, Machines, Rates, made_up, simulate
 
@@ -42,14 +42,14 @@ def test_what_the_driver_holds_does_not_grow_with_stores() -> None:
     stores = made_up(400, 400 * 8 * TIB)
     held = {count: simulate(stores[:count], CLUSTER).held_size for count in (10, 400)}
     assert held[400] <= 1.5 * held[10]
-    assert held[400] <= 2.5 * packing.HELD_SIZE
+    assert held[400] <= 2.5 * stages.HELD_SIZE
 
 
 def test_the_driver_is_the_limit_of_a_task_for_every_file(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, many = made_up(20, 100 * TIB), Machines(cores=4096)
     shared = simulate(stores, many)
-    monkeypatch.setattr(packing, "LEAST_WEIGHT", 1)
-    monkeypatch.setattr(packing, "MOST_WEIGHT", 1)
+    monkeypatch.setattr(stages, "LEAST_WEIGHT", 1)
+    monkeypatch.setattr(stages, "MOST_WEIGHT", 1)
     plain = simulate(stores, many)
     monkeypatch.undo()
     assert plain.task_count > 100_000 > shared.task_count

@@ -14,8 +14,7 @@ import rocketfsck
 from rocketfsck.cli.show.severalstores import stores_lines
 from rocketfsck.cli.show.text import Palette, width
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.fleet.model import ORDER, STORE_COLUMNS, StoreRow
-from rocketfsck.pipeline.fleet.results import FindingFile, FleetReport
+from rocketfsck.pipeline.fleet.model import ORDER, STORE_COLUMNS, FindingFile, FleetReport, StoreRow
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli

@@ -20,7 +20,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export import existing
 from rocketfsck.pipeline.fleet import tables as tables_module
-from rocketfsck.pipeline.fleet.results import FleetReport
+from rocketfsck.pipeline.fleet.model import FleetReport
 from rocketfsck.pipeline.fleet.tables import RunTables
 
 from tests.conftest import Directory

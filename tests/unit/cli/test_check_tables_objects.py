@@ -26,14 +26,14 @@ from pyiceberg.catalog import load_catalog
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export import existing, runs
+from rocketfsck.pipeline.export import existing, remote
 from rocketfsck.pipeline.export.objects import Objects
-from rocketfsck.pipeline.export.storage import iceberg_options
+from rocketfsck.pipeline.export.tables import iceberg_options
 from rocketfsck.pipeline.fleet import tables as tables_module
-from rocketfsck.pipeline.fleet.results import FleetReport
+from rocketfsck.pipeline.fleet.model import FleetReport
 from rocketfsck.pipeline.fleet.tables import APPENDING, AppendedRuns, RunTables
-from rocketfsck.store.places.filesystems import file_system
 from rocketfsck.store.places.locations import locate
+from rocketfsck.store.places.urls import file_system
 
 from tests.conftest import NIGHTLY, Directory
 from tests.s3 import s3_client, s3_server_apart
@@ -215,8 +215,8 @@ def test_what_killed_runs_left_is_deleted_and_named(
     assert checks.tables.append(_checked(fleet)).active == (left,)
     before = checks.data()
     assert [name for name in before if left in name]
-    monkeypatch.setattr(runs, "LEASE_SECONDS", -1.0)
-    monkeypatch.setattr(runs.ObjectRun, "is_owned", True)
+    monkeypatch.setattr(remote, "LEASE_SECONDS", -1.0)
+    monkeypatch.setattr(remote.ObjectRun, "is_owned", True)
     ended = cli(*line)
     whole = place == "stores-committed" or (table_format, place) == ("parquet", "stores-written")
     half = table_format != "parquet" and place in ("findings-committed", "stores-written")
@@ -240,7 +240,7 @@ def test_a_check_that_was_taken_for_dead_commits_nothing(
 
     def stopped(root: Path, *given: Any) -> Any:
         done = write(root, *given)
-        Objects(checks.target / APPENDING).delete(f"{report.run_id}/{runs.OWNER}")
+        Objects(checks.target / APPENDING).delete(f"{report.run_id}/{remote.OWNER}")
         return done
 
     report = _checked(fleet)

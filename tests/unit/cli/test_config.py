@@ -12,9 +12,9 @@ import click
 import pytest
 
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.config import files
+from rocketfsck.cli.config import options as config_options
+from rocketfsck.cli.config.applying import read_policy
 from rocketfsck.cli.config.options import SETTABLE, long_name, options_of
-from rocketfsck.cli.config.rules import read_policy
 from rocketfsck.verify.policy import RulePolicy
 from rocketfsck.writer.damage import damage_store
 
@@ -209,7 +209,7 @@ def test_without_a_home_there_is_no_user_file(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    assert [file.kind for file in files.find_files(None)] == ["project"]
+    assert [file.kind for file in config_options.find_files(None)] == ["project"]
 
 
 def test_the_policy_of_a_rule_is_about_reporting(cli: Cli, project: Path, restart_dir: Directory) -> None:
@@ -275,7 +275,7 @@ def test_no_policy_changes_what_is_planned_but_preening(
 def test_files_are_merged_key_by_key(project: Path, user: Path) -> None:
     user.write_text('[rules.CL004]\nseverity = "info"\nmax_count = 3\n')
     project.write_text('[rules.cl004]\nseverity = "warning"\n')
-    policy, origins = read_policy(files.find_files(None))
+    policy, origins = read_policy(config_options.find_files(None))
     assert policy == {"CL004": RulePolicy(severity="warning", max_count=3)}
     assert origins == {"CL004.severity": str(project), "CL004.max_count": str(user)}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.api import iter_messages
+from rocketfsck.cli.base import EXAMPLES
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.examples import EXAMPLES
 from rocketfsck.query.ids import offset_id_of
 from rocketfsck.store.opening import open_store
 from rocketfsck.writer.damage import damage_store

@@ -15,8 +15,7 @@ from rocketfsck import store
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import LostError, StoreError
-from rocketfsck.pipeline.export.append import append_stores
-from rocketfsck.pipeline.export.job import export_stores
+from rocketfsck.pipeline.export.job import append_stores, export_stores
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.export.write import PartitionWriter
 from rocketfsck.pipeline.sources import find_sources

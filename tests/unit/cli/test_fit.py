@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.show.fit import FittedStream, fit, table_columns, text_columns
-from rocketfsck.cli.show.table import aligned, aligned_rows, wrapped
+from rocketfsck.cli.show.text import (
+    FittedStream,
+    aligned,
+    aligned_rows,
+    fit,
+    table_columns,
+    text_columns,
+    wrapped,
+)
 
 from tests.conftest import NIGHTLY, Directory
 from tests.unit.cli.conftest import Cli
@@ -42,7 +49,7 @@ def test_no_line_is_longer_than_the_terminal_is_wide(
 ) -> None:
     root = restart_dir("4.9.8-basic--torn-tail")
     monkeypatch.chdir(root.parent)
-    monkeypatch.setattr("rocketfsck.cli.show.fit.terminal_columns", lambda: columns)
+    monkeypatch.setattr("rocketfsck.cli.show.text.terminal_columns", lambda: columns)
     ended = cli(*command, "store")
     assert ended.out
     long = [line for line in ended.out.splitlines() if len(line) > columns]

@@ -20,7 +20,7 @@ import pytest
 
 from rocketfsck.cli.commands import fix
 from rocketfsck.engine import LocalEngine
-from rocketfsck.repair.plan.kept import kept_path
+from rocketfsck.repair.plan.document import kept_path
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.damage import damage_store
 

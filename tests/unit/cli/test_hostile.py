@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketfsck.cli.dump.kinds import DATABASE, KINDS
+from rocketfsck.cli.dump.item import DATABASE, KINDS
 from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.record import Host, Record, body_crc, encode_record
 

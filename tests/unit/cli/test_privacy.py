@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.common import privacy
+from rocketfsck.common import outputs
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -185,11 +185,11 @@ def test_groups_count(tmp_path: Path) -> None:
     path.touch()
     tmp_path.chmod(0o755)
     path.chmod(0o640)
-    with privacy.limited():  # whatever ran in this process before
-        with privacy.limited():
-            privacy._note(str(path), 4)
+    with outputs.limited():  # whatever ran in this process before
+        with outputs.limited():
+            outputs._note(str(path), 4)
             group = path.stat().st_gid
-            assert privacy.wanted_mode(0o666, group) == 0o660
-            assert privacy.wanted_mode(0o666, group + 1) == 0o600
-            assert privacy.mode_to_make(0o777) in (0o770, 0o700)
-        assert privacy.wanted_mode(0o666, 0) == 0o666
+            assert outputs.wanted_mode(0o666, group) == 0o660
+            assert outputs.wanted_mode(0o666, group + 1) == 0o600
+            assert outputs.mode_to_make(0o777) in (0o770, 0o700)
+        assert outputs.wanted_mode(0o666, 0) == 0o666

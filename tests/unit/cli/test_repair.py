@@ -11,8 +11,7 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.cli.show.repair import apply_lines, loss_text, plan_lines, undo_lines
 from rocketfsck.cli.show.text import Palette
-from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount
-from rocketfsck.repair.apply.matching import OffsetRange
+from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount, OffsetRange
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
 from rocketfsck.repair.plan.arguments import NewName
 from rocketfsck.repair.plan.document import parse_plan

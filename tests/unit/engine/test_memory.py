@@ -11,9 +11,8 @@ import pytest
 
 from rocketfsck.common.budget import core_count, within
 from rocketfsck.engine import LocalEngine
-from rocketfsck.engine import memory as module
-from rocketfsck.engine.memory import MIB, Need, bounded_memory, give_back_memory
-from rocketfsck.engine.passes import memory_size
+from rocketfsck.engine import passes as module
+from rocketfsck.engine.passes import MIB, Need, bounded_memory, give_back_memory, memory_size
 from rocketfsck.errors import StoreError, UsageError
 
 NEED = Need(100 * MIB, 50 * MIB)

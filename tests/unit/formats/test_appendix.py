@@ -9,7 +9,6 @@ import pytest
 
 from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.formats.consumequeue import UNIT
-from rocketfsck.formats.delay import deliver_timestamp
 from rocketfsck.formats.indexfile import (
     ENTRY,
     HEADER,
@@ -43,6 +42,7 @@ from rocketfsck.formats.record import (
     make_record,
     record_size,
 )
+from rocketfsck.formats.timer import deliver_timestamp
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile
 

@@ -9,22 +9,20 @@ import pytest
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import (
     MAX_DEPTH,
+    DataVersion,
     InlineList,
     RepeatedNames,
-    decode_config,
-    encode_config,
-    valid_prefix,
-)
-from rocketfsck.formats.configviews import (
-    DataVersion,
     TopicConfig,
     compaction_offsets,
     consumer_offsets,
     data_version,
+    decode_config,
     delay_offsets,
+    encode_config,
     lmq_consumer_offsets,
     split_topic_group,
     topic_configs,
+    valid_prefix,
 )
 
 

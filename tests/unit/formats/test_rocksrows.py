@@ -8,45 +8,45 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import rocks, rocksconfig, rocksmessages
-from rocketfsck.formats.rocksconfig import OffsetKey, Table, encode_config_key
+from rocketfsck.formats import rocks
+from rocketfsck.formats.rocks import OffsetKey, Table, encode_config_key
 
 OFFSET = encode_config_key(OffsetKey(Table.PULL_OFFSET, b"group", b"topic", 3))
 UNIT = rocks.encode_unit_key(rocks.UnitKey(b"topic", 3, 9))
 BOUND = rocks.encode_bound_key(rocks.BoundKey(b"topic", 3, True))
-POP = rocksmessages.encode_pop_key(rocksmessages.PopKey(1, b"group", b"topic", 2, 3))
+POP = rocks.encode_pop_key(rocks.PopKey(1, b"group", b"topic", 2, 3))
 
 
 @pytest.mark.parametrize(
     ("decode", "key"),
     [
-        (rocksconfig.decode_config_key, b""),
-        (rocksconfig.decode_config_key, b"\x02\x00\x01\x02"),
-        (rocksconfig.decode_config_key, b"\x01\x00\x09\x02"),
-        (rocksconfig.decode_config_key, b"\x01\x00\x03\x03\x00\x00"),
-        (rocksconfig.decode_config_key, b"\x01\x00\x03\x01other"),
-        (rocksconfig.decode_config_key, b"\x01\x00\x03\x02"),
-        (rocksconfig.decode_config_key, b"\x01\x00\x03\x02\x00\x05ab"),
-        (rocksconfig.decode_config_key, b"\x01\x00\x03\x02\xff\xffab"),
-        (rocksconfig.decode_config_key, b"\x01\x00\x03\x02\x00\x01ab"),
-        (rocksconfig.decode_config_key, OFFSET[:-1]),
-        (rocksconfig.decode_config_key, OFFSET + b"x"),
-        (rocksconfig.decode_config_key, OFFSET.replace(b"group\x01", b"group\x02")),
-        (rocksconfig.decode_config_key, OFFSET.replace(b"topic\x01", b"topic\x02")),
-        (rocksconfig.json_of, b""),
-        (rocksconfig.json_of, b"\x02{}"),
+        (rocks.decode_config_key, b""),
+        (rocks.decode_config_key, b"\x02\x00\x01\x02"),
+        (rocks.decode_config_key, b"\x01\x00\x09\x02"),
+        (rocks.decode_config_key, b"\x01\x00\x03\x03\x00\x00"),
+        (rocks.decode_config_key, b"\x01\x00\x03\x01other"),
+        (rocks.decode_config_key, b"\x01\x00\x03\x02"),
+        (rocks.decode_config_key, b"\x01\x00\x03\x02\x00\x05ab"),
+        (rocks.decode_config_key, b"\x01\x00\x03\x02\xff\xffab"),
+        (rocks.decode_config_key, b"\x01\x00\x03\x02\x00\x01ab"),
+        (rocks.decode_config_key, OFFSET[:-1]),
+        (rocks.decode_config_key, OFFSET + b"x"),
+        (rocks.decode_config_key, OFFSET.replace(b"group\x01", b"group\x02")),
+        (rocks.decode_config_key, OFFSET.replace(b"topic\x01", b"topic\x02")),
+        (rocks.json_of, b""),
+        (rocks.json_of, b"\x02{}"),
         (rocks.decode_unit_key, UNIT.replace(b"topic\x01", b"topic\x02")),
         (rocks.decode_unit_key, UNIT[:15] + b"\x02" + UNIT[16:]),
         (rocks.decode_bound_key, BOUND.replace(b"max\x01", b"max\x02")),
-        (rocksmessages.decode_index_key, bytes(30)),
-        (rocksmessages.decode_index_key, bytes(8) + b"@topic@X@key@uniq@" + bytes(8)),
-        (rocksmessages.decode_index_key, bytes(8) + b"@topic@K@uniq@" + bytes(8)),
-        (rocksmessages.decode_timer_key, bytes(7)),
-        (rocksmessages.decode_trans_key, bytes(8)),
-        (rocksmessages.decode_trans_key, bytes(8) + b"@topic"),
-        (rocksmessages.decode_trans_key, bytes(8) + b"x@topic@uniq"),
-        (rocksmessages.decode_pop_key, POP[:-1]),
-        (rocksmessages.decode_pop_key, POP.replace(b"group@topic", b"groupXtopic")),
+        (rocks.decode_index_key, bytes(30)),
+        (rocks.decode_index_key, bytes(8) + b"@topic@X@key@uniq@" + bytes(8)),
+        (rocks.decode_index_key, bytes(8) + b"@topic@K@uniq@" + bytes(8)),
+        (rocks.decode_timer_key, bytes(7)),
+        (rocks.decode_trans_key, bytes(8)),
+        (rocks.decode_trans_key, bytes(8) + b"@topic"),
+        (rocks.decode_trans_key, bytes(8) + b"x@topic@uniq"),
+        (rocks.decode_pop_key, POP[:-1]),
+        (rocks.decode_pop_key, POP.replace(b"group@topic", b"groupXtopic")),
     ],
 )
 def test_what_is_no_key_is_refused(decode: Callable[[bytes], Any], key: bytes) -> None:
@@ -57,11 +57,11 @@ def test_what_is_no_key_is_refused(decode: Callable[[bytes], Any], key: bytes) -
 
 
 def test_numbers_of_another_length_are_refused() -> None:
-    assert rocksmessages.decode_i64(rocksmessages.encode_i64(-5), "value") == -5
+    assert rocks.decode_i64(rocks.encode_i64(-5), "value") == -5
     with pytest.raises(FormatError, match="lastOffsetPy: 7 bytes"):
-        rocksmessages.decode_i64(bytes(7), "lastOffsetPy")
+        rocks.decode_i64(bytes(7), "lastOffsetPy")
 
 
 def test_texts_with_separators_in_them() -> None:
-    key = rocksmessages.IndexKey(3_600_000, b"T", b"K", b"a@b@c", b"UNIQ", 7)
-    assert rocksmessages.decode_index_key(rocksmessages.encode_index_key(key)) == key
+    key = rocks.IndexKey(3_600_000, b"T", b"K", b"a@b@c", b"UNIQ", 7)
+    assert rocks.decode_index_key(rocks.encode_index_key(key)) == key

@@ -11,14 +11,6 @@ import pytest
 from rocketfsck.errors import FormatError, UsageError
 from rocketfsck.formats import dledger, tiered, timer
 from rocketfsck.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from rocketfsck.formats.delay import (
-    DEFAULT_DELAY_LEVELS,
-    delay_level_of_queue,
-    delay_queue_id,
-    deliver_timestamp,
-    parse_delay_levels,
-)
-from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs, epoch_crc
 from rocketfsck.formats.filename import (
     filename_to_offset,
     index_filename,
@@ -26,15 +18,7 @@ from rocketfsck.formats.filename import (
     java_parse_long,
     offset_to_filename,
 )
-from rocketfsck.formats.innerbatch import InnerItem, decode_items, encode_items
-from rocketfsck.formats.markers import (
-    BrokerIdentity,
-    decode_abort,
-    decode_broker_identity,
-    encode_abort,
-    encode_broker_identity,
-    is_lock_content,
-)
+from rocketfsck.formats.record import InnerItem, decode_items, encode_items
 from rocketfsck.formats.rocks import (
     BoundKey,
     UnitKey,
@@ -42,6 +26,25 @@ from rocketfsck.formats.rocks import (
     decode_unit_key,
     encode_bound_key,
     encode_unit_key,
+)
+from rocketfsck.formats.smallfiles import (
+    BrokerIdentity,
+    EpochEntry,
+    decode_abort,
+    decode_broker_identity,
+    decode_epochs,
+    encode_abort,
+    encode_broker_identity,
+    encode_epochs,
+    epoch_crc,
+    is_lock_content,
+)
+from rocketfsck.formats.timer import (
+    DEFAULT_DELAY_LEVELS,
+    delay_level_of_queue,
+    delay_queue_id,
+    deliver_timestamp,
+    parse_delay_levels,
 )
 
 

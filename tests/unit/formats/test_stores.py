@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, decode_checkpoint, encode_checkpoint
-from rocketfsck.formats.config import decode_config, encode_config
-from rocketfsck.formats.configviews import consumer_offsets, data_version, delay_offsets, topic_configs
+from rocketfsck.formats.config import (
+    consumer_offsets,
+    data_version,
+    decode_config,
+    delay_offsets,
+    encode_config,
+    topic_configs,
+)
 from rocketfsck.formats.consumequeue import (
     BATCH_UNIT,
     UNIT,
@@ -20,7 +26,6 @@ from rocketfsck.formats.consumequeue import (
     ext_offset,
     is_ext_address,
 )
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, deliver_timestamp, parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.formats.filename import filename_to_offset, index_filename, index_filename_time
 from rocketfsck.formats.indexfile import (
@@ -33,10 +38,8 @@ from rocketfsck.formats.indexfile import (
     slot_of,
     slot_pos,
 )
-from rocketfsck.formats.innerbatch import decode_items, encode_items
 from rocketfsck.formats.javatext import index_hash, java_decode, parse_int32
 from rocketfsck.formats.magic import INNER_BATCH
-from rocketfsck.formats.markers import decode_abort, encode_abort, is_lock_content
 from rocketfsck.formats.messageid import (
     OffsetMessageId,
     decode_offset_id,
@@ -61,7 +64,16 @@ from rocketfsck.formats.properties import (
     split_keys,
     tags_code,
 )
-from rocketfsck.formats.record import Record, body_crc, decode_record, encode_record
+from rocketfsck.formats.record import (
+    Record,
+    body_crc,
+    decode_items,
+    decode_record,
+    encode_items,
+    encode_record,
+)
+from rocketfsck.formats.smallfiles import decode_abort, encode_abort, is_lock_content
+from rocketfsck.formats.timer import SCHEDULE_TOPIC, deliver_timestamp, parse_delay_levels
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile
 

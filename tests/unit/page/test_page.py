@@ -15,11 +15,9 @@ from jsonschema.exceptions import best_match
 from rocketfsck.cli.schema.table import document_schema
 from rocketfsck.common.documents import json_text, to_document
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.page.fleet import StoreRows
-from rocketfsck.page.limits import DEFAULT
-from rocketfsck.page.model import Page
-from rocketfsck.page.strips import NUMBER_OF
-from rocketfsck.page.tables import SpanKind
+from rocketfsck.page.model import Page, StoreRows
+from rocketfsck.page.survey import NUMBER_OF
+from rocketfsck.page.tables import DEFAULT, SpanKind
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
 from rocketfsck.store import open_store
 
@@ -216,7 +214,7 @@ def test_samples_are_as_the_schema_says() -> None:
     assert wrong("page-fleet", sample_fleet()) is None
     for path in SAMPLES.glob("*.json"):
         document = json.loads(path.read_text("utf-8"))
-        kind = {"rocketfsck.page": "page", "rocketfsck.page.fleet": "page-fleet"}[document["kind"]]
+        kind = {"rocketfsck.page": "page", "rocketfsck.page.model": "page-fleet"}[document["kind"]]
         assert wrong(kind, document) is None, path.name
 
 

@@ -17,15 +17,12 @@ from hypothesis import strategies as st
 from rocketfsck.cli.pages.making import Windows
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import LocalEngine
-from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.files import FileTable, file_table
 from rocketfsck.page.findings import chosen, findings_of, later_findings
-from rocketfsck.page.limits import DEFAULT, Limits
 from rocketfsck.page.model import Findings, FindingsAfter
-from rocketfsck.page.strips import KINDS, Span, Strip
-from rocketfsck.page.survey import LogSurvey, LogTask, survey_log
+from rocketfsck.page.survey import KINDS, LogSurvey, LogTask, Span, Strip, TimeBuckets, survey_log
 from rocketfsck.page.surveying import survey_store
-from rocketfsck.page.table import all_shown, shown
+from rocketfsck.page.tables import DEFAULT, Limits, all_shown, shown
 from rocketfsck.page.timeline import timeline_of
 from rocketfsck.scan.options import log_item
 from rocketfsck.store import open_store

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from rocketfsck.formats.magic import MAGIC_V2
-from rocketfsck.pipeline.export.file import TEMPORARY, FileShape
+from rocketfsck.pipeline.export.file import NULL_NAME, TEMPORARY, FileShape, escape
 from rocketfsck.pipeline.export.job import export_stores
-from rocketfsck.pipeline.export.layout import NULL_NAME, escape
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.sources import find_sources
 

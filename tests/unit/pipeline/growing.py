@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.record import Blank, encode_blank, encode_record, make_record
+from rocketfsck.formats.record import Blank, Host, encode_blank, encode_record, make_record
 from rocketfsck.pipeline.tail.place import FileRange, Log, LogPlace
 from rocketfsck.pipeline.tail.reading import ranges_between
 

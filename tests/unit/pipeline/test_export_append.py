@@ -17,11 +17,11 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.epoch import EpochEntry, encode_epochs
-from rocketfsck.pipeline.export import append as appending
+from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
 from rocketfsck.pipeline.export import existing
-from rocketfsck.pipeline.export.append import append_stores
+from rocketfsck.pipeline.export import job as appending
 from rocketfsck.pipeline.export.existing import TableChangedError
+from rocketfsck.pipeline.export.job import append_stores
 from rocketfsck.pipeline.export.marks import marks_from_json
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.export.tasks import write_files

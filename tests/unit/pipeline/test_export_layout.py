@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.pipeline.export.layout import NULL_NAME, Cell, date_text, days_of, escape
+from rocketfsck.pipeline.export.file import NULL_NAME, Cell, date_text, days_of, escape
 
 from tests.unit.pipeline.exporting import HOSTILE
 

@@ -23,16 +23,16 @@ import pyarrow.dataset as ds
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.export import remote, runs, tasks
-from rocketfsck.pipeline.export.append import append_stores
+from rocketfsck.pipeline.export import remote, tasks
 from rocketfsck.pipeline.export.existing import TableChangedError
+from rocketfsck.pipeline.export.job import append_stores
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.export.objects import Objects
-from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
+from rocketfsck.pipeline.export.tables import delta_options, iceberg_options
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import WantedRows
-from rocketfsck.store.places.filesystems import file_system
 from rocketfsck.store.places.locations import locate
+from rocketfsck.store.places.urls import file_system
 
 from tests.conftest import Directory
 from tests.s3 import KEY, SECRET, s3_client, s3_server_apart
@@ -291,8 +291,8 @@ def test_a_killed_plain_export(
         assert run(arguments) == 0
         assert f"left {left} as it is: the run that writes there may be alive" in capsys.readouterr().out
         assert left in _runs(target)
-        monkeypatch.setattr(runs, "LEASE_SECONDS", -1.0)
-        monkeypatch.setattr(runs.ObjectRun, "is_owned", True)
+        monkeypatch.setattr(remote, "LEASE_SECONDS", -1.0)
+        monkeypatch.setattr(remote.ObjectRun, "is_owned", True)
         assert run([*arguments, "--replace"]) == 0
         assert f"removed {left}, which a killed run left" in capsys.readouterr().out
     assert "_SUCCESS" in _names(target)
@@ -354,8 +354,8 @@ def test_killed_runs_leave_the_table_and_no_message_twice(
     grow()
     _killed(place, arguments)
     (left,) = _runs(table.target) - before
-    monkeypatch.setattr(runs, "LEASE_SECONDS", -1.0)
-    monkeypatch.setattr(runs.ObjectRun, "is_owned", True)
+    monkeypatch.setattr(remote, "LEASE_SECONDS", -1.0)
+    monkeypatch.setattr(remote.ObjectRun, "is_owned", True)
     assert (len(table.offsets()) > 700) == (place == "committed")
     capsys.readouterr()
     assert run(arguments) == 0
@@ -401,7 +401,7 @@ def test_a_driver_that_was_taken_for_dead_commits_nothing(
 
     def stopped(root: Path, *given: Any) -> ExportResult:
         result = sound(root, *given)
-        Objects(root).delete(runs.OWNER)
+        Objects(root).delete(remote.OWNER)
         return result
 
     monkeypatch.setattr(remote, "write_files", stopped)
@@ -411,20 +411,20 @@ def test_a_driver_that_was_taken_for_dead_commits_nothing(
 
 
 def test_a_driver_shows_that_it_lives(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(remote, "BEAT_SECONDS", 0.01)
     beaten: list[str] = []
-    sound = runs.ObjectRun.beat
+    sound = remote.ObjectRun.beat
 
-    def beat(self: runs.ObjectRun) -> None:
+    def beat(self: remote.ObjectRun) -> None:
         sound(self)
         beaten.append(self.name)
 
-    monkeypatch.setattr(runs.ObjectRun, "beat", beat)
-    with runs.object_run(Objects(target)) as one:
+    monkeypatch.setattr(remote.ObjectRun, "beat", beat)
+    with remote.object_run(Objects(target)) as one:
         while len(beaten) < 4:
             pass
         one.demand_owned()
-        one.objects.delete(runs.OWNER)
+        one.objects.delete(remote.OWNER)
     assert _names(target) == []
 
 

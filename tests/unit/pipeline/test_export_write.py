@@ -15,10 +15,9 @@ import pytest
 from pyarrow import parquet as pq
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export import merge as exportmerge
-from rocketfsck.pipeline.export.file import TEMPORARY, DataFile, FileShape, FileWriter
-from rocketfsck.pipeline.export.layout import Cell
-from rocketfsck.pipeline.export.merge import merge_files, plan_merges
+from rocketfsck.pipeline.export import plan as exportmerge
+from rocketfsck.pipeline.export.file import TEMPORARY, Cell, DataFile, FileShape, FileWriter
+from rocketfsck.pipeline.export.plan import merge_files, plan_merges
 from rocketfsck.pipeline.export.write import PartitionWriter, Spill
 
 from tests.unit.pipeline.exporting import (

@@ -15,11 +15,16 @@ import pytest
 from rocketfsck import CheckOptions, check_store, check_stores, open_store
 from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import LostError, StoreError, UsageError
+from rocketfsck.pipeline.fleet import run
 from rocketfsck.pipeline.fleet import run as run_module
-from rocketfsck.pipeline.fleet import work
-from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS, CheckedStore, StoreRow
+from rocketfsck.pipeline.fleet.model import (
+    FLEET_FINDING_COLUMNS,
+    STORE_COLUMNS,
+    CheckedStore,
+    StoreRow,
+    packed,
+)
 from rocketfsck.pipeline.fleet.places import find_places, read_list
-from rocketfsck.pipeline.fleet.results import packed
 from rocketfsck.pipeline.fleet.stages import Begin, Ended, run_step
 from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import judge_store
@@ -144,7 +149,7 @@ def test_whatever_a_check_raises_is_in_the_row(
             raise error
         return check_store(store, *args, **options)
 
-    monkeypatch.setattr(work, "check_store", check)
+    monkeypatch.setattr(run, "check_store", check)
     report = check_stores([fleet / "broker-a", fleet / "broker-b"], OPTIONS)
     assert [row.state for row in report.stores] == ["failed", "unclean"]
     assert (report.stores[0].error, report.stores[0].exit_code) == (said, code)
@@ -231,7 +236,7 @@ class Fake:
 
 
 def done(task: Begin) -> StoreRow:
-    assert isinstance(task.job, work.CheckJob)
+    assert isinstance(task.job, run.CheckJob)
     place = task.job.place
     return StoreRow(task.job.asked.run_id, place.name, str(place), "healthy", 0, error_count=0)
 
@@ -256,10 +261,10 @@ def test_a_row_of_a_real_store_is_small(fleet: Path, monkeypatch: pytest.MonkeyP
 
     [row] = check_stores([fleet / "broker-c"], OPTIONS).stores
     assert len(pickle.dumps(row)) < 2048
-    monkeypatch.setattr(work, "check_store", check)
+    monkeypatch.setattr(run, "check_store", check)
     [row] = check_stores([fleet / "broker-c"], OPTIONS).stores
     assert row.error is not None
-    assert len(row.error) == work.ERROR_LENGTH
+    assert len(row.error) == run.ERROR_LENGTH
 
 
 @pytest.mark.parametrize("deadly", [{0}, {4}, {8}, {2, 3, 7}])

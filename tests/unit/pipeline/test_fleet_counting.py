@@ -12,12 +12,12 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.engine import Engine, LocalEngine
-from rocketfsck.pipeline.fleet import driving, packing
+from rocketfsck.pipeline.fleet import driving, stages
 from rocketfsck.pipeline.fleet.counting import CountJob, count_fleet
 from rocketfsck.pipeline.fleet.stages import Begin, Share
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.statistics import ClusterStatistics, count_stores
-from rocketfsck.query.counts.statistics import LogStatistics
+from rocketfsck.query.counts.counting import LogStatistics
 
 from tests.conftest import Directory
 from tests.unit.pipeline.fleeting import Distant
@@ -32,7 +32,7 @@ def said(found: ClusterStatistics) -> tuple[Any, ...]:
 @pytest.mark.parametrize("limit", [0, 1 << 40])
 def test_as_on_the_driver(store_dir: Directory, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     monkeypatch.setattr(driving, "WHOLE_WEIGHT", limit)
-    monkeypatch.setattr(packing, "LEAST_WEIGHT", 1 << 20)
+    monkeypatch.setattr(stages, "LEAST_WEIGHT", 1 << 20)
     sources = find_sources([store_dir(name) for name in SEVERAL])
     expected = said(count_stores(sources, key_count=10))
     distant = Distant()

@@ -13,7 +13,7 @@ import pytest
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.fleet import driving, packing
+from rocketfsck.pipeline.fleet import driving, stages
 from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
 from rocketfsck.pipeline.fleet.rebuilt import RebuiltStores
 from rocketfsck.pipeline.fleet.records import RECORDS
@@ -129,7 +129,7 @@ def test_a_store_that_kills_workers_fails_alone(fleet: Path, tmp_path: Path) -> 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driving, "WHOLE_WEIGHT", 0)
-    monkeypatch.setattr(packing, "LEAST_WEIGHT", 300 << 10)
+    monkeypatch.setattr(stages, "LEAST_WEIGHT", 300 << 10)
 
 
 @pytest.mark.usefixtures("cut")

@@ -13,8 +13,8 @@ import pytest
 
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
-from rocketfsck.pipeline.fleet import driving, packing, work
-from rocketfsck.pipeline.fleet.results import FleetReport
+from rocketfsck.pipeline.fleet import driving, run, stages
+from rocketfsck.pipeline.fleet.model import FleetReport
 from rocketfsck.pipeline.fleet.stages import End, Share
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
@@ -79,8 +79,8 @@ def said(report: FleetReport) -> dict[str, Any]:
 def cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store is a large one, and a share is a task or two."""
     monkeypatch.setattr(driving, "WHOLE_WEIGHT", 0)
-    monkeypatch.setattr(packing, "LEAST_WEIGHT", 400 << 10)
-    monkeypatch.setattr(packing, "MOST_WEIGHT", 1 << 20)
+    monkeypatch.setattr(stages, "LEAST_WEIGHT", 400 << 10)
+    monkeypatch.setattr(stages, "MOST_WEIGHT", 1 << 20)
 
 
 def grow(fleet: Path) -> None:
@@ -138,7 +138,7 @@ def test_nights_on_workers_are_those_of_a_process(
 
 def test_what_is_known_weighs_nothing(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store whose tasks are sent away on the first night is a task of its own on the second."""
-    monkeypatch.setattr(work, "FILE_WEIGHT", 0)
+    monkeypatch.setattr(run, "FILE_WEIGHT", 0)
     monkeypatch.setattr(driving, "WHOLE_WEIGHT", 60_000)
     shares = []
     for day in range(3):

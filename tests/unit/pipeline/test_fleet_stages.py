@@ -14,9 +14,9 @@ import pytest
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.fleet import driving, packing
+from rocketfsck.pipeline.fleet import driving, stages
 from rocketfsck.pipeline.fleet.driving import run_jobs
-from rocketfsck.pipeline.fleet.results import FleetReport
+from rocketfsck.pipeline.fleet.model import FleetReport
 from rocketfsck.pipeline.fleet.stages import Begin, End, Share, task_of
 
 from tests.conftest import Directory
@@ -39,8 +39,8 @@ def fleet(store_dir: Directory, restart_dir: Directory, tmp_path: Path) -> Path:
 def cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store is a large one, and a share is a task or two."""
     monkeypatch.setattr(driving, "WHOLE_WEIGHT", 0)
-    monkeypatch.setattr(packing, "LEAST_WEIGHT", 1 << 20)
-    monkeypatch.setattr(packing, "MOST_WEIGHT", 3 << 20)
+    monkeypatch.setattr(stages, "LEAST_WEIGHT", 1 << 20)
+    monkeypatch.setattr(stages, "MOST_WEIGHT", 3 << 20)
 
 
 def said(report: FleetReport) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def test_a_disk_error_of_a_share_is_a_result(fleet: Path, monkeypatch: pytest.Mo
 def test_pack() -> None:
     gib = 1 << 30
     stores = [(7, [gib] * 1000), (3, []), (5, [64 << 20] * 100), (9, [40 * gib, 1])]
-    pieces = packing.pack(stores, 16)
+    pieces = stages.pack(stores, 16)
     for number, weights in stores:
         mine = [piece for piece in pieces if piece.store == number]
         assert [piece.first for piece in mine] == [0, *(piece.last for piece in mine[:-1])][: len(mine)]
@@ -154,17 +154,17 @@ def test_pack() -> None:
         assert (mine[-1].last if mine else 0) == len(weights)
     long = [piece.weight for piece in pieces if piece.store == 7]
     assert long == sorted(long, reverse=True)
-    assert max(long) == packing.MOST_WEIGHT
+    assert max(long) == stages.MOST_WEIGHT
     assert [one.weight for one in pieces if one.last - one.first > 1 and one.weight > 16 * gib] == []
     assert [piece.weight // gib for piece in pieces if piece.store == 9] == [40, 0]
-    few = packing.pack([(0, [gib] * 64)], 16)
+    few = stages.pack([(0, [gib] * 64)], 16)
     assert len(few) == 64
-    assert packing.pack([], 4) == []
+    assert stages.pack([], 4) == []
 
 
 def test_bounded() -> None:
-    assert list(packing.bounded("abcde", [3, 3, 9, 1, 1], 6)) == [["a", "b"], ["c"], ["d", "e"]]
-    assert list(packing.bounded([], [], 6)) == []
+    assert list(stages.bounded("abcde", [3, 3, 9, 1, 1], 6)) == [["a", "b"], ["c"], ["d", "e"]]
+    assert list(stages.bounded([], [], 6)) == []
 
 
 def test_the_driver_holds_no_more_of_500_large_stores_than_of_10(monkeypatch: pytest.MonkeyPatch) -> None:

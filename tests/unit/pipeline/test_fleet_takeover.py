@@ -20,13 +20,13 @@ from rocketfsck import __version__
 from rocketfsck.common.budget import within
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.fleet import driving, records, shelf
+from rocketfsck.pipeline.fleet import driving, records
 from rocketfsck.pipeline.fleet.rebuilding import RebuildJob, rebuild_stores
 from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.records import RECORDS
 from rocketfsck.pipeline.fleet.run import make_run_id
 from rocketfsck.pipeline.fleet.stages import Share
-from rocketfsck.repair.build import resumable
+from rocketfsck.repair.build import files
 from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
@@ -280,7 +280,7 @@ def test_other_options_other_stores_and_versions_are_refused(
         patch.setattr(records, "__version__", "99.0")
         refused(f"rocketfsck {__version__} built it", rebuild(fleet, into))
     with monkeypatch.context() as patch:
-        patch.setattr(resumable, "BOOT_ID", tmp_path / "none")
+        patch.setattr(files, "BOOT_ID", tmp_path / "none")
         refused("the machine has restarted since", rebuild(fleet, into))
     assert taken(rebuild(fleet, into)) == ["a", "b"]
 
@@ -289,7 +289,7 @@ def test_synced_results_outlive_the_machine_and_options_of_speed_do_not_count(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rebuild(fleet, tmp_path / "built", SYNCED)
-    monkeypatch.setattr(resumable, "BOOT_ID", tmp_path / "none")
+    monkeypatch.setattr(files, "BOOT_ID", tmp_path / "none")
     with within(jobs=2):
         assert taken(rebuild(fleet, tmp_path / "built", OPTIONS)) == ["a", "b"]
 
@@ -403,7 +403,7 @@ def test_a_worker_of_a_killed_run_names_nothing(
 
 
 def engine_of(job: RebuildJob, limit: int = 1 << 40) -> Any:
-    from rocketfsck.pipeline.fleet.passing import PassingEngine, StageLimits
+    from rocketfsck.pipeline.fleet.stages import PassingEngine, StageLimits
 
     return PassingEngine(limits=StageLimits(job.weigh, limit, 1))
 
@@ -443,7 +443,7 @@ def test_a_file_system_without_locks(fleet: Path, tmp_path: Path, monkeypatch: p
     real = fcntl.flock
 
     def refuse(descriptor: int, what: int) -> None:
-        if (into / RECORDS / shelf.LOCK).samefile(f"/proc/self/fd/{descriptor}"):
+        if (into / RECORDS / records.LOCK).samefile(f"/proc/self/fd/{descriptor}"):
             raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
         real(descriptor, what)
 

@@ -15,12 +15,12 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.formats.record import InnerItem
 from rocketfsck.pipeline.rebuild import rebuild_on, segment
 from rocketfsck.pipeline.rebuild.index import IndexTask, build_index_part
+from rocketfsck.pipeline.rebuild.places import SpillReader, SpillWriter
 from rocketfsck.pipeline.rebuild.queues import QueueTask
 from rocketfsck.pipeline.rebuild.segment import SegmentTask, bucket_of, keys_path, units_path
-from rocketfsck.pipeline.rebuild.spill import SpillReader, SpillWriter
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.compare.compare import compare_stores

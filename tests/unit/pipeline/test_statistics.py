@@ -18,11 +18,18 @@ from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline import statisticskeys
+from rocketfsck.pipeline import statistics
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.statistics import ClusterStatistics, KeyCount, count_stores
-from rocketfsck.pipeline.statisticskeys import Distinct, Frequent, KeyCounts, KeySketch
-from rocketfsck.query.counts.statistics import count_log
+from rocketfsck.pipeline.statistics import (
+    ClusterStatistics,
+    Distinct,
+    Frequent,
+    KeyCount,
+    KeyCounts,
+    KeySketch,
+    count_stores,
+)
+from rocketfsck.query.counts.counting import count_log
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
@@ -135,7 +142,7 @@ def test_keys_of_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.Mon
     keys = _count([tmp_path / "store"], key_count=20).keys
     assert keys is not None
     assert [(key.key, key.count) for key in keys.top] == [(word, n) for n, word in enumerate(words, 1)][::-1]
-    monkeypatch.setattr(statisticskeys, "MAX_KEYS", 4)
+    monkeypatch.setattr(statistics, "MAX_KEYS", 4)
     bounded = _count([tmp_path / "store"], key_count=20).keys
     assert bounded is not None
     assert len(bounded.top) <= 4
@@ -176,7 +183,7 @@ def test_distinct_hashes_are_estimated(count: int) -> None:
 
 
 def test_counts_that_are_let_go_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statisticskeys, "MAX_KEYS", 6)
+    monkeypatch.setattr(statistics, "MAX_KEYS", 6)
     one, other = KeyCounts(), KeyCounts()
     for number in range(6):
         one.counts[b"t", b"%d" % number] = number + 1

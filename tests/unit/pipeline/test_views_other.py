@@ -16,8 +16,7 @@ from rocketfsck.api import read_entries, read_units
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import WantedRows, plan_parts
-from rocketfsck.reader.unitblocks import BLOCK_COUNT
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import BLOCK_COUNT, UnitReader
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import walk_messages

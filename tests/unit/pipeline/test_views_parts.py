@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Part, WantedRows, continuing, plan_parts
-from rocketfsck.pipeline.views.continuing import Continuations, WalkedPart, identity
-from rocketfsck.pipeline.views.walking import PartWalk
+from rocketfsck.pipeline.views import Part, WantedRows, plan_parts, walking
+from rocketfsck.pipeline.views.walking import Continuations, PartWalk, WalkedPart, identity
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log import tiling
 from rocketfsck.scan.log.live import LiveScan
@@ -34,9 +33,9 @@ ORDERS = ("forward", "backward", "even and odd", "again")
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Walks end batches often, in parts and whole files alike."""
     monkeypatch.setattr(tiling, "new_batch", lambda: new_batch(5))
-    continuing.continuations.forget()
+    walking.continuations.forget()
     yield
-    continuing.continuations.forget()
+    walking.continuations.forget()
 
 
 @pytest.fixture
@@ -114,7 +113,7 @@ def _same_rows(root: Path, wanted: dict[str, Any], splits: tuple[int, ...] = SPL
         parts, asked = parts_of(split)
         assert len(parts) > 2
         if order != "again":
-            continuing.continuations.forget()
+            walking.continuations.forget()
         rows: dict[int, list[Row]] = {part.start: rows_of(part, asked) for part in _ordered(parts, order)}
         assert [row for start in sorted(rows) for row in rows[start]] == whole
 
@@ -167,10 +166,10 @@ def test_what_is_kept_is_bounded() -> None:
     assert kept.take("a", 19) is None  # the least went
     assert kept.take("b", 99) is None
     assert [found and found.pos for found in (kept.take("a", 45), kept.take("a", 45))] == [40, 30]
-    for number in range(continuing.FILE_COUNT):
+    for number in range(walking.FILE_COUNT):
         kept.keep(number, walk(1))
     assert kept.take("a", 99) is None
     large = QueueTable()
-    large.counts[1] = continuing.MAX_NAME_SIZE + 1
+    large.counts[1] = walking.MAX_NAME_SIZE + 1
     kept.keep("large", walk(1, large))
     assert kept.take("large", 99) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.query import BrokerView
-from rocketfsck.query.serving.mimic import broker_by_offset
+from rocketfsck.query.serving.broker import broker_by_offset
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.store import open_store
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import FormatError, UsageError
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.indexfile import entry_pos
+from rocketfsck.formats.record import Host
 from rocketfsck.query import Outcome, find_by_id, find_by_key
 from rocketfsck.query.answers import STALE
 from rocketfsck.query.ids import check_id, offset_id_of

@@ -17,7 +17,7 @@ from rocketfsck.query.keys import Via
 from rocketfsck.query.log import LogView
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
-from rocketfsck.scan.stops import Stop
+from rocketfsck.scan.options import Stop
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.formats.record import InnerItem
 from rocketfsck.query import BrokerView
 from rocketfsck.query.offsets import queue_offsets
 from rocketfsck.query.serving.files import BrokerThrowsError, java_int

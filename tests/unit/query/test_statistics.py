@@ -14,9 +14,8 @@ from rocketfsck.api import iter_messages, read_entries
 from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
 from rocketfsck.query.counts import counting, skew
-from rocketfsck.query.counts.counting import DAY_MS
+from rocketfsck.query.counts.counting import DAY_MS, LogStatistics, count_log, plan_runs
 from rocketfsck.query.counts.skew import measure_skew
-from rocketfsck.query.counts.statistics import LogStatistics, count_log, plan_runs
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.cli.pages import trying as trying_page
-from rocketfsck.cli.pages.making import page_of
-from rocketfsck.cli.pages.trying import asked_again
+from rocketfsck.cli.pages import making as trying_page
+from rocketfsck.cli.pages.making import asked_again, page_of
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.page.model import PlanSaid
-from rocketfsck.repair.area import thintree
-from rocketfsck.repair.plan import trial
+from rocketfsck.repair.area import worktree
+from rocketfsck.repair.plan import tried
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.tried import TriedStore
@@ -58,12 +57,12 @@ def test_a_trial_leaves_no_trace(
     broken: tuple[Store, Plan], copied: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Not even another number of links; layers and copies read the same."""
-    monkeypatch.setattr(thintree, "COPIED_SIZE", copied)
+    monkeypatch.setattr(worktree, "COPIED_SIZE", copied)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     store, plan = broken
     before = listing(store.root)
-    with trial.trying(plan, store) as view:
+    with tried.trying(plan, store) as view:
         assert bool(layers) == (copied == 0)
         then = view.reopen()
         log = then.commitlog.files[0]
@@ -177,15 +176,15 @@ def test_what_only_a_cluster_can_check_is_not_checked_again(
 
 def test_a_plan_that_writes_too_much(broken: tuple[Store, Plan], monkeypatch: pytest.MonkeyPatch) -> None:
     store, plan = broken
-    assert trial.untried_reason(plan, store) == ""
-    monkeypatch.setattr(trial, "WRITTEN_LIMIT", 10)
+    assert tried.untried_reason(plan, store) == ""
+    monkeypatch.setattr(tried, "WRITTEN_LIMIT", 10)
     assert "more than the 10 of a trial" in said(store, plan)
 
 
 def test_a_running_broker(broken: tuple[Store, Plan]) -> None:
     store, plan = broken
     live = replace(store, live=replace(store.live, state=LockState.HELD))
-    assert trial.untried_reason(plan, live) == "a broker is running on the store"
+    assert tried.untried_reason(plan, live) == "a broker is running on the store"
 
 
 def test_a_trial_that_fails_says_why(broken: tuple[Store, Plan], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,5 +202,5 @@ def test_a_store_that_lost_its_log(broken: tuple[Store, Plan]) -> None:
     store, plan = broken
     shutil.rmtree(store.root / "commitlog")
     os.mkdir(store.root / "commitlog")  # noqa: PTH102
-    with pytest.raises(StoreError), trial.trying(plan, store):
+    with pytest.raises(StoreError), tried.trying(plan, store):
         pass

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from rocketfsck.scan.sorting import among, distinct
+from rocketfsck.scan.spans import among, distinct
 
 from tests.conftest import Directory
 

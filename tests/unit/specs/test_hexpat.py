@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import consumequeue, dledger, epoch, indexfile, innerbatch, record, tiered, timer
+from rocketfsck.formats import consumequeue, dledger, indexfile, record, smallfiles, tiered, timer
 from rocketfsck.formats.layout import Layout, registry
 
 from specs import build, imhex
@@ -252,7 +252,7 @@ def test_batch_items(store_dir: Directory) -> None:
     assert bodies
     for body in bodies:
         items = run("batch_items", body)["items"].value
-        assert len(items) == len(innerbatch.decode_items(body))
+        assert len(items) == len(record.decode_items(body))
         for item, pos in zip(items, [0, *(item.end for item in items)], strict=False):
             assert_same(item, "inner_item", body, pos)
         assert items[-1].end == len(body)
@@ -393,13 +393,13 @@ def test_tiered_index_that_is_written() -> None:
 
 
 def test_epochs() -> None:
-    entries = [epoch.EpochEntry(1, 0), epoch.EpochEntry(2, 4096), epoch.EpochEntry(9, 1 << 40)]
-    data = epoch.encode_epochs(entries)
+    entries = [smallfiles.EpochEntry(1, 0), smallfiles.EpochEntry(2, 4096), smallfiles.EpochEntry(9, 1 << 40)]
+    data = smallfiles.encode_epochs(entries)
     found = run("epoch", data)
     texts = [line.value["text"].value.decode() for line in found["entries"].value]
     assert texts == [f"{entry.epoch}-{entry.start_offset}" for entry in entries]
     assert int(found["count"].value["text"].value) == 3
-    assert int(found["crc"].value["text"].value) == epoch.decode_epochs(data).crc
+    assert int(found["crc"].value["text"].value) == smallfiles.decode_epochs(data).crc
     assert set(run("epoch", b"3")) == {"count", "entries"}
     assert run("epoch", data[:-1])["entries"].value[-1].value["text"].value == texts[-1].encode()
 

@@ -307,7 +307,7 @@ def test_state_version_in_a_large_config(tmp_path: Path) -> None:
 
 def test_a_file_that_vanishes_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files may go while a store is opened; what was listed and cannot be read any more is no clue."""
-    from rocketfsck.store.dialect import clues
+    from rocketfsck.store.dialect import infer
 
     def refuse(path: object) -> object:
         raise StoreError("cannot be opened", path=str(path))
@@ -315,7 +315,7 @@ def test_a_file_that_vanishes_says_nothing(tmp_path: Path, monkeypatch: pytest.M
     log_of(tmp_path)
     write_index(tmp_path, [0, 0])
     (tmp_path / "abort").write_bytes(b"1")
-    monkeypatch.setattr(clues, "FileReader", refuse)
+    monkeypatch.setattr(infer, "FileReader", refuse)
     assert stated(open_store(tmp_path).dialect_evidence) == (
         "abort is empty: brokers write their process id into the file from 5.0.0 on"
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError
+from rocketfsck.store.areas import list_directory
 from rocketfsck.store.layers import drop_layers, lay, layers, move_layers
-from rocketfsck.store.listing import list_directory
 from rocketfsck.store.reading import FileReader, read_once
 
 SIZE = 5000

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.store import brokerlock as live
-from rocketfsck.store.brokerlock import read_live_state
+from rocketfsck.store import inuse as live
 from rocketfsck.store.circumstances import LiveState, LockState
+from rocketfsck.store.inuse import read_live_state
 
 HOLDER = """
 import fcntl, os, sys

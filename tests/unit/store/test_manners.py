@@ -14,11 +14,10 @@ from struct import pack
 
 import pytest
 
-from rocketfsck.cli.budget import within_budget
+from rocketfsck.cli.settings import within_budget
 from rocketfsck.errors import UsageError
 from rocketfsck.reader.shortqueues import read_short_queues
-from rocketfsck.store.manners import PIECE_SIZE, Manners, reading_politely
-from rocketfsck.store.reading import FileReader, read_once
+from rocketfsck.store.reading import PIECE_SIZE, FileReader, Manners, read_once, reading_politely
 
 from tests.conftest import Directory
 

@@ -11,7 +11,7 @@ import pytest
 from rocketfsck import store as store_package
 from rocketfsck.errors import NoStoreError, StoreError
 from rocketfsck.formats.dialect import versions_with
-from rocketfsck.store import listing, open_store
+from rocketfsck.store import areas, open_store
 from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.store.places import entries
@@ -272,7 +272,7 @@ def test_a_file_that_is_deleted_while_its_directory_is_listed(
 
 
 def test_a_directory_full_of_strays_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MAX_STRAYS_PER_AREA", 10)
+    monkeypatch.setattr(areas, "MAX_STRAYS_PER_AREA", 10)
     make(tmp_path, *(f"index/x{number}" for number in range(25)), "commitlog/y")
     store = open_store(tmp_path)
     more = [stray for stray in store.strays if stray.reason is StrayReason.MORE]

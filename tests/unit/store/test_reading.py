@@ -11,8 +11,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store import reading
-from rocketfsck.store.manners import read_some
-from rocketfsck.store.reading import FileReader, data_extents, read_at, read_whole
+from rocketfsck.store.reading import FileReader, data_extents, read_at, read_some, read_whole
 
 
 @pytest.fixture

@@ -475,7 +475,7 @@ def test_options_go_where_the_store_goes(
     assert SECRET not in shown
     pickled = pickle.dumps(store)
     monkeypatch.setattr("rocketfsck.store.places.urls._options", {})  # as in another process
-    monkeypatch.setattr("rocketfsck.store.places.filesystems._systems", {})
+    monkeypatch.setattr("rocketfsck.store.places.urls._systems", {})
     again = pickle.loads(pickled)
     assert again == store
     with FileReader(again.root / "checkpoint") as reader:
@@ -566,13 +566,13 @@ def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_s3fs(monkeypatch: pytest.MonkeyPatch, lines: Lines) -> None:
-    from rocketfsck.store.places import filesystems
+    from rocketfsck.store.places import urls
 
     def missing(scheme: str) -> Any:
         raise ImportError(f"Install s3fs to access {scheme}")
 
     monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
-    monkeypatch.setattr(filesystems, "_systems", {})
+    monkeypatch.setattr(urls, "_systems", {})
     code, _, err = lines("check", "s3://bucket/store")
     assert code == EXIT_USAGE
     assert "Install s3fs to access s3: run pip install fsspec s3fs" in err

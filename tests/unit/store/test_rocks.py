@@ -14,10 +14,16 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Other, OtherKind
 from rocketfsck.store.rocks import child, reading
-from rocketfsck.store.rocks.families import Content, content_of, contents_of, databases_of, is_known
+from rocketfsck.store.rocks.families import (
+    Content,
+    content_of,
+    contents_of,
+    databases_of,
+    decode_row,
+    is_known,
+)
 from rocketfsck.store.rocks.files import Fault, file_faults
 from rocketfsck.store.rocks.reading import RocksError, count_rows, estimate_rows, read_rows
-from rocketfsck.store.rocks.rows import decode_row
 
 from tests.conftest import Directory
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.repair.lost import lost_messages
+from rocketfsck.repair.outlook import lost_messages
 from rocketfsck.store import open_store
 from rocketfsck.verify.account.gather import KINDS, Gatherer
 from rocketfsck.verify.account.model import WHYS, LostRun, MessageAccount

@@ -7,6 +7,7 @@ import string
 
 import pytest
 
+from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import Finding, Severity, Where
@@ -17,7 +18,6 @@ from rocketfsck.verify.rules.catalog import (
     build_catalog,
     describe,
     find_rule,
-    printable,
     severity_of,
 )
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.epoch import EpochEntry, encode_epochs
 from rocketfsck.formats.record import Blank, encode_blank
+from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.checkpoint import check_checkpoint

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketfsck.reader.unitblocks import kinds_of, read_blocks, read_data_blocks
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import UnitReader, kinds_of, read_blocks, read_data_blocks
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.queues.unitruns import RunList

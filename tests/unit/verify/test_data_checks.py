@@ -14,7 +14,7 @@ from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import StreamReader, UnitReader
-from rocketfsck.scan.log.queuetrack import QueueTracker, find_seam, is_older_life
+from rocketfsck.scan.log.live import QueueTracker, find_seam, is_older_life
 from rocketfsck.scan.spans import find_span, group_bounds, merge_spans, subtract_spans, true_spans
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue
@@ -27,11 +27,10 @@ from rocketfsck.verify.index.file import check_index_file
 from rocketfsck.verify.log.crossfiles import merge_log_files
 from rocketfsck.verify.log.file import check_log_file
 from rocketfsck.verify.log.map import Ground, LogMap
-from rocketfsck.verify.queues import extfile
+from rocketfsck.verify.queues import unitcompare
 from rocketfsck.verify.queues.crossqueues import merge_queues
-from rocketfsck.verify.queues.extfile import check_ext
 from rocketfsck.verify.queues.file import check_queues
-from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
+from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer, check_ext
 from rocketfsck.verify.queues.unitranges import MatchedUnits, UnitRanges
 from rocketfsck.verify.tasks.resume import from_json, to_json
 from rocketfsck.verify.tasks.task import (
@@ -401,7 +400,7 @@ def test_ext_files_that_no_unit_names(tmp_path: Path) -> None:
 
 
 def test_ext_walk_limit_in_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extfile, "WALK_LIMIT", 1)
+    monkeypatch.setattr(unitcompare, "WALK_LIMIT", 1)
     data = (ext_unit(1) * 6).ljust(200, b"\0")
     assert found_in(ext_queue(tmp_path, [0, 100], {0: data})) == [("CQ013", None)]
 

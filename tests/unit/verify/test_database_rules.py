@@ -10,17 +10,23 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.formats.rocks import DISPATCHED_KEY, BoundKey, UnitKey, encode_bound_key, encode_unit_key
-from rocketfsck.formats.rocksconfig import OffsetKey, Table, encode_config_key
-from rocketfsck.formats.rocksmessages import (
+from rocketfsck.formats.rocks import (
+    DISPATCHED_KEY,
+    BoundKey,
+    OffsetKey,
     PopKey,
+    Table,
     TimerKey,
     TransKey,
+    UnitKey,
     decode_timer_key,
+    encode_bound_key,
+    encode_config_key,
     encode_i64,
     encode_pop_key,
     encode_timer_key,
     encode_trans_key,
+    encode_unit_key,
 )
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rocketfsck.cli.show.simulate import headline
+from rocketfsck.cli.show.start import headline
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.query.start.simulate import simulate_starts
 from rocketfsck.query.start.verdict import predict_starts, start_classes, versions_of
@@ -18,7 +18,7 @@ from rocketfsck.repair.plan.basis import queues_of
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
-from rocketfsck.verify.queues.deleted import DeletedQueues
+from rocketfsck.verify.queues.looseunits import DeletedQueues
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
 

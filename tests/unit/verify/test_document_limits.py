@@ -14,11 +14,10 @@ from rocketfsck.common.documents import LIMITS, VALUE_LIMIT, DocumentKind, parse
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.pipeline.fleet.records import RECORDS, read_record
 from rocketfsck.repair.area.journal import MANIFESTS, find_areas, make_area, read_file, read_manifests
-from rocketfsck.repair.build.resumable import STATE_NAME, ResumableDirectory
+from rocketfsck.repair.build.files import STATE_NAME, ResumableDirectory
 from rocketfsck.repair.plan.document import plan_text, read_plan
-from rocketfsck.store.unfinished import JOURNAL, unfinished_repair
-from rocketfsck.verify.baseline import read_baseline
-from rocketfsck.verify.documents import read_document
+from rocketfsck.store.inuse import JOURNAL, unfinished_repair
+from rocketfsck.verify.documents import read_baseline, read_document
 from rocketfsck.verify.since.state import KIND, SinceState, read_state, write_state
 from rocketfsck.verify.tasks.resume import ResumeState
 from rocketfsck.writer.disk.confined import open_root

@@ -11,7 +11,7 @@ from rocketfsck.formats.dtypes import TIMER_UNIT_DTYPE
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE, TIMER_TOPIC
 from rocketfsck.store import open_store
-from rocketfsck.verify.databases.files import check_database_files
+from rocketfsck.verify.databases.messages import check_database_files
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Context

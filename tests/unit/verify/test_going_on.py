@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.reader.unitblocks import Kind
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import Kind, UnitReader
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, Report, check_store

@@ -14,8 +14,8 @@ from rocketfsck.store import Store
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.queues import countedonce
-from rocketfsck.verify.queues.countedonce import CountedOnce
+from rocketfsck.verify.queues import unitranges
+from rocketfsck.verify.queues.unitranges import CountedOnce
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer import Event
 
@@ -97,7 +97,7 @@ def test_units_of_light_queues_are_copies_where_too_many_offsets_are_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fresh(limit: int) -> list[bool]:
-        monkeypatch.setattr(countedonce, "OFFSET_LIMIT", limit)
+        monkeypatch.setattr(unitranges, "OFFSET_LIMIT", limit)
         once = CountedOnce()
         once.own(np.array([30, 10, 20], np.int64))
         flags = once.fresh(np.array([5, 10, 30, 40], np.int64)).tolist()

@@ -9,7 +9,7 @@ import pytest
 from rocketfsck.formats.dialect import dialect_for, dialect_of, parse_version
 from rocketfsck.store.circumstances import DialectEvidence
 from rocketfsck.store.model import MappedFile, MappedFileQueue, Stray, StrayReason
-from rocketfsck.verify.store.loading import LoadEffect, by_version, load_effects
+from rocketfsck.verify.store.segments import LoadEffect, by_version, load_effects
 
 SIZE = 4096
 

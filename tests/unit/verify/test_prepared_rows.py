@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.rocksmessages import MARKS, ROCKS_TRANS, TransKey, encode_i64, encode_trans_key
+from rocketfsck.formats.rocks import MARKS, ROCKS_TRANS, TransKey, encode_i64, encode_trans_key
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.databases.prepared import FIRST_CHECK, HALF_TOPIC, OP_OFFSET, OP_TOPIC
+from rocketfsck.verify.databases.messages import FIRST_CHECK, HALF_TOPIC, OP_OFFSET, OP_TOPIC
 from rocketfsck.verify.finding import Finding
 from rocketfsck.writer import OutgoingMessage
 

@@ -83,7 +83,7 @@ def test_cl032_not_for_others_that_lack_them(store_copy: Directory) -> None:
 def test_pieces_of_any_size_find_the_same(
     copy: Damage, monkeypatch: pytest.MonkeyPatch, piece_size: int
 ) -> None:
-    monkeypatch.setattr("rocketfsck.verify.log.propertyrows.PIECE_SIZE", piece_size)
+    monkeypatch.setattr("rocketfsck.verify.log.recordrules.PIECE_SIZE", piece_size)
     assert copy.check().rules == set()
     file = copy.files("commitlog")[0]
     for pos, record in waiting(copy, file)[::3]:

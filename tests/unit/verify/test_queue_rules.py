@@ -8,11 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from rocketfsck.reader import unitblocks
-from rocketfsck.reader.unitblocks import Kind
+from rocketfsck.reader.units import Kind, read_blocks
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.queues import extfile, unitruns
+from rocketfsck.verify.queues import unitcompare, unitruns
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.queues.unitruns import RunList, UnitRun, shape_of
 from rocketfsck.verify.tasks.facts import QueueFacts
@@ -73,7 +72,7 @@ def test_cq002_units_out_of_order(copy: Copy) -> None:
 
 
 def test_cq002_between_two_blocks(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unitblocks.read_blocks, "__defaults__", (4,))
+    monkeypatch.setattr(read_blocks, "__defaults__", (4,))
     store = copy("5.1.3-basic")
     assert store.check().rules == set()
     file = store.files("consumequeue/BetaBulk0/0")[0]
@@ -286,7 +285,7 @@ def test_cq013_units_skipped_by_the_addresses(copy: Copy) -> None:
 
 
 def test_ext_the_walk_has_a_limit(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extfile, "WALK_LIMIT", 0)
+    monkeypatch.setattr(unitcompare, "WALK_LIMIT", 0)
     store = copy("4.9.8-cqext")
     assert store.check().rules == set()
 

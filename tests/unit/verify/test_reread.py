@@ -22,7 +22,7 @@ from rocketfsck.verify.queues import file as queues
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.run import check_store
-from rocketfsck.verify.tasks import reread
+from rocketfsck.verify.tasks import execute
 from rocketfsck.verify.tasks.task import QueuesTask
 
 from tests.conftest import Directory
@@ -135,7 +135,7 @@ def test_no_repair_where_reads_differ(store: Path, tmp_path: Path) -> None:
 
 def test_a_healthy_file_is_checked_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[str] = []
-    monkeypatch.setattr(reread, "forget_cached", lambda path, _ranges: forgotten.append(str(path)))
+    monkeypatch.setattr(execute, "forget_cached", lambda path, _ranges: forgotten.append(str(path)))
     check(store)
     assert forgotten == []
     break_file(store / LOG, BODY_AT)
@@ -155,21 +155,21 @@ def test_a_file_that_somebody_writes_is_not_in_doubt(store: Path, tmp_path: Path
 def test_a_file_that_somebody_writes_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the two looks: then the first one counts."""
     break_file(store / LOG, BODY_AT)
-    monkeypatch.setattr(reread, "forget_cached", lambda path, _ranges: break_file(Path(path), BODY_AT))
+    monkeypatch.setattr(execute, "forget_cached", lambda path, _ranges: break_file(Path(path), BODY_AT))
     assert rules(check(store, jobs=1)) == ["CL004"]
 
 
 def test_a_file_that_is_gone_has_changed(store: Path) -> None:
     files = open_store(store).commitlog.files
-    assert not reread._changed(files)
+    assert not execute._changed(files)
     (store / LOG).unlink()
-    assert reread._changed(files)
+    assert execute._changed(files)
 
 
 def test_a_store_behind_a_url_is_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its bytes come by a network: a page cache has none of them."""
     system = pytest.importorskip("fsspec").filesystem("memory")
-    monkeypatch.setattr(reread, "forget_cached", None)
+    monkeypatch.setattr(execute, "forget_cached", None)
     break_file(store / LOG, BODY_AT)
     for path in (path for path in sorted(store.rglob("*")) if path.is_file()):
         system.pipe_file(f"/reread/{path.relative_to(store).as_posix()}", path.read_bytes())
@@ -184,18 +184,18 @@ def test_the_first_places_of_a_file_are_read_again() -> None:
     """Of a file with many; a finding of the whole file names no place."""
     many = [
         Finding(RuleName.RECORD_BODY_CRC, Where(file=LOG, start=at, end=None if at % 2 else at + 5))
-        for at in range(reread.PLACE_LIMIT + 3)
+        for at in range(execute.PLACE_LIMIT + 3)
     ]
     whole = Finding(RuleName.RECORD_BODY_CRC, Where(file="commitlog/other"))
-    (places,) = reread._places([whole, *many]).items()
+    (places,) = execute._places([whole, *many]).items()
     assert places[0] == LOG
-    assert len(places[1]) == reread.PLACE_LIMIT
+    assert len(places[1]) == execute.PLACE_LIMIT
     assert places[1][:2] == [(0, 5), (1, 2)]
 
 
 def test_every_file_that_may_be_in_doubt(store_dir: Directory) -> None:
     store = open_store(store_dir("4.9.8-cqext"))
-    files = {file.relative for file in reread._files(store)}
+    files = {file.relative for file in execute._files(store)}
     families = ("commitlog/", "consumequeue/", "consumequeue_ext/", "index/")
     assert {file.relative for file in store.all_files() if file.relative.startswith(families)} == files
     assert any(name.startswith("consumequeue_ext/") for name in files)
@@ -216,7 +216,7 @@ def test_a_file_that_cannot_be_read_again(store: Path, monkeypatch: pytest.Monke
     def fail(path: str, _ranges: Iterator[tuple[int, int]]) -> None:
         raise StoreError("cannot be opened: Input/output error", path=path)
 
-    monkeypatch.setattr(reread, "forget_cached", fail)
+    monkeypatch.setattr(execute, "forget_cached", fail)
     report = check(store)
     assert any(item.operational and "Input/output error" in item.reason for item in report.not_checked)
 

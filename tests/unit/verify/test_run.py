@@ -16,8 +16,8 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Stray, StrayReason
-from rocketfsck.verify.advice import continue_command
-from rocketfsck.verify.baseline import write_baseline
+from rocketfsck.verify.diagnoses import continue_command
+from rocketfsck.verify.documents import write_baseline
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage, Report

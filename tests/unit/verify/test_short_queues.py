@@ -11,7 +11,7 @@ import pytest
 
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.queues import file as queue_check
-from rocketfsck.verify.queues.shortwalk import short_queues
+from rocketfsck.verify.queues.unitruns import short_queues
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.task import Context
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.lightqueues import skipped_by, skipped_names
+from rocketfsck.formats.properties import skipped_by, skipped_names
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store
 

@@ -15,7 +15,7 @@ from rocketfsck.engine import LocalEngine, Outcome
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
-from rocketfsck.verify.baseline import write_baseline
+from rocketfsck.verify.documents import write_baseline
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report

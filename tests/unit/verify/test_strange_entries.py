@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.scan.machine import jit
-from rocketfsck.verify.index import oddentries, strangeentries
+from rocketfsck.verify.index import strangeentries
 from rocketfsck.verify.watched import unknown_areas
 
 from tests.conftest import Directory
@@ -202,13 +202,13 @@ def test_a_run_of_entries_is_told_as_a_whole() -> None:
 def test_hashes_are_taken_one_for_one_from_the_front() -> None:
     rows, keys = np.array([1, 1, 1, 2, 2]), np.array([7, 8, 7, 7, -9])
     wanted_rows, wanted_keys = np.array([1, 2, 2, 3]), np.array([7, -9, -9, 7])
-    left, unmet = oddentries.difference(rows, keys, wanted_rows, wanted_keys)
+    left, unmet = strangeentries.difference(rows, keys, wanted_rows, wanted_keys)
     assert left.tolist() == [False, True, True, True, False]
     assert unmet.tolist() == [False, False, True, True]
 
 
 def test_only_so_many_entries_are_looked_at(extended: Extended, monkeypatch: pytest.MonkeyPatch) -> None:
     extended.put(behind(range(5, 25), STRANGE))
-    monkeypatch.setattr(oddentries, "LOOK_LIMIT", 12)
+    monkeypatch.setattr(strangeentries, "LOOK_LIMIT", 12)
     result = extended.check()
     assert (len(result.of("XR024")), result.one("XR035").found["record_count"]) == (8, 12)

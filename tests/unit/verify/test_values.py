@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rocketfsck.common.outputs import write_text
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.verify.baseline import read_baseline, write_baseline
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.verify.documents import read_baseline, write_baseline
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.tasks.facts import LogFacts
 from rocketfsck.verify.tasks.resume import from_json, to_json

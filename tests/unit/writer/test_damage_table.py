@@ -8,7 +8,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.writer.damage import DAMAGES, DamageError, find_damage
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import Act, Change, DamageReport, Promise, PromisedPlace
-from rocketfsck.writer.damage.table import MODULES, build_table
+from rocketfsck.writer.damage.run import MODULES, build_table
 
 
 def test_a_fault_is_named_by_its_function_and_told_by_its_docstring() -> None:

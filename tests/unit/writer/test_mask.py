@@ -15,13 +15,14 @@ from rocketfsck.formats.properties import property_crc, property_crc_trailer
 from rocketfsck.store.opening import open_store
 from rocketfsck.writer.mask.names import Pseudonyms
 from rocketfsck.writer.mask.record import (
+    json_words,
     mask_hosts,
+    mask_json,
     mask_rest,
     masked_body,
     masked_properties,
     moved_crc,
 )
-from rocketfsck.writer.mask.texts import json_words, mask_json
 from rocketfsck.writer.mask.tree import mask_store, masked_path
 
 from tests.conftest import Directory

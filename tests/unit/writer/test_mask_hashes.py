@@ -20,8 +20,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.damage.run import damage_store
-from rocketfsck.writer.mask.names import Pseudonyms
-from rocketfsck.writer.mask.permute import HashPermutation, permuted_digits
+from rocketfsck.writer.mask.names import HashPermutation, Pseudonyms, permuted_digits
 from rocketfsck.writer.mask.tree import mask_store
 
 from tests.conftest import Directory

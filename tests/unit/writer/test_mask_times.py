@@ -21,10 +21,8 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.damage.run import damage_store
-from rocketfsck.writer.mask.names import Pseudonyms
-from rocketfsck.writer.mask.record import masked_properties
-from rocketfsck.writer.mask.texts import mask_json
-from rocketfsck.writer.mask.times import DAY, SECOND, Times, secret_shift
+from rocketfsck.writer.mask.names import DAY, SECOND, Pseudonyms, Times, secret_shift
+from rocketfsck.writer.mask.record import mask_json, masked_properties
 from rocketfsck.writer.mask.tree import mask_store, stray_names
 
 from tests.conftest import Directory

@@ -14,11 +14,9 @@ from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, SLOT_SIZE, entry_pos
 from rocketfsck.formats.javatext import index_hash, java_hash
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
 from rocketfsck.store.opening import open_store
-from rocketfsck.writer.mask.chains import mask_index
-from rocketfsck.writer.mask.hashes import HashMasks
+from rocketfsck.writer.mask.hashes import HashMasks, mask_ext, mask_index, mask_timer_log
 from rocketfsck.writer.mask.names import Pseudonyms
 from rocketfsck.writer.mask.tree import mask_store, masked_path
-from rocketfsck.writer.mask.units import mask_ext, mask_timer_log
 
 from tests.conftest import Directory
 

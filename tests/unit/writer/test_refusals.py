@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.host import Host
-from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.formats.record import Host, InnerItem
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import (
     EndState,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.rocksmessages import MARKS, encode_i64
+from rocketfsck.formats.rocks import MARKS, encode_i64
 from rocketfsck.writer.damage.model import DamageError
 from rocketfsck.writer.damage.run import damage_store
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.formats.host import Host
-from rocketfsck.formats.innerbatch import InnerItem, encode_items
+from rocketfsck.formats.record import Host, InnerItem, encode_items
 from rocketfsck.writer.input.fields import DERIVED, FIELDS, FIELDS_BY_NAME, InputError
 from rocketfsck.writer.input.rows import message_of_row
 from rocketfsck.writer.message.messages import Kind, MessageError, OutgoingMessage

@@ -14,20 +14,26 @@ import pytest
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.circumstances import Geometry, Settings
-from rocketfsck.writer import EndState, OutgoingMessage, WriteOptions, making, streams
+from rocketfsck.writer import EndState, OutgoingMessage, WriteOptions, commitlog, writing
 from rocketfsck.writer.disk.confined import open_root
-from rocketfsck.writer.filesums import FileSum, crc32_of_zeros, sum_files
-from rocketfsck.writer.making import Fill, Sums, make_store
-from rocketfsck.writer.manifest import ManifestLevel, manifest_paths, options_document
+from rocketfsck.writer.manifest import (
+    FileSum,
+    ManifestLevel,
+    crc32_of_zeros,
+    manifest_paths,
+    options_document,
+    sum_files,
+)
 from rocketfsck.writer.options import options_of_settings
 from rocketfsck.writer.storewriter import StoreWriter, put
+from rocketfsck.writer.writing import Fill, Sums, make_store
 
 SMALL = Geometry(commitlog_file_size=4096, consumequeue_file_size=200, slot_count=10, entry_count=50)
 OPTIONS = WriteOptions(geometry=SMALL, sync=False, batch_topics=frozenset({"Z", "A"}))
 
 
 def _fill(count: int = 60, fail: BaseException | None = None) -> Fill:
-    def fill(writer: StoreWriter, on_put: making.OnPut | None) -> Sums:
+    def fill(writer: StoreWriter, on_put: writing.OnPut | None) -> Sums:
         for number in range(count):
             body = b"x" * 100
             for record in put(writer, OutgoingMessage("T", body, number, properties={"KEYS": f"k{number}"})):
@@ -126,7 +132,7 @@ def test_a_manifest_that_cannot_be_written_takes_the_store_with_it(
         stream.write("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(making, "write_document", refuse)
+    monkeypatch.setattr(writing, "write_document", refuse)
     with pytest.raises(StoreError, match="No space left"):
         make_store(tmp_path / "store", _fill(), OPTIONS, {})
     assert not list(tmp_path.iterdir())
@@ -146,9 +152,9 @@ def test_sums_of_sparse_files(tmp_path: Path) -> None:
     files = []
     with open_root(tmp_path):
         for name, (size, data) in pieces.items():
-            streams.create_sparse(tmp_path / name, size)
+            commitlog.create_sparse(tmp_path / name, size)
             for pos, chunk in data.items():
-                streams.write_at(tmp_path / name, chunk, pos)
+                commitlog.write_at(tmp_path / name, chunk, pos)
             files.append((name, size))
     for item in sum_files(tmp_path, files, {}, with_sha256=True):
         whole = (tmp_path / item.path).read_bytes()

@@ -20,8 +20,8 @@ from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.input import rows as inputs_module
 from rocketfsck.writer.input.fields import InputError
 from rocketfsck.writer.input.rows import open_messages
-from rocketfsck.writer.making import fill_from, make_store
 from rocketfsck.writer.manifest import ManifestLevel
+from rocketfsck.writer.writing import fill_from, make_store
 
 from tests.reported import reported
 

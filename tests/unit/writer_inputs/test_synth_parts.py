@@ -14,8 +14,14 @@ from rocketfsck.scan.synth.draws import below, draw, in_octave, mix, month_start
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import WriteOptions
 from rocketfsck.writer.synth import PRESETS, BodySizes, Mix, parse_mix, synthesize
-from rocketfsck.writer.synth.draws import alias_table, integer_root, message_key, step_of, zipf_weights
-from rocketfsck.writer.synth.mix import KIND_NAMES
+from rocketfsck.writer.synth.mix import (
+    KIND_NAMES,
+    alias_table,
+    integer_root,
+    message_key,
+    step_of,
+    zipf_weights,
+)
 from rocketfsck.writer.synth.plan import (
     FRAGMENTS,
     Clock,

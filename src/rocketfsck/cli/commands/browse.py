@@ -100,7 +100,7 @@ def _open(place: Path, stated: StoreOptions, asked: BrowseRequest, report_path: 
     shelf = Shelf(stated.open("browse", place))
     findings = None
     if report_path is not None:
-        from rocketfsck.cli.browse.model.checking import load_findings
+        from rocketfsck.cli.browse.model.findings import load_findings
 
         findings = load_findings(shelf, report_path)
     return Session(shelf, str(place), asked, findings)

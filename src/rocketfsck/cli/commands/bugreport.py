@@ -11,12 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs
-from rocketfsck.cli.output import open_output
-from rocketfsck.cli.params import Destination
+from rocketfsck.cli.output import Destination, open_output
+from rocketfsck.cli.settings import Jobs
 from rocketfsck.cli.show.text import byte_size, count_of, visible
-from rocketfsck.commands.places import refuse_inside
-from rocketfsck.commands.shared import StoreOptions
+from rocketfsck.commands.shared import StoreOptions, refuse_inside
 from rocketfsck.common.documents import json_text, to_document
 from rocketfsck.common.options import WRITE_FILE, Argument, Option, PathKind
 from rocketfsck.common.outputs import STDOUT, is_special
@@ -143,8 +141,7 @@ def command(line: BugReportLine) -> None:
 
 def _pseudonyms(shift_times: bool, coarse_times: float | None) -> Pseudonyms:
     """What names and times become in this archive; `coarse_times` is in seconds."""
-    from rocketfsck.writer.mask.names import Pseudonyms
-    from rocketfsck.writer.mask.times import SECOND, Times, secret_shift
+    from rocketfsck.writer.mask.names import SECOND, Pseudonyms, Times, secret_shift
 
     names = Pseudonyms()
     shift = secret_shift(names.secret) if shift_times else 0

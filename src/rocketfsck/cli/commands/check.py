@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.config.applying import policy_in_force, refuse_own_config
 from rocketfsck.cli.lostfile import LostFile, lost_form, write_lost
-from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Format, open_rows, to_json
+from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Destination, Format, open_rows, to_json
 from rocketfsck.cli.pages.writing import PageFile, write_page
-from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.fit import text_columns
+from rocketfsck.cli.settings import Background, Jobs, ReadRate, max_memory
+from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
-from rocketfsck.commands.places import refuse_inside
+from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
 from rocketfsck.engine.passes import Passes, measured
@@ -122,7 +121,7 @@ def _check_fleet(line: CheckLine, policy: Policy, passes: Passes | None) -> int:
         click.echo(note, err=True)
     report = answer.report
     if wants_page:
-        from rocketfsck.page.fleet import fleet_page
+        from rocketfsck.page.model import fleet_page
 
         rows = [row.as_row() for row in report.stores]
         write_page(fleet_page(rows, report.finding_rows()), line.page_path, places)
@@ -146,7 +145,7 @@ def _write_files(
     line: CheckLine, answer: CheckAnswer, policy: Policy, passes: Passes | None, stores: Sequence[Path]
 ) -> dict[str, Any]:
     """Write the files that are named, and give what a document says besides the report."""
-    from rocketfsck.verify.baseline import write_baseline
+    from rocketfsck.verify.documents import write_baseline
 
     code = answer.exit_code
     said: dict[str, Any] = {
@@ -155,8 +154,7 @@ def _write_files(
         "verdict": to_document(answer.verdict),
     }
     if line.page_path is not None:
-        from rocketfsck.cli.pages.making import page_of
-        from rocketfsck.cli.pages.trying import asked_again
+        from rocketfsck.cli.pages.making import asked_again, page_of
 
         with measured(passes, "page"):
             page = page_of(

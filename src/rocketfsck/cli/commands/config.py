@@ -10,11 +10,9 @@ import click
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.config.files import Kind
-from rocketfsck.cli.config.options import Setting, check_values, settings_in_force
-from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import Palette, visible
+from rocketfsck.cli.config.options import Kind, Setting, check_values, settings_in_force
+from rocketfsck.cli.output import Destination
+from rocketfsck.cli.show.text import Palette, aligned, visible
 from rocketfsck.common.documents import json_text, to_document
 
 KIND = "rocketfsck.config"
@@ -64,8 +62,7 @@ def command(line: ConfigLine) -> None:
     The command line goes over the environment (ROCKETFSCK_CHECK_LEVEL), that over ./rocketfsck.toml, and that
     over the user's config file. All of these are read and judged: what is wrong with one is an error.
     """
-    from rocketfsck.cli.config.applying import files_of
-    from rocketfsck.cli.config.rules import read_policy
+    from rocketfsck.cli.config.applying import files_of, read_policy
 
     context = click.get_current_context()
     files = files_of(context)

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before_danger
-from rocketfsck.cli.output import SCHEMA_VERSION
-from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.base import SkipPause, WritingCommand, pause_before_danger
+from rocketfsck.cli.output import SCHEMA_VERSION, Destination
+from rocketfsck.cli.show.text import aligned, visible
 from rocketfsck.commands.damage import DamageCommand, damage
-from rocketfsck.commands.places import refuse_inside
+from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.documents import plain
 from rocketfsck.common.options import Option, PutAfter
 

@@ -12,10 +12,16 @@ import click
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
-from rocketfsck.cli.bodies import Bodies
-from rocketfsck.cli.dump.item import Item
-from rocketfsck.cli.dump.kinds import DATABASE, KINDS, Kind, is_database, load_kind
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import (
+    DATABASE,
+    KINDS,
+    DumpFilter,
+    DumpSource,
+    Item,
+    Kind,
+    is_database,
+    load_kind,
+)
 from rocketfsck.cli.dump.targets import (
     ALL,
     StoreHints,
@@ -24,13 +30,19 @@ from rocketfsck.cli.dump.targets import (
     no_target_text,
     store_root,
 )
-from rocketfsck.cli.output import FORMATS, Column, open_rows
-from rocketfsck.cli.params import Destination
+from rocketfsck.cli.output import FORMATS, Bodies, Column, Destination, open_rows
 from rocketfsck.cli.show.text import Palette, visible
-from rocketfsck.commands.places import resolved
-from rocketfsck.commands.shared import Masking, StoreOptions
-from rocketfsck.commands.wanted import Limit, PhysicalOffsets, WantedMessages
-from rocketfsck.commands.writing import EntryCount, SlotCount, StartOffset
+from rocketfsck.commands.shared import (
+    EntryCount,
+    Limit,
+    Masking,
+    PhysicalOffsets,
+    SlotCount,
+    StartOffset,
+    StoreOptions,
+    WantedMessages,
+    resolved,
+)
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import Phase, phase

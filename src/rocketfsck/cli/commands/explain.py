@@ -9,11 +9,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import FORMATS, Column, open_rows
-from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.show.table import aligned, wrapped
-from rocketfsck.cli.show.text import Palette, visible
+from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
+from rocketfsck.cli.show.text import Palette, aligned, text_columns, visible, wrapped
 from rocketfsck.common.options import Argument, beginning
 from rocketfsck.errors import UsageError
 

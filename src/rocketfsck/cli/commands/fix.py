@@ -9,15 +9,13 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs, max_memory
+from rocketfsck.cli.base import WritingCommand, pause_before_danger, say_notes
 from rocketfsck.cli.config.applying import policy_in_force
-from rocketfsck.cli.danger import WritingCommand, pause_before_danger, say_notes
-from rocketfsck.cli.output import to_json
-from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.show.text import byte_size
+from rocketfsck.cli.output import Destination, to_json
+from rocketfsck.cli.settings import Jobs, max_memory
+from rocketfsck.cli.show.text import byte_size, text_columns
 from rocketfsck.commands.fix import FixAnswer, FixCommand, Proposal, fix
-from rocketfsck.commands.places import refuse_inside
+from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
 from rocketfsck.engine.passes import Passes

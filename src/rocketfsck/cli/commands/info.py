@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import SCHEMA_VERSION
-from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.fit import text_columns
+from rocketfsck.cli.output import SCHEMA_VERSION, Destination
+from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.shared import Masking, StoreOptions
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import STORE, Argument, Option
@@ -49,8 +48,7 @@ def command(line: InfoLine) -> None:
     info reads only headers, first records and last units, so it is quick on any store; --stats reads the
     whole log.
     """
-    from rocketfsck.query.info.files import file_info
-    from rocketfsck.query.info.store import store_info
+    from rocketfsck.query.info.store import file_info, store_info
 
     if line.stats and not line.path.is_dir():
         context = click.get_current_context()
@@ -89,7 +87,7 @@ def _lines(
     info: StoreInfo | FileInfo, statistics: StatisticsInfo | None, palette: Palette, *, verbose: bool
 ) -> Iterator[str]:
     from rocketfsck.cli.show.info import file_lines, store_lines
-    from rocketfsck.cli.show.infostats import statistics_lines
+    from rocketfsck.cli.show.stats import statistics_lines
     from rocketfsck.query.info.model import FileInfo
 
     if isinstance(info, FileInfo):

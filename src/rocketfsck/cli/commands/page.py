@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs
-from rocketfsck.cli.params import Destination
-from rocketfsck.commands.places import refuse_inside
-from rocketfsck.commands.shared import StoreOptions
+from rocketfsck.cli.output import Destination
+from rocketfsck.cli.settings import Jobs
+from rocketfsck.commands.shared import StoreOptions, refuse_inside
 from rocketfsck.common.documents import from_document
 from rocketfsck.common.options import STORE, Argument, Option, PathKind
 from rocketfsck.engine import LocalEngine
@@ -70,8 +69,7 @@ def command(line: PageLine) -> None:
 
 def _page(document: dict[str, Any]) -> Any:
     """The data of a page, as it was written. Raises UsageError for anything else."""
-    from rocketfsck.page.fleet import FleetPage
-    from rocketfsck.page.model import Page
+    from rocketfsck.page.model import FleetPage, Page
 
     if document["kind"] == "rocketfsck.page":
         return from_document(Page, document, "page")

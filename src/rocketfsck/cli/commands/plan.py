@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.config.applying import policy_in_force
-from rocketfsck.cli.output import open_output, to_json
-from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.cli.show.text import Palette, visible
-from rocketfsck.commands.places import refuse_inside
+from rocketfsck.cli.output import Destination, open_output, to_json
+from rocketfsck.cli.settings import Jobs, max_memory
+from rocketfsck.cli.show.text import Palette, text_columns, visible
 from rocketfsck.commands.plan import PlanCommand, plan
+from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
 from rocketfsck.common.outputs import STDOUT
 from rocketfsck.engine.passes import Passes
@@ -51,8 +49,7 @@ def command(line: PlanLine, passes: Passes | None) -> int:
     The plan names the bytes that it relies on; apply rejects the plan if these bytes have changed. Exit
     status 4 means that the store has problems.
     """
-    from rocketfsck.repair.plan.document import plan_text, plan_to_json
-    from rocketfsck.repair.plan.kept import keep_plan
+    from rocketfsck.repair.plan.document import keep_plan, plan_text, plan_to_json
 
     stores = [line.path, *line.stated.commitlog_paths]
     if line.output is not None:

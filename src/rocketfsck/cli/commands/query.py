@@ -22,8 +22,7 @@ from rocketfsck.cli.query.options import (
 )
 from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import count_of
-from rocketfsck.commands.shared import AsBroker
-from rocketfsck.commands.wanted import Limit, PhysicalOffsets, WantedTimes
+from rocketfsck.commands.shared import AsBroker, Limit, PhysicalOffsets, WantedTimes
 from rocketfsck.common.options import Argument, Option, PutAfter
 from rocketfsck.errors import EXIT_OPERATIONAL, UsageError
 from rocketfsck.query.content.expression import FIELDS
@@ -56,15 +55,14 @@ class IdLine(MessagesLine):
 @command_of(IdLine)
 def by_id(line: IdLine) -> int:
     """Find the message with an offset message id or a unique id."""
-    from rocketfsck.cli.query.writing import write_answer
+    from rocketfsck.cli.query.facts import write_answer
     from rocketfsck.query.ids import check_id, find_by_id
 
     check_id(line.message_id)
     asked = line.request(line.traced)
     store = asked.open()
     if line.as_broker is not None:
-        from rocketfsck.query.serving.broker import BrokerView
-        from rocketfsck.query.serving.mimic import broker_by_id
+        from rocketfsck.query.serving.broker import BrokerView, broker_by_id
 
         with BrokerView(store, line.as_broker) as asker:
             answer = broker_by_id(asker, line.message_id)
@@ -92,15 +90,14 @@ class OffsetLine(MessagesLine):
 @command_of(OffsetLine)
 def by_offset(line: OffsetLine) -> int:
     """Find the message at a queue offset of a topic's queue."""
-    from rocketfsck.cli.query.writing import write_answer
+    from rocketfsck.cli.query.facts import write_answer
     from rocketfsck.query.tiered import find_by_offset
 
     asked = line.request(line.traced)
     store = asked.open()
     place = (line.topic, line.queue_id, line.queue_offset)
     if line.as_broker is not None:
-        from rocketfsck.query.serving.broker import BrokerView
-        from rocketfsck.query.serving.mimic import broker_by_offset
+        from rocketfsck.query.serving.broker import BrokerView, broker_by_offset
 
         with BrokerView(store, line.as_broker, state=line.state) as asker:
             answer = broker_by_offset(asker, *place, line.limit)
@@ -126,7 +123,7 @@ class UniqueKeyLine(MessagesLine):
 
 
 def _by_key(line: UniqueKeyLine, *, unique: bool = False, tag: bool = False) -> int:
-    from rocketfsck.cli.query.writing import write_answer
+    from rocketfsck.cli.query.facts import write_answer
     from rocketfsck.query.tiered import find_by_key
 
     asked = line.request(line.traced)
@@ -141,8 +138,7 @@ def _by_key(line: UniqueKeyLine, *, unique: bool = False, tag: bool = False) -> 
         if value is not None
     }
     if line.as_broker is not None:
-        from rocketfsck.query.serving.broker import BrokerView
-        from rocketfsck.query.serving.mimic import broker_by_key
+        from rocketfsck.query.serving.broker import BrokerView, broker_by_key
 
         with BrokerView(store, line.as_broker) as asker:
             answer = broker_by_key(asker, line.topic, line.key, unique=unique, tag=tag, **window)
@@ -248,7 +244,7 @@ def by_expression(line: ScanLine) -> int:
     If a content cannot be decompressed, the query searches it as stored and adds exit status 8; so it does
     for bodies and contents above 64 MiB, of which it searches nothing and the first 64 MiB.
     """
-    from rocketfsck.cli.query.writing import write_found
+    from rocketfsck.cli.query.facts import write_found
     from rocketfsck.query.content.evaluate import Expression
     from rocketfsck.query.content.scanning import find_by_expression
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE

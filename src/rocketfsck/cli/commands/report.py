@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs, max_memory
-from rocketfsck.cli.output import FORMATS, Column, open_rows
-from rocketfsck.cli.params import Destination
+from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
+from rocketfsck.cli.settings import Jobs, max_memory
 from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.report import Part, ReportCommand, report
 from rocketfsck.common.options import Option, PutAfter
@@ -55,7 +54,7 @@ def command(line: ReportLine) -> int:
     are exact, except those marked as estimates. Of several stores, one that cannot be read is named, and the
     others are counted; exit status 8.
     """
-    from rocketfsck.cli.show.reportstats import report_lines, report_rows
+    from rocketfsck.cli.show.stats import report_lines, report_rows
 
     answer = report(line)
     statistics, wanted = answer.statistics, line.by or get_args(Part)

@@ -8,12 +8,9 @@ from typing import Annotated
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.integers import schema_with_texts
-from rocketfsck.cli.output import open_output
-from rocketfsck.cli.params import Destination
+from rocketfsck.cli.output import Destination, open_output, schema_with_texts
 from rocketfsck.cli.settings import settings_of
-from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.show.text import aligned, visible
 from rocketfsck.common.documents import json_text
 from rocketfsck.common.options import Argument, beginning
 from rocketfsck.errors import UsageError

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import SCHEMA_VERSION, plain_values
-from rocketfsck.cli.params import Destination
-from rocketfsck.cli.show.fit import text_columns
+from rocketfsck.cli.output import SCHEMA_VERSION, Destination, plain_values
+from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.simulate import SimulateAnswer, SimulateCommand, simulate
 from rocketfsck.common.options import Option, PutAfter
 
@@ -61,8 +60,7 @@ def command(line: SimulateLine) -> int:
 
 
 def _lines(answer: SimulateAnswer, palette: Palette, columns: int, *, everything: bool) -> Iterator[str]:
-    from rocketfsck.cli.show.simulate import start_lines
-    from rocketfsck.cli.show.start import verdict_lines, versions_text
+    from rocketfsck.cli.show.start import start_lines, verdict_lines, versions_text
     from rocketfsck.query.start.verdict import verdict_of
 
     verdicts = [verdict_of(item) for item in answer.predictions]

@@ -11,7 +11,7 @@ from rocketfsck.commands.write import WriteCommand, write
 from rocketfsck.errors import EXIT_CLEAN
 
 if TYPE_CHECKING:
-    from rocketfsck.writer.making import MadeStore
+    from rocketfsck.writer.writing import MadeStore
 
 
 @command_of(WriteCommand)

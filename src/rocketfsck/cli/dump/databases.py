@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rocketfsck.cli.dump.item import Item, Spec, TextColumn
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import DumpFilter, DumpSource, Item, Spec, TextColumn
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.properties import tags_code
 from rocketfsck.formats.rocks import ROCKS_UNIT
-from rocketfsck.store.rocks.families import Content, content_of
+from rocketfsck.store.rocks.families import Content, content_of, decode_row
 from rocketfsck.store.rocks.reading import read_rows
-from rocketfsck.store.rocks.rows import decode_row
 
 CONTENTS: Mapping[str, frozenset[Content]] = {
     "rocksdb-units": frozenset({Content.UNITS}),

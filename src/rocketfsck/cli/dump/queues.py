@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from rocketfsck.cli.dump.fixed import unit_items
-from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import (
+    DumpFilter,
+    DumpSource,
+    Item,
+    Spec,
+    TextColumn,
+    layout_columns,
+    layout_spans,
+)
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError
@@ -24,9 +31,9 @@ from rocketfsck.formats.consumequeue import (
     ext_offset,
     is_ext_address,
 )
-from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.names import shown_unit_name
 from rocketfsck.formats.properties import tags_code
+from rocketfsck.formats.timer import SCHEDULE_TOPIC
 
 QUEUE_COLUMNS = (Column("topic", "name"), Column("queueId", "int"))
 UNIT_COLUMNS = (

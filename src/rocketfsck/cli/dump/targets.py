@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.dump.kinds import DATABASE, KINDS, fits, is_database
-from rocketfsck.commands.places import resolved
+from rocketfsck.cli.dump.item import DATABASE, KINDS, fits, is_database
+from rocketfsck.commands.shared import resolved
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.tiered import is_cluster_directory
-from rocketfsck.store.dledger import without_entries
+from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.reading import named_errors
+from rocketfsck.store.settings import read_settings
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
@@ -120,7 +121,6 @@ class StoreHints:
         if self.broker_conf is None:
             return None, None
         from rocketfsck.store.geometry import read_geometry
-        from rocketfsck.store.settings import read_settings
 
         given = read_geometry(read_settings(self.broker_conf), {}, ())
         slots = given.slot_count if given.source("slot_count") == "given" else None

@@ -24,10 +24,9 @@ from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.rehearsal import Replacement, replacements_of
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity, Where
-from rocketfsck.verify.report import NotChecked, Report
+from rocketfsck.verify.report import NotChecked, Report, suggestions
 from rocketfsck.verify.rules.catalog import RULES, Rule, describe
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
-from rocketfsck.verify.suggest import suggestions
 
 # The `fixes` of SARIF results: bytes of files that a repair replaces, and the bytes that take their place.
 #

@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any
 from rocketfsck.common.documents import BYTES, decode_text, from_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
-from rocketfsck.store.places.urls import is_remote
+from rocketfsck.store.places.urls import file_system, is_remote
 from rocketfsck.verify.documents import read_document
 from rocketfsck.verify.report import Report
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
-    from rocketfsck.page.fleet import FleetPage
-    from rocketfsck.page.model import Page
+    from rocketfsck.page.model import FleetPage, Page
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store.model import Store
     from rocketfsck.verify.report import Report
 
-PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.fleet": "page.fleet.FleetPage"}
+PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.model": "page.fleet.FleetPage"}
 
 
 def read_said(path: Path) -> Any:
@@ -47,8 +46,7 @@ def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
     for another document, and for another store.
     """
     from rocketfsck.cli.pages.making import page_of
-    from rocketfsck.repair.prospect import plan_or_obstacle
-    from rocketfsck.repair.verdict import predicted
+    from rocketfsck.repair.verdict import plan_or_obstacle, predicted
 
     report = Report.from_json(document)
     verdict = verdict_in(document)
@@ -68,7 +66,7 @@ def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
 
 def page_of_rows(document: Mapping[str, Any]) -> FleetPage:
     """The page of a fleet, out of what `read_said` gives. Raises UsageError for another document."""
-    from rocketfsck.page.fleet import fleet_page
+    from rocketfsck.page.model import fleet_page
 
     rows, findings = document.get("rows"), document.get("findings")
     try:
@@ -142,8 +140,6 @@ def _of_delta(path: Path) -> dict[str, Any]:
 def _rows(path: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from rocketfsck.store.places.filesystems import file_system
 
     system, place = file_system(str(path)) if is_remote(path) else (None, path)
     try:

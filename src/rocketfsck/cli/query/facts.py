@@ -1,27 +1,213 @@
-"""Answers that are not messages: places of a time, lives, offsets and lags."""
+"""Answers that are not messages: places of a time, lives, offsets and lags.
+
+The way to an answer, as lines and as JSON.
+
+Where the answer of a query goes: text, or one head and rows in a machine format.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.output import Column
+from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
 from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, QueryRequest
-from rocketfsck.cli.query.traces import NOT_SETTLED
-from rocketfsck.cli.query.writing import Lines, write
-from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import Palette, count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
+from rocketfsck.common.documents import members
 from rocketfsck.common.rows import columns_of
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
-from rocketfsck.query.answers import is_settled
+from rocketfsck.query.answers import Answer, IndexStep, Trace, is_settled
 from rocketfsck.query.life import Life, LifeEvent
 from rocketfsck.query.offsets import GroupOffsets, QueueOffsets, group_offsets, queue_offsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.timers import TimedMessage
 from rocketfsck.query.view import StoreView
 from rocketfsck.store import Store
+
+if TYPE_CHECKING:
+    from rocketfsck.query.answers import Found
+    from rocketfsck.query.content.evaluate import Expression
+
+
+SHOWN_ENTRIES = 50
+
+NOT_SETTLED = "the answer is incomplete: some of these messages may be stale; --via auto checks this"
+
+
+def trace_lines(trace: Trace, palette: Palette, *, everything: bool = False) -> Iterator[str]:
+    """How a query got to its answer, file by file; long chains are cut unless `everything` is wanted."""
+    yield palette.bold("trace")
+    if trace.key is not None:
+        yield f"  key {visible(trace.key)}: hash {trace.key_hash}"
+    for note in trace.notes:
+        yield f"  {visible(note, keep_backslash=True)}"
+    for step in trace.index_steps:
+        yield from _step_lines(step, palette, everything)
+    for scan in trace.scan_steps:
+        size = scan.end_offset - scan.start_offset
+        yield (
+            f"  log {scan.start_offset} to {scan.end_offset} ({count_of(size, 'byte')}): "
+            f"{count_of(scan.record_count, 'message')} found; {visible(scan.why, keep_backslash=True)}"
+        )
+
+
+def _step_lines(step: IndexStep, palette: Palette, everything: bool) -> Iterator[str]:
+    times = f"{timestamp(step.begin_timestamp)} to {timestamp(step.end_timestamp)}"
+    if step.skipped is not None:
+        yield palette.dim(f"  {visible(step.file)}: left out, {visible(step.skipped)} ({times})")
+        return
+    yield f"  {visible(step.file)}: slot {step.slot} = {step.newest}, {times}"
+    shown = step.entries if everything else step.entries[:SHOWN_ENTRIES]
+    rows = [
+        (
+            f"    entry {entry.entry}",
+            f"offset {entry.physical_offset}",
+            f"+{entry.time_diff} s",
+            f"previous {entry.previous}",
+            visible(entry.verdict),
+        )
+        for entry in shown
+    ]
+    yield from aligned(rows)
+    left = len(step.entries) - len(shown)
+    if left:
+        yield palette.dim(f"    and {count_of(left, 'further entry', 'further entries')}")
+    if step.ended:
+        text = f"    {visible(step.ended, keep_backslash=True)}"
+        yield palette.warning(text) if step.broken else palette.dim(text)
+
+
+def answer_lines(answer: Answer, palette: Palette) -> Iterator[str]:
+    """What is to be said of an answer after its messages."""
+    if answer.why:
+        yield (
+            palette.warning(visible(answer.why, keep_backslash=True))
+            if not answer.found
+            else palette.dim(visible(answer.why, keep_backslash=True))
+        )
+    if not answer.is_complete:
+        yield palette.warning(NOT_SETTLED)
+    if answer.hidden:
+        offsets = ", ".join(map(str, answer.hidden[:10])) + (" …" if len(answer.hidden) > 10 else "")
+        what = count_of(len(answer.hidden), "message")
+        yield palette.warning(f"the index does not lead to {what}, found in the log at {offsets}")
+    for lead in answer.leads[:10]:
+        source = f"{visible(lead.source)} points at {lead.offset}"
+        yield palette.dim(f"{source}: {visible(lead.why)}")
+    if len(answer.leads) > 10:
+        yield palette.dim(f"and {count_of(len(answer.leads) - 10, 'further such place')}")
+
+
+def trace_values(trace: Trace) -> dict[str, Any]:
+    """A trace as JSON says it."""
+    return {
+        "key": trace.key,
+        "key_hash": trace.key_hash,
+        "notes": list(trace.notes),
+        "index": [
+            {**dict(members(step)), "entries": [dict(members(entry)) for entry in step.entries]}
+            for step in trace.index_steps
+        ],
+        "scans": [dict(members(step)) for step in trace.scan_steps],
+    }
+
+
+def answer_values(answer: Answer, *, traced: bool) -> dict[str, Any]:
+    """The head of an answer as JSON says it; its messages are rows."""
+    head: dict[str, Any] = {
+        "outcome": answer.outcome.value,
+        "why": answer.why or None,
+        "complete": answer.is_complete,
+        "hidden": list(answer.hidden),
+        "leads": [dict(members(lead)) for lead in answer.leads],
+    }
+    if answer.pull is not None:
+        head["pull"] = dict(members(answer.pull))
+    if traced and answer.trace is not None:
+        head["trace"] = trace_values(answer.trace)
+    return head
+
+
+Lines = Callable[[Palette], Iterator[str]]
+Row = Mapping[str, Any]
+
+
+def write(
+    asked: QueryRequest,
+    store: Store,
+    kind: str,
+    lines: Lines,
+    head: Callable[[], Row],
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+) -> None:
+    """Write an answer: `lines` as text; else `head` and then `rows`.
+
+    In jsonl the head is the first line; csv, arrow and parquet have rows only.
+    """
+    answer = asked.answer
+    with answer.open([asked.path, *asked.stated.commitlog_paths, *store.commitlog.directories]) as stream:
+        if answer.form == "text":
+            for line in lines(answer.palette(stream)):
+                stream.write(line + "\n")
+            return
+        said = {"kind": kind, **head()} if answer.form in ("json", "jsonl") else {}
+        with open_rows(stream, answer.form, columns, said) as writer:
+            if answer.form == "jsonl":
+                writer.write(said)
+            for row in rows:
+                writer.write(row)
+
+
+def write_answer(asked: QueryRequest, store: Store, kind: str, answer: Answer) -> None:
+    """Write the messages of an answer and what is to be said of it."""
+    root = str(store.root)
+    answer = asked.masked(answer)
+
+    def lines(palette: Palette) -> Iterator[str]:
+        text = FoundText(asked, palette)
+        for found in answer.found:
+            yield from text.lines(found)
+        yield from answer_lines(answer, palette)
+        if asked.traced and answer.trace is not None:
+            yield from trace_lines(answer.trace, palette, everything=asked.verbose)
+
+    rows = ({"kind": "message", **found_row(found, asked.body, root)} for found in answer.found)
+    columns = (Column("kind", "text"), *found_columns(asked.body))
+    write(asked, store, kind, lines, lambda: answer_values(answer, traced=asked.traced), columns, rows)
+
+
+def write_found(
+    asked: QueryRequest, store: Store, kind: str, expression: Expression, found: Iterable[Found]
+) -> int:
+    """Write messages as they are found, then whose content could not be read; returns how many were found."""
+    root = str(store.root)
+    count = 0
+
+    def lines(palette: Palette) -> Iterator[str]:
+        nonlocal count
+        text = FoundText(asked, palette)
+        for item in found:
+            count += 1
+            yield from text.lines(asked.masked(item))
+        if not count:
+            yield palette.dim("nothing matches")
+
+    def rows() -> Iterator[Row]:
+        nonlocal count
+        for item in found:
+            count += 1
+            yield {"kind": "message", **found_row(asked.masked(item), asked.body, root)}
+        if asked.answer.form in ("json", "jsonl"):
+            for reason, number in sorted(expression.unread.items()):
+                yield {"kind": "unread", "reason": reason, "message_count": number}
+
+    columns = (Column("kind", "text"), *found_columns(asked.body))
+    write(asked, store, kind, lines, lambda: asked.masked({"expression": expression.text}), columns, rows())
+    return count
+
 
 NAME_SHOWN = 48
 

@@ -13,9 +13,7 @@ import click
 
 from rocketfsck.cli.adapter import Formats
 from rocketfsck.cli.base import Command, scrolling
-from rocketfsck.cli.bodies import Bodies, BodyForm
-from rocketfsck.cli.output import FORMATS
-from rocketfsck.cli.params import Destination
+from rocketfsck.cli.output import FORMATS, Bodies, BodyForm, Destination
 from rocketfsck.commands.shared import Masking, StoreOptions, StorePlace
 from rocketfsck.common.options import Option, PutAfter
 from rocketfsck.errors import EXIT_OPERATIONAL

@@ -26,7 +26,7 @@ from rocketfsck.verify.finding import Facts, SeverityName, Where
 from rocketfsck.verify.report import Coverage, Report
 from rocketfsck.writer.damage.job import Damage
 from rocketfsck.writer.damage.model import Act, Promise
-from rocketfsck.writer.filesums import FileSum
+from rocketfsck.writer.manifest import FileSum
 
 
 class FindingSaid(TypedDict):

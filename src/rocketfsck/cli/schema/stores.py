@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.commands.explain import COLUMNS as EXPLAIN_COLUMNS
 from rocketfsck.cli.commands.report import COLUMNS as REPORT_COLUMNS
-from rocketfsck.cli.dump.kinds import KINDS, load_kind
-from rocketfsck.cli.dump.source import DumpFilter
+from rocketfsck.cli.dump.item import KINDS, DumpFilter, load_kind
+from rocketfsck.cli.output import BodyForm
 from rocketfsck.cli.query.found import found_columns
 from rocketfsck.cli.schema.making import maybe, members_of, record, row
 from rocketfsck.formats.checkpoint import CHECKPOINT
@@ -17,7 +16,7 @@ from rocketfsck.formats.indexfile import HEADER
 from rocketfsck.formats.layout import Layout
 from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.timer import TIMER_CHECK
-from rocketfsck.query.answers import Dispatched, Lead, Outcome
+from rocketfsck.query.answers import Dispatched, IndexStep, Lead, Outcome, ScanStep
 from rocketfsck.query.info.model import FileInfo, StoreInfo
 from rocketfsck.query.info.statistics import StatisticsInfo
 from rocketfsck.query.life import IndexPlace, LifeEvent
@@ -25,7 +24,6 @@ from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.timers import TimedMessage
-from rocketfsck.query.trace import IndexStep, ScanStep
 
 
 def _fields(layout: Layout) -> dict[str, Any]:

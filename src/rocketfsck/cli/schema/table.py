@@ -1,4 +1,9 @@
-"""The documents by name: what each is, and the type that it has."""
+"""The documents by name: what each is, and the type that it has.
+
+The settings in force, and what a repair keeps next to its journal, as types.
+
+What `check` and `rebuild` say of several stores, as types.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,81 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from rocketfsck.cli.bugreports import BugReport
-from rocketfsck.cli.schema import kept, repairs, severalstores, stores
-from rocketfsck.cli.schema.making import schema_of
-from rocketfsck.page.fleet import FleetPage
-from rocketfsck.page.model import Page
+from rocketfsck.cli.commands.config import KIND, ConfigSaid
+from rocketfsck.cli.schema import repairs, stores
+from rocketfsck.cli.schema.making import maybe, record, row, schema_of
+from rocketfsck.errors import Outcome
+from rocketfsck.page.model import FleetPage, Page
+from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, STORES_KIND, FleetState
+from rocketfsck.pipeline.fleet.rebuilt import KIND as REBUILT_KIND
+from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltState
 from rocketfsck.pipeline.fleet.records import RebuildRecord
 from rocketfsck.progress import Unit
+from rocketfsck.repair.apply.ledger import Ledger
+from rocketfsck.repair.apply.results import KIND as ACTION
+from rocketfsck.repair.apply.results import LoggedAction
 from rocketfsck.repair.area.journal import Journal, Manifests
-from rocketfsck.verify.baseline import Baseline
+from rocketfsck.verify.documents import Baseline
+from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.since.state import SinceState
 from rocketfsck.verify.tasks.resume import CheckState
+
+
+def config() -> Any:
+    """The document of `config`."""
+    return record(KIND, ConfigSaid, kind=Literal["rocketfsck.config"])
+
+
+def repair_log() -> Any:
+    """A line of the log of repairs."""
+    return record(ACTION, LoggedAction, kind=Literal["rocketfsck.repair.action"])
+
+
+def ledger() -> Any:
+    """ledger.json next to a repaired store."""
+    return record("ledger.json", Ledger, kind=Literal["rocketfsck.ledger"])
+
+
+def check_stores() -> Any:
+    """The document of `check` of several stores."""
+    checked: Any = row("CheckedStore", STORE_COLUMNS)
+    return record(
+        "CheckedStores",
+        schema_version=int,
+        kind=Literal[STORES_KIND],
+        run_id=str,
+        tool_version=str,
+        level=Level,
+        started_timestamp=int,
+        seconds=float,
+        exit_code=int,
+        outcome=Outcome,
+        store_count=int,
+        byte_count=int,
+        state_counts=dict[FleetState, int],
+        rows=maybe(list[checked]),
+    )
+
+
+def rebuilt_stores() -> Any:
+    """The document of `rebuild` of several stores."""
+    return record(
+        "RebuiltStores",
+        schema_version=int,
+        kind=Literal[REBUILT_KIND],
+        run_id=str,
+        tool_version=str,
+        what=str,
+        into=str,
+        seconds=float,
+        exit_code=int,
+        outcome=Outcome,
+        store_count=int,
+        state_counts=dict[RebuiltState, int],
+        removed_runs=list[str],
+        rows=list[RebuiltRow],
+    )
+
 
 # The lines of `--progress json`.
 
@@ -60,8 +130,8 @@ DOCUMENTS: Mapping[str, Document] = {
     "check-since": Document("what `rocketfsck check --since` writes", lambda: SinceState),
     "check-state": Document("what `rocketfsck check --resume` writes", lambda: CheckState),
     "compare": Document("what `rocketfsck compare` prints", repairs.compare),
-    "check-stores": Document("what `rocketfsck check` prints of several stores", severalstores.check_stores),
-    "config": Document("what `rocketfsck config` prints", kept.config),
+    "check-stores": Document("what `rocketfsck check` prints of several stores", check_stores),
+    "config": Document("what `rocketfsck config` prints", config),
     "damage": Document("what `rocketfsck damage` prints; DIR.damage.json", repairs.damage),
     "damage-faults": Document("what `rocketfsck damage --list` prints", repairs.damage_faults),
     "dump": Document("what `rocketfsck dump` prints", stores.dump),
@@ -72,7 +142,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "info-file": Document("what `rocketfsck info FILE` prints", stores.info_file),
     "info-store": Document("what `rocketfsck info STORE` prints", stores.info_store),
     "journal": Document("journal.json next to a repaired store", lambda: Journal),
-    "ledger": Document("ledger.json next to a repaired store", kept.ledger),
+    "ledger": Document("ledger.json next to a repaired store", ledger),
     "manifests": Document("manifests.json next to a repaired store", lambda: Manifests),
     "page": Document("what a report page of one store shows; in its HTML as JSON", lambda: Page),
     "page-fleet": Document("what a report page of several stores shows", lambda: FleetPage),
@@ -94,11 +164,9 @@ DOCUMENTS: Mapping[str, Document] = {
         "DIR/.rebuilt/NAME.INODE.json of a result of `rocketfsck rebuild` of several stores",
         lambda: RebuildRecord,
     ),
-    "rebuild-stores": Document(
-        "what `rocketfsck rebuild` prints of several stores", severalstores.rebuilt_stores
-    ),
+    "rebuild-stores": Document("what `rocketfsck rebuild` prints of several stores", rebuilt_stores),
     "repair-log": Document(
-        "a line of actions.jsonl next to a repaired store, and of `--log FILE`", kept.repair_log
+        "a line of actions.jsonl next to a repaired store, and of `--log FILE`", repair_log
     ),
     "report": Document("what `rocketfsck report` prints", stores.report),
     "salvage": Document("what `rocketfsck salvage` and `compare --heal --into` print", repairs.salvage),

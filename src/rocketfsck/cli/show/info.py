@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from rocketfsck.cli.show.table import aligned, wrapped
-from rocketfsck.cli.show.text import Palette, byte_size, count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.text import (
+    Palette,
+    aligned,
+    byte_size,
+    count_of,
+    shorten,
+    timestamp,
+    visible,
+    wrapped,
+)
 from rocketfsck.common.documents import members
 from rocketfsck.query.info.model import (
     FamiliesInfo,

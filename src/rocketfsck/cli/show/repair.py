@@ -1,4 +1,9 @@
-"""Plans, and what apply and undo did, as text."""
+"""Plans, and what apply and undo did, as text.
+
+What a repair did to messages, units and records, as tables.
+
+What an action of a plan does in detail: offsets, topics, and commands that do the same.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,13 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from rocketfsck.cli.show.details import detail_lines
-from rocketfsck.cli.show.ledger import NAME_SHOWN, SHOWN, ledger_lines, message_lines
 from rocketfsck.cli.show.report import paint
 from rocketfsck.cli.show.start import comparison_lines
-from rocketfsck.cli.show.table import aligned_rows, wrapped
-from rocketfsck.cli.show.text import Palette, byte_size, count_of, shorten, visible
+from rocketfsck.cli.show.text import Palette, aligned_rows, byte_size, count_of, shorten, visible, wrapped
+from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport, undo_command
 from rocketfsck.repair.area.manifests import some_of
+from rocketfsck.repair.plan.arguments import ConfigOrigin, OffsetChange, OffsetChanges
 from rocketfsck.repair.plan.law import KINDS, all_assumptions, notice_text, total_notices
 from rocketfsck.repair.plan.model import (
     Action,
@@ -25,9 +29,137 @@ from rocketfsck.repair.plan.model import (
     RefusedAction,
     Unanswered,
 )
-from rocketfsck.repair.prospect import total_gains
+from rocketfsck.repair.verdict import total_gains
+from rocketfsck.verify.account.model import Fates
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.rules.catalog import RULES
+
+SHOWN, NAME_SHOWN = 12, 60
+"""Rows of a list, and characters of a name, that are shown."""
+
+
+def message_lines(before: Fates | None, after: Fates | None, palette: Palette) -> Iterator[str]:
+    """What became of the messages, before and after; nothing where nothing changed."""
+    if before is None or after is None or before == after:
+        return
+    yield ""
+    yield palette.bold("Messages")
+    rows = [("", "before", "after")]
+    for name, text in _FATES.items():
+        then, now = getattr(before, name), getattr(after, name)
+        if then or now:
+            rows.append((text, f"{then:,}", f"{now:,}"))
+    for number, line in aligned_rows(rows, right=(1, 2)):
+        yield palette.dim(f"  {line}") if number == 0 else f"  {line}"
+
+
+_FATES = {
+    "served_count": "consumers get",
+    "damaged_count": "consumers get damaged",
+    "unreached_count": "out of the reach of consumers",
+    "lost_count": "lost",
+    "perhaps_lost_count": "perhaps lost",
+    "replaced_count": "replaced by filler records",
+    "removed_count": "removed with their topics",
+}
+"""What is said of messages by their fate, in a table."""
+
+
+def ledger_lines(ledger: Ledger, palette: Palette) -> Iterator[str]:
+    """What became of the units of each queue and of the records of changed files; nothing where none did."""
+    if not ledger.accounts:
+        return
+    yield ""
+    yield palette.bold("Ledger (units of queues, records of the log)")
+    head = ("", "before", "kept", "corrected", "moved", "lost", "gained", "after")
+    shown = ledger.accounts[:SHOWN]
+    rows = [head, *map(_account_row, shown)]
+    for number, line in aligned_rows(rows, right=range(1, len(head))):
+        account = shown[number - 1] if number else None
+        odd = account is not None and not account.balanced
+        yield palette.error(f"  {line}") if odd else palette.dim(f"  {line}") if number == 0 else f"  {line}"
+        if account is not None and account.lost_ranges:
+            yield f"    lost: {_ranges_text(account)}"
+    if len(ledger.accounts) > SHOWN:
+        yield f"  … {len(ledger.accounts) - SHOWN:,} more; --format json has them all"
+    if ledger.filler_count > 0:
+        yield f"  added: {count_of(ledger.filler_count, 'filler record')}, not counted as messages"
+    others = count_of(ledger.unchanged_queue_count, "queue")
+    files = count_of(ledger.unchanged_log_file_count, "commit log file")
+    yield f"  untouched: {others}, {files}"
+
+
+def _account_row(account: LedgerAccount) -> tuple[str, ...]:
+    name = (
+        "records of changed commit log files"
+        if account.kind == "log"
+        else f"{shorten(visible(account.topic), NAME_SHOWN)} queue {account.queue_id}"
+    )
+    numbers = (
+        account.before,
+        account.kept,
+        account.corrected,
+        account.moved,
+        account.lost,
+        account.gained,
+        account.after,
+    )
+    return name, *(f"{number:,}" for number in numbers)
+
+
+def _ranges_text(account: LedgerAccount) -> str:
+    what = "physical offset" if account.kind == "log" else "queue offset"
+    shown = [
+        str(item.start) if item.count == 1 else f"{item.start} to {item.end - 1}"
+        for item in account.lost_ranges[:SHOWN]
+    ]
+    more = " …" if len(account.lost_ranges) > SHOWN else ""
+    return f"{what} {', '.join(shown)}{more}"
+
+
+def detail_lines(action: Action, limit: int) -> Iterator[str]:
+    """What is set group by group, and the commands that do the same on a running broker."""
+    lines: list[str] = []
+    if isinstance(action.arguments, OffsetChanges):
+        lines = [
+            f"{shorten(visible(item.group), NAME_SHOWN)}: {shorten(visible(item.topic), NAME_SHOWN)}/"
+            f"{item.queue_id} {_from(item)} to {item.offset:,}{_effect(item)}"
+            for item in action.arguments.changes
+        ]
+    elif isinstance(action.arguments, ConfigOrigin) and (action.arguments.topics or action.arguments.groups):
+        yield "     the same on a running broker:"
+        lines = [
+            f"mqadmin updateSubGroup -b BROKER -g {shlex.quote(visible(group))}"
+            for group in action.arguments.groups
+        ]
+        lines += [
+            f"mqadmin updateTopic -b BROKER -t {shlex.quote(visible(item.topic))} -r {item.queue_count} "
+            f"-w {item.queue_count} -p 6{_KINDS[item.queue_type]}"
+            for item in action.arguments.topics
+        ]
+    yield from (f"       {line}" for line in lines[:limit])
+    if len(lines) > limit:
+        yield f"       … {len(lines) - limit:,} more; --format json has them all"
+    if lines and isinstance(action.arguments, OffsetChanges):
+        yield "     the same on a running broker from 5.0 on: mqadmin resetOffsetByTime -b BROKER"
+        yield "       -g GROUP -t TOPIC -q QUEUE -o OFFSET -s now"
+
+
+_KINDS = {"SimpleCQ": "", "BatchCQ": " -a +queue.type=BatchCQ"}
+
+
+def _from(change: OffsetChange) -> str:
+    return "from none" if change.former_offset is None else f"from {change.former_offset:,}"
+
+
+def _effect(change: OffsetChange) -> str:
+    """What a group notices of another offset."""
+    if change.former_offset is None:
+        return ""
+    count = change.offset - change.former_offset
+    words = f"skips {count:,}" if count > 0 else f"goes back by {-count:,}"
+    return f" ({words})"
+
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _PLURALS = {"entry": "entries"}

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.show.table import aligned
-from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.text import aligned, count_of, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rocketfsck.query.nodes import NodeSide
-    from rocketfsck.repair.compare.configs import ConfigsCompared, ConsumerEffect, OffsetsCompared
-    from rocketfsck.repair.compare.nodes import Replication
+    from rocketfsck.repair.compare.configs import (
+        ConfigsCompared,
+        ConsumerEffect,
+        OffsetsCompared,
+        Replication,
+    )
 
 SHOWN = 10
 """Rows of a table, and names in a line."""

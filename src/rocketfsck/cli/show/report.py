@@ -6,8 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from rocketfsck.cli.show.table import aligned, wrapped
-from rocketfsck.cli.show.text import Palette, byte_size, count_of, duration, shorten, timestamp, visible
+from rocketfsck.cli.show.text import (
+    Palette,
+    aligned,
+    byte_size,
+    count_of,
+    duration,
+    shorten,
+    timestamp,
+    visible,
+    wrapped,
+)
 from rocketfsck.cli.show.verdict import labelled, verdict_lines
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.repair.verdict import Verdict

@@ -13,11 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from rocketfsck.cli.show.fit import table_columns
-from rocketfsck.cli.show.table import MARGIN, aligned, wrapped
-from rocketfsck.cli.show.text import Palette, byte_size, count_of, duration, visible, width
-from rocketfsck.pipeline.fleet.model import StoreRow
-from rocketfsck.pipeline.fleet.results import FleetReport
+from rocketfsck.cli.show.text import (
+    MARGIN,
+    Palette,
+    aligned,
+    byte_size,
+    count_of,
+    duration,
+    table_columns,
+    visible,
+    width,
+    wrapped,
+)
+from rocketfsck.pipeline.fleet.model import FleetReport, StoreRow
 
 ROW_LIMIT = 20
 """Stores in the table."""

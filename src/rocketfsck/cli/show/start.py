@@ -1,18 +1,319 @@
-"""Verdicts on starts as text: what brokers do with a repaired or rebuilt store, and what they did before."""
+"""Verdicts on starts as text: what brokers do with a repaired or rebuilt store, and what they did before.
+
+A predicted start as text: what would happen in the order in which a broker does it, then what is lost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.show.table import wrapped
-from rocketfsck.cli.show.text import Palette, visible
+from rocketfsck.cli.show.text import (
+    Palette,
+    aligned,
+    byte_size,
+    count_of,
+    shorten,
+    timestamp,
+    visible,
+    wrapped,
+)
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dialect import ALL_VERSIONS, parse_version, run_text, runs_of
+from rocketfsck.query.start.model import FileChange, LostRange, QueueStart, Start, TimerStart
 
 if TYPE_CHECKING:
     from rocketfsck.query.start.verdict import StartVerdict
-    from rocketfsck.repair.apply.startjudge import StartComparison
+    from rocketfsck.repair.apply.judging import StartComparison
+
+
+SHOWN = 12
+NAME_SHOWN = 60
+
+_STOPS = {
+    "end": "the last file ends here",
+    "blank": "the last file is full",
+    "invalid": "the records that this broker accepts end here",
+    "half": "the lengths in the record here do not add up to totalSize",
+}
+
+_SKIPPED = {
+    "invalid": "no record that this broker accepts",
+    "half": "the lengths in the record here do not add up to totalSize",
+}
+
+
+def headline(start: Start) -> str:
+    """The prediction in one sentence."""
+    broker = f"a {start.version} broker"
+    if not start.loads:
+        return f"{broker} does not start on this store"
+    facts = list(_harms(start))
+    before = "; ".join(_lost_before(start))
+    if not facts:
+        loses = f"and loses nothing more; {before}" if before else "and loses nothing"
+        return f"{broker} starts on this store {loses}"
+    return f"{broker} starts on this store, but {_joined(facts)}{before and f'; {before}'}"
+
+
+def _joined(facts: Sequence[str]) -> str:
+    """`does a`, `does a and b`, `does a, b, and c`."""
+    *first, last = facts
+    if not first:
+        return last
+    return f"{', '.join(first)}{',' if len(first) > 1 else ''} and {last}"
+
+
+def _harms(start: Start) -> Iterator[str]:
+    """What the broker does that takes something, each a verb with its object."""
+    losses = start.losses
+    if start.ignored:
+        yield f"does not see {count_of(len(start.ignored), 'file')}"
+    if start.queues_destroyed:
+        yield "deletes all consume queues"
+    if losses.cut_record_count:
+        yield f"cuts {count_of(losses.cut_record_count, 'message')} off the log"
+    if losses.new_by_queue_count:
+        yield f"hides {count_of(losses.new_by_queue_count, 'message')} from consumers"
+    if losses.new_by_key_count:
+        yield f"hides {count_of(losses.new_by_key_count, 'message')} from queries by key"
+    shifted = sum(queue.shifted_count for queue in start.queues)
+    if shifted:
+        yield f"puts {count_of(shifted, 'unit')} at a wrong queue offset"
+    phantoms = sum(queue.phantom_count for queue in start.queues)
+    if phantoms:
+        yield f"reads zeros as a message in {count_of(phantoms, 'queue')}"
+    reissued = sum(queue.reissued_count for queue in start.queues)
+    if reissued:
+        yield f"reuses {count_of(reissued, 'queue offset')}"
+    if start.index.blocked_until_offset is not None:
+        yield "does not index new messages for now"
+    if start.timers is not None:
+        yield from _timer_harms(start.timers)
+    yield from (visible(item.what) for item in start.unread_parts)
+    if start.dispatch is not None and start.dispatch.skipped:
+        yield f"does not dispatch {count_of(len(start.dispatch.skipped), 'range')} of the log"
+
+
+def _timer_harms(timers: TimerStart) -> Iterator[str]:
+    if timers.lost_count:
+        yield f"never delivers {count_of(timers.lost_count, 'timer message')}"
+    if timers.repeated_count:
+        yield f"delivers {count_of(timers.repeated_count, 'timer message')} twice"
+    if timers.endless_slot_count:
+        slots = count_of(timers.endless_slot_count, "timer slot")
+        yield f"reads {slots} in a circle until the memory is full"
+    if timers.skipped_count:
+        yield f"does not schedule the next {count_of(timers.skipped_count, 'new timer message')}"
+
+
+def _lost_before(start: Start) -> Iterator[str]:
+    """What consumers cannot read, whether the broker starts or not."""
+    losses = start.losses
+    if losses.unreadable_count:
+        holes = ", ".join(f"{item.start_offset} to {item.end_offset}" for item in losses.unreadable[:SHOWN])
+        count = count_of(losses.unreadable_count, "message")
+        yield f"{count} cannot be read: the commit log has no bytes at {holes}"
+    standing = (losses.by_queue_count or 0) - (losses.new_by_queue_count or 0) - losses.deleted_count
+    if standing > 0:
+        yield (
+            f"{count_of(standing, 'message has', 'messages have')} no unit: consumers never receive "
+            f"{'it' if standing == 1 else 'them'}"
+        )
+
+
+def start_lines(start: Start, palette: Palette, *, columns: int, everything: bool) -> Iterator[str]:
+    """The whole prediction; `everything` leaves no file, queue or range out. Names go through `visible`."""
+    title = headline(start)
+    paint = palette.error if not start.loads else palette.warning if start.harmful else palette.good
+    yield from (paint(line) for line in wrapped(title[0].upper() + title[1:] + ".", columns))
+    for refusal in start.refusals:
+        yield f"  {visible(refusal.file)}: {visible(refusal.reason, keep_backslash=True)}"
+    yield ""
+    yield from _log(start)
+    yield from _files(start.files, everything)
+    yield from _dispatch(start, everything)
+    yield from _queues(start.queues, palette, everything)
+    yield from _index(start, everything)
+    if start.timers is not None:
+        yield from _timers(start.timers, everything)
+    yield from _losses(start, everything)
+    for note in start.notes:
+        yield from wrapped(f"Note: {visible(note, keep_backslash=True)}.", columns)
+
+
+def _log(start: Start) -> Iterator[str]:
+    yield f"Recovery      {start.recovery}"
+    for ignored in start.ignored:
+        yield f"Not seen      {visible(ignored.file)}: {visible(ignored.why)}"
+    scan = start.scan
+    if scan is None:
+        return
+    yield (
+        f"Scan          from {scan.start_offset} ({visible(scan.first_file)}): "
+        f"{count_of(scan.file_count, 'file')}, {byte_size(scan.read_byte_count)}"
+    )
+    yield f"Cut           at {start.cut_offset}: {_STOPS[scan.stop]}"
+    yield f"Commit log    {start.min_offset} to {start.max_offset}"
+
+
+def _files(files: Sequence[FileChange], everything: bool) -> Iterator[str]:
+    if not files:
+        yield "Files         no file is deleted, created or resized"
+        return
+    yield "Files"
+    rows = [(f"  {item.change}", visible(item.file), byte_size(item.size), item.why) for item in files]
+    yield from _table(rows, (2,), everything)
+
+
+def _dispatch(start: Start, everything: bool) -> Iterator[str]:
+    dispatch = start.dispatch
+    if dispatch is None:
+        return
+    if dispatch.recovery_record_count:
+        yield f"Dispatch      {count_of(dispatch.recovery_record_count, 'record')} by the recovery"
+    yield (
+        f"Dispatcher    from {dispatch.start_offset} to {dispatch.end_offset}: "
+        f"{count_of(dispatch.record_count, 'record')}"
+    )
+    rows = [
+        f"  {'stops at' if item.stuck else 'skips'} {item.start_offset} to {item.end_offset}: "
+        f"{_SKIPPED.get(item.why, item.why)}"
+        for item in dispatch.skipped
+    ]
+    yield from _some(rows, len(rows), everything)
+
+
+def _queues(queues: Sequence[QueueStart], palette: Palette, everything: bool) -> Iterator[str]:
+    changed = [queue for queue in queues if _is_changed(queue)]
+    chosen = queues if everything else changed
+    unchanged = len(queues) - len(changed)
+    words = f", {count_of(unchanged, 'other')} as before" if changed and unchanged else ""
+    yield f"Queues        {count_of(len(changed), 'queue')} changed{words}"
+    if not chosen:
+        return
+    head = ("  topic", "queue", "min", "max", "cut", "added", "shifted", "twice", "no unit")
+    rows = [
+        (
+            f"  {shorten(visible(queue.topic), NAME_SHOWN)}",
+            str(queue.queue_id),
+            str(queue.min_offset),
+            str(queue.max_offset),
+            *(
+                str(number) if number else "-"
+                for number in (
+                    queue.cut_count,
+                    queue.added_count,
+                    queue.shifted_count,
+                    queue.reissued_count,
+                    queue.unreachable_count,
+                )
+            ),
+        )
+        for queue in chosen
+    ]
+    title, *lines = _table(rows, range(1, 9), everything, head)
+    yield palette.bold(title)
+    yield from lines
+
+
+def _is_changed(queue: QueueStart) -> bool:
+    return bool(
+        queue.cut_count
+        or queue.added_count
+        or queue.hidden_count
+        or queue.reissued_count
+        or queue.unreachable_count
+    )
+
+
+def _index(start: Start, everything: bool) -> Iterator[str]:
+    index = start.index
+    deleted = count_of(index.deleted_entry_count, "entry", "entries")
+    yield (
+        f"Index         {count_of(len(index.files), 'file')}; {deleted} deleted, "
+        f"{index.added_entry_count:,} added"
+    )
+    if index.blocked_until_offset is not None:
+        yield f"  new messages are not indexed below offset {index.blocked_until_offset}"
+    if everything:
+        rows = (
+            (
+                f"  {item.fate}",
+                visible(item.file),
+                f"{count_of(item.entry_count, 'entry', 'entries')}",
+                f"{item.added_count:,} added",
+            )
+            for item in index.files
+        )
+        yield from aligned(rows, right=(2, 3))
+
+
+def _timers(timers: TimerStart, everything: bool) -> Iterator[str]:
+    wheel = visible(timers.wheel) or "a new, empty wheel"
+    slots = count_of(timers.changed_slot_count, "slot")
+    yield (f"Timers        slots from {wheel}, {slots} changed by the timer log from {timers.scan_pos} on")
+    cut = f", {count_of(timers.cut_count, 'unit')} after the end cut off" if timers.cut_count else ""
+    yield f"  the timer log ends at {timers.end_pos}{cut}"
+    again = f": {count_of(timers.reread_count, 'message')} again" if timers.reread_count else ""
+    yield f"  the timer topic is read from queue offset {timers.queue_offset} on{again}"
+    yield (
+        f"  delivery from {timestamp(timers.read_timestamp)} on, "
+        f"{count_of(timers.waiting_count, 'message waits', 'messages wait')}"
+    )
+    if timers.latest_start_timestamp is not None:
+        yield f"  a start after {timestamp(timers.latest_start_timestamp)} skips some of these messages"
+    rows = [f"  never delivered: the message at {offset}" for offset in timers.lost]
+    yield from _some(rows, timers.lost_count, everything)
+
+
+def _losses(start: Start, everything: bool) -> Iterator[str]:
+    losses = start.losses
+    if losses.cut_record_count or losses.stale_count:
+        stale = (
+            f", and {losses.stale_count:,} from before an earlier truncation" if losses.stale_count else ""
+        )
+        yield f"After the cut   {count_of(losses.cut_record_count, 'record')}{stale}"
+        yield from _ranges(losses.cut, everything)
+    for name, count, new, ranges in (
+        ("Without a unit ", losses.by_queue_count, losses.new_by_queue_count, losses.by_queue),
+        ("Without an entry", losses.by_key_count, losses.new_by_key_count, losses.by_key),
+    ):
+        if count:
+            yield f"{name} {count_of(count, 'record')} of the log, {new:,} of them because of this start"
+            if ranges is losses.by_queue and losses.deleted_count:
+                yield f"  {count_of(losses.deleted_count, 'record')} of topics and queues that were deleted"
+            yield from _ranges(ranges, everything)
+    if losses.unreadable_count:
+        units = count_of(losses.unreadable_count, "unit leads", "units lead")
+        yield f"Not in the log  {units} to bytes missing from the log"
+        yield from _ranges(losses.unreadable, everything, "unit")
+
+
+def _ranges(ranges: Sequence[LostRange], everything: bool, what: str = "record") -> Iterator[str]:
+    rows = [
+        f"  {item.start_offset} to {item.end_offset}: {count_of(item.record_count, what)}" for item in ranges
+    ]
+    yield from _some(rows, len(rows), everything)
+
+
+def _table(
+    rows: Sequence[Sequence[str]], right: Sequence[int], everything: bool, *head: Sequence[str]
+) -> Iterator[str]:
+    """The first rows below `head`; a row may be several lines."""
+    shown = rows if everything or len(rows) <= SHOWN + 1 else rows[:SHOWN]
+    yield from aligned([*head, *shown], right=right)
+    if len(shown) < len(rows):
+        yield f"  and {len(rows) - len(shown):,} more (-v shows them)"
+
+
+def _some(lines: Iterable[str], count: int, everything: bool) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if number >= SHOWN and not everything and count > SHOWN + 1:
+            yield f"  and {count - SHOWN:,} more (-v shows them)"
+            return
+        yield line
+
 
 _FACTS = (
     ("hidden_file_count", "does not see {count:file}"),

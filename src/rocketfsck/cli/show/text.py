@@ -4,11 +4,23 @@ What comes out of `visible` is printable characters and spaces only: no control 
 sequences, no bidirectional or invisible formatting, no line breaks, no lone surrogates. What was there
 instead is shown as a backslash escape (`\\n`, `\\x1b`, `\\u202e`), and a backslash as two, so that different
 texts stay different.
+
+Lines in the width of a terminal: what is too long is broken at blanks, a table sheds columns.
+
+A command line that is to be pasted is never broken. Nothing is broken where nobody looks: in a pipe or a file
+a text is as it is made, in paragraphs of 100 columns.
+
+Plain aligned columns: no borders, no rich, the same on a terminal and in a pipe.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
 
 from rocketfsck.common.wording import count_of, visible
 
@@ -107,3 +119,160 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+LEAST, MOST, DEFAULT = 60, 200, 100
+"""Columns of a text at the least, at the most, and where no terminal says."""
+
+_SGR = re.compile("\x1b\\[[0-9;]*m")
+_PASTED = ("rocketfsck ", "pip install ")
+
+
+def terminal_columns() -> int | None:
+    """The width of the terminal that standard output is, or that COLUMNS says; None without either."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isascii() and stated.isdigit() and int(stated) > 0:
+        return int(stated)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
+def text_columns() -> int:
+    """The width that paragraphs are broken at."""
+    return min(max(terminal_columns() or DEFAULT, LEAST), MOST)
+
+
+def table_columns() -> int | None:
+    """The width that tables keep to; None: they are as wide as they are."""
+    known = terminal_columns()
+    return None if known is None else min(max(known, LEAST), MOST)
+
+
+def shown_width(text: str) -> int:
+    """Columns that a text takes on a terminal, colours left out."""
+    return width(_SGR.sub("", text))
+
+
+def fit(line: str, columns: int) -> Iterator[str]:
+    """A line as lines of at most `columns`, if it has blanks to be broken at; further ones are indented."""
+    if shown_width(line) <= columns or any(word in line for word in _PASTED):
+        yield line
+        return
+    indent = len(line) - len(line.lstrip(" "))
+    current, used = " " * indent, indent
+    first = True
+    for gap, word in re.findall(r"( *)([^ ]+)", line[indent:]):
+        size = shown_width(word)
+        if not first and used + len(gap) + size > columns:
+            yield current
+            current = " " * (indent + 2) + word
+            used = indent + 2 + size
+        else:
+            current += gap + word
+            used += len(gap) + size
+        first = False
+    yield current
+
+
+class FittedStream:
+    """A text stream whose lines are as long as the terminal is wide."""
+
+    def __init__(self, stream: IO[str], columns: int) -> None:
+        self._stream = stream
+        self._columns = columns
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        """Take text; whole lines are passed on."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._stream.writelines(f"{part}\n" for part in fit(line, self._columns))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Take several texts."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Pass on what is there of a line, too."""
+        if self._rest:
+            self._stream.write(self._rest)
+            self._rest = ""
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+MARGIN = 4
+"""Columns that callers may put in front of a table."""
+LEAST_LAST = 24
+"""A last column of text is broken into lines where this much is left for it, else shed."""
+
+
+def aligned(rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str = "  ") -> Iterator[str]:
+    """Lines of rows with cells padded to the widest of their column; columns `right` at their right edge.
+
+    The cells must be printable. Rows may be shorter than others. On a terminal that is too narrow, a text in
+    the last column is broken, and other columns are shed from the right, so lines are not always rows:
+    `aligned_rows` says which line ends which row.
+    """
+    return (line for _, line in aligned_rows(rows, right, gap))
+
+
+def aligned_rows(
+    rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str = "  "
+) -> Iterator[tuple[int | None, str]]:
+    """Lines as `aligned` makes them; the last one of a row has the number of the row, others None."""
+    held = [tuple(row) for row in rows]
+    columns = max((len(row) for row in held), default=0)
+    widths = [max((width(row[at]) for row in held if at < len(row)), default=0) for at in range(columns)]
+    limit = table_columns()
+    shown, last = _fitting(widths, limit, len(gap))
+    for number, row in enumerate(held):
+        cells = [pad(cell, widths[at], right=at in right) for at, cell in enumerate(row[:shown])]
+        if last is None or len(row) < shown or width(cells[-1].rstrip()) <= last:
+            yield number, gap.join(cells).rstrip()
+            continue
+        head = gap.join(cells[:-1])
+        *parts, final = wrapped(row[shown - 1], last)
+        for part in parts:
+            yield None, f"{head}{gap if head else ''}{part}"
+            head = " " * width(head)
+        yield number, f"{head}{gap if head else ''}{final}"
+    if shown < columns:
+        count = columns - shown
+        yield None, f"({count} more column{'s' if count > 1 else ''} on a wider terminal)"
+
+
+def _fitting(widths: Sequence[int], limit: int | None, gap: int) -> tuple[int, int | None]:
+    """How many columns are shown, and the width that the last of them is broken at (None: it is whole)."""
+    shown = len(widths)
+    if limit is None:
+        return shown, None
+    room = limit - MARGIN
+    while shown > 1:
+        before = sum(widths[: shown - 1]) + gap * (shown - 1)
+        if before + widths[shown - 1] <= room:
+            return shown, None
+        if widths[shown - 1] > LEAST_LAST and room - before >= LEAST_LAST:
+            return shown, room - before
+        shown -= 1
+    return shown, None
+
+
+def wrapped(text: str, columns: int, indent: str = "") -> Iterator[str]:
+    """`text` in lines of at most `columns`, each with `indent` in front."""
+    from textwrap import wrap
+
+    yield from wrap(
+        text,
+        columns,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [indent.rstrip()]

@@ -15,17 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from rocketfsck.cli.show.start import grouped_starts, versions_text
-from rocketfsck.cli.show.table import wrapped
-from rocketfsck.cli.show.text import Palette, count_of, visible
+from rocketfsck.cli.show.text import Palette, count_of, visible, wrapped
 from rocketfsck.common.wording import fill_numbers
-from rocketfsck.formats.delay import DELIVERY
+from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.outlook import Outlook
 from rocketfsck.repair.plan.basis import confirming
 from rocketfsck.repair.plan.law import notice_text
-from rocketfsck.repair.prospect import Prospect
 from rocketfsck.repair.state import State
-from rocketfsck.repair.verdict import Verdict
+from rocketfsck.repair.verdict import Prospect, Verdict
 from rocketfsck.verify.account.model import NO_EFFECTS, WHYS, Fate, MessageAccount
 from rocketfsck.verify.report import StoreFacts
 

@@ -26,7 +26,7 @@ from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.file import DataFile
 from rocketfsck.pipeline.export.marks import marks_from_json, marks_to_json
 from rocketfsck.pipeline.export.model import Mark
-from rocketfsck.pipeline.export.storage import delta_options
+from rocketfsck.pipeline.export.tables import delta_options
 
 RUN_NAME = re.compile(r"run-[0-9a-f]{16}")
 """Directories in a table that a run writes its files to."""

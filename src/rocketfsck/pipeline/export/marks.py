@@ -21,7 +21,7 @@ from rocketfsck.pipeline.export.model import DeletedRange, ExportOptions, LastRe
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.messages import MESSAGES
 from rocketfsck.pipeline.views.model import CONDITIONS
-from rocketfsck.reader.epochs import read_epochs
+from rocketfsck.reader.configs import read_epochs
 from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import Store, files_at
 from rocketfsck.store.reading import read_at

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rocketfsck.store.places.filesystems import ask, file_system
 from rocketfsck.store.places.remote import mtime_ns
-from rocketfsck.store.places.urls import options_for
+from rocketfsck.store.places.urls import ask, file_system, options_for
 from rocketfsck.store.scratch import scratch_parent
 
 WORK = "_work"

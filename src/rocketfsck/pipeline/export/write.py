@@ -26,8 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rocketfsck.pipeline.export.file import DataFile, FileShape, FileWriter
-from rocketfsck.pipeline.export.layout import Cell, date_text, days_of
+from rocketfsck.pipeline.export.file import Cell, DataFile, FileShape, FileWriter, date_text, days_of
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.scratch import scratch_parent
 

@@ -18,25 +18,24 @@ from numpy.typing import NDArray
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
-from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
-from rocketfsck.pipeline.fleet.results import Kept, Spool
-from rocketfsck.pipeline.fleet.stages import work_on
-from rocketfsck.pipeline.fleet.work import error_text
+from rocketfsck.pipeline.fleet.model import Kept, Spool
+from rocketfsck.pipeline.fleet.run import error_text
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, work_on
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.statistics import (
     LOG_AREA,
     ClusterStatistics,
     CountTask,
     Gathered,
+    KeyCounts,
+    KeySketch,
     RecountTask,
     count_run,
     keys_of,
     recount_run,
 )
-from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
 from rocketfsck.progress import phase
-from rocketfsck.query.counts.counting import StoreCounts
-from rocketfsck.query.counts.statistics import LogStatistics, plan_runs, statistics_of
+from rocketfsck.query.counts.counting import LogStatistics, StoreCounts, plan_runs, statistics_of
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.areas import demand_listed
 

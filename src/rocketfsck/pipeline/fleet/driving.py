@@ -19,9 +19,10 @@ from typing import Any
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.seam import Dead, surviving
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.fleet.packing import HELD_SIZE, WHOLE_WEIGHT, TaskPiece, bounded, pack, rounds
-from rocketfsck.pipeline.fleet.results import Kept, Spool
+from rocketfsck.pipeline.fleet.model import Kept, Spool
 from rocketfsck.pipeline.fleet.stages import (
+    HELD_SIZE,
+    WHOLE_WEIGHT,
     Begin,
     End,
     Ended,
@@ -29,7 +30,11 @@ from rocketfsck.pipeline.fleet.stages import (
     Share,
     Step,
     StoreJob,
+    TaskPiece,
+    bounded,
+    pack,
     pack_results,
+    rounds,
     run_here,
     run_step,
     task_of,

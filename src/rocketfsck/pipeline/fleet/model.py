@@ -1,17 +1,36 @@
-"""A store of a fleet: what is asked about it, and what came of it. Plain values: they travel."""
+"""A store of a fleet: what is asked about it, and what came of it. Plain values: they travel.
+
+What came of the check of many stores: rows are in memory, some hundred bytes each, findings in a file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from functools import reduce
+from operator import or_
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, Literal, get_args
+from weakref import finalize
 
+from rocketfsck._version import __version__
 from rocketfsck.common.documents import members
-from rocketfsck.common.rows import Column, Text, columns_of
+from rocketfsck.common.rows import Column, Text, arrow_batch, arrow_schema, columns_of
+from rocketfsck.errors import outcome_of
 from rocketfsck.repair.state import State
+from rocketfsck.store.reading import named_errors
+from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.policy import Policy
 from rocketfsck.verify.report import FINDING_COLUMNS
+from rocketfsck.verify.rules.rule import Level
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 STORES_KIND = "rocketfsck.check.stores"
 FINDINGS_KIND = "rocketfsck.check.stores.findings"
@@ -114,3 +133,140 @@ FLEET_FINDING_COLUMNS = (
 """The columns of the table of findings: those of `check --format arrow` behind the run and the store."""
 
 assert len(ORDER) == len(get_args(FleetState))
+
+
+# Bytes that the driver puts by: in a file without a name, that goes with the object. Memory holds places.
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where some bytes are in a spool."""
+
+    start: int = 0
+    size: int = 0
+
+
+class Spool:
+    """Takes bytes, and gives them back; `what` names them in an error."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        with named_errors(what, "cannot be kept in a temporary file"):
+            self._file: IO[bytes] = TemporaryFile(prefix="rocketfsck-", dir=scratch_parent())  # noqa: SIM115
+        finalize(self, self._file.close)
+
+    def keep(self, data: bytes) -> Kept:
+        """Put bytes by. Raises StoreError if the disk is full."""
+        if not data:
+            return Kept()
+        with named_errors(self._what, "cannot be kept in a temporary file"):
+            start = self._file.seek(0, 2)
+            self._file.write(data)
+        return Kept(start, len(data))
+
+    def read(self, kept: Kept) -> bytes:
+        """The bytes again. Raises StoreError where the disk does not give them back."""
+        if not kept.size:
+            return b""
+        with named_errors(self._what, "cannot be read from a temporary file"):
+            self._file.seek(kept.start)
+            data = self._file.read(kept.size)
+        assert len(data) == kept.size
+        return data
+
+
+def packed(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Rows of findings as few bytes."""
+    return zlib.compress(pickle.dumps(list(rows), pickle.HIGHEST_PROTOCOL), 1) if rows else b""
+
+
+class FindingFile:
+    """The findings of all stores, in a file without a name that goes with this object."""
+
+    def __init__(self) -> None:
+        self._spool = Spool("findings")
+        self._places: dict[int, Kept] = {}
+
+    def add(self, number: int, findings: bytes) -> None:
+        """Keep the findings of a store. Raises StoreError if the disk is full."""
+        if findings:
+            self._places[number] = self._spool.keep(findings)
+
+    def rows(self, number: int) -> list[dict[str, Any]]:
+        """The findings of a store, as values of `FLEET_FINDING_COLUMNS`."""
+        data = self._spool.read(self._places.get(number, Kept()))
+        found: list[dict[str, Any]] = pickle.loads(zlib.decompress(data)) if data else []
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReport:
+    """What a check of many stores found: `stores` in the order in which they were named.
+
+    `started_timestamp` is in ms. Findings are those that `finding_limit` let through.
+    """
+
+    run_id: str
+    level: Level
+    started_timestamp: int
+    seconds: float
+    stores: tuple[StoreRow, ...]
+    findings: FindingFile
+
+    @property
+    def exit_code(self) -> int:
+        """The exit statuses of all stores, or-ed."""
+        return reduce(or_, (row.exit_code for row in self.stores), 0)
+
+    @property
+    def state_counts(self) -> dict[FleetState, int]:
+        """How many stores are in each state, the worst first; states that no store has are left out."""
+        counts = Counter(row.state for row in self.stores)
+        return {state: counts[state] for state in ORDER if counts[state]}
+
+    def worst_first(self) -> list[StoreRow]:
+        """The stores, the worst first."""
+        return sorted(self.stores, key=lambda row: row.badness)
+
+    def finding_rows(self) -> Iterator[dict[str, Any]]:
+        """Every finding, store by store, as values of `FLEET_FINDING_COLUMNS`."""
+        for number in range(len(self.stores)):
+            yield from self.findings.rows(number)
+
+    def head(self) -> dict[str, Any]:
+        """What is said of all stores together."""
+        return {
+            "kind": STORES_KIND,
+            "run_id": self.run_id,
+            "tool_version": __version__,
+            "level": self.level,
+            "started_timestamp": self.started_timestamp,
+            "seconds": self.seconds,
+            "exit_code": self.exit_code,
+            "outcome": outcome_of(self.exit_code),
+            "store_count": len(self.stores),
+            "byte_count": sum(row.byte_count or 0 for row in self.stores),
+            "state_counts": self.state_counts,
+        }
+
+    @property
+    def findings_head(self) -> dict[str, Any]:
+        """What the file of findings says of itself."""
+        return {"kind": FINDINGS_KIND, "run_id": self.run_id}
+
+    def to_arrow(self) -> pa.Table:
+        """The stores as a table, a row each, in the columns `STORE_COLUMNS`."""
+        import pyarrow as pa
+
+        schema = arrow_schema(STORE_COLUMNS, self.head())
+        rows = [row.as_row() for row in self.stores]
+        return pa.Table.from_batches([arrow_batch(rows, STORE_COLUMNS, schema)] if rows else [], schema)
+
+    def findings_to_arrow(self) -> pa.Table:
+        """The findings as a table, a row each, in the columns `FLEET_FINDING_COLUMNS`."""
+        import pyarrow as pa
+
+        schema = arrow_schema(FLEET_FINDING_COLUMNS, self.findings_head)
+        found = (self.findings.rows(number) for number in range(len(self.stores)))
+        batches = [arrow_batch(rows, FLEET_FINDING_COLUMNS, schema) for rows in found if rows]
+        return pa.Table.from_batches(batches, schema)

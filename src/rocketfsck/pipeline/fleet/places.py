@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rocketfsck.errors import UsageError
-from rocketfsck.store.areas import absolute_path
-from rocketfsck.store.listing import glob_remote
+from rocketfsck.store.areas import absolute_path, glob_remote
 from rocketfsck.store.places.locations import locate, path_of
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors

@@ -34,8 +34,6 @@ from rocketfsck.errors import (
     UsageError,
 )
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
-from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
-from rocketfsck.pipeline.fleet.passing import PassingEngine
 from rocketfsck.pipeline.fleet.places import find_places
 from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.records import (
@@ -44,12 +42,11 @@ from rocketfsck.pipeline.fleet.records import (
     make_record,
     publish_recorded,
     read_record,
+    run_shelf,
     sources_of,
 )
-from rocketfsck.pipeline.fleet.run import make_run_id
-from rocketfsck.pipeline.fleet.shelf import run_shelf
-from rocketfsck.pipeline.fleet.stages import work_on
-from rocketfsck.pipeline.fleet.work import error_text, open_meant
+from rocketfsck.pipeline.fleet.run import error_text, make_run_id, open_meant
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, work_on
 from rocketfsck.pipeline.rebuild.index import IndexTask
 from rocketfsck.pipeline.rebuild.job import (
     PARTS,
@@ -64,9 +61,17 @@ from rocketfsck.pipeline.rebuild.places import attempt_directory
 from rocketfsck.pipeline.rebuild.segment import SegmentTask
 from rocketfsck.pipeline.sources import broker_name
 from rocketfsck.progress import phase
-from rocketfsck.repair.apply.startjudge import predict_rebuilt
-from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, check_options, rebuild_store, rows_in
-from rocketfsck.repair.build.what import What, has_problems, options_for
+from rocketfsck.repair.apply.judging import predict_rebuilt
+from rocketfsck.repair.build.run import (
+    RebuildOptions,
+    Rebuilt,
+    What,
+    check_options,
+    has_problems,
+    options_for,
+    rebuild_store,
+    rows_in,
+)
 from rocketfsck.repair.plan.rebuilt import assumed_of
 from rocketfsck.store.model import MappedFile, Store
 

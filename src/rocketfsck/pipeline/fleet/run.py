@@ -1,4 +1,7 @@
-"""Drives the check of many stores: a task each, and a row each, whatever becomes of the others."""
+"""Drives the check of many stores: a task each, and a row each, whatever becomes of the others.
+
+Checks one store of a fleet, where the work is done: on a worker, or in this process.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,179 @@ import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rocketfsck.common.documents import printable
 from rocketfsck.engine import Engine, LocalEngine
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError, StoreError, UsageError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
-from rocketfsck.pipeline.fleet.model import FleetRequest, StoreRow
+from rocketfsck.pipeline.fleet.model import (
+    CheckedStore,
+    FindingFile,
+    FleetReport,
+    FleetRequest,
+    StoreRow,
+    packed,
+)
 from rocketfsck.pipeline.fleet.places import find_places
-from rocketfsck.pipeline.fleet.results import FindingFile, FleetReport
-from rocketfsck.pipeline.fleet.work import CheckJob
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, work_on
+from rocketfsck.pipeline.sources import broker_name
 from rocketfsck.progress import phase
+from rocketfsck.repair.state import check_status
+from rocketfsck.repair.verdict import Verdict, judge_store, ranked
+from rocketfsck.store import Store, open_store
 from rocketfsck.store.areas import absolute_path
+from rocketfsck.store.meant import find_meant_stores
 from rocketfsck.store.reading import named_errors
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.policy import Policy
+from rocketfsck.verify.policy import Policy, report_by
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.run import check_store
+from rocketfsck.verify.since.proving import Begun, StateChangedError, begin
+from rocketfsck.verify.tasks.planning import PlannedTask, known_size, unit_files
+
+# Opens a store of a fleet where the work on it is done.
+
+
+def open_meant(place: Path, facts: Mapping[str, Any]) -> Store:
+    """The store at a path, or the one below it, as in broker-a/store; `facts` are arguments of `open_store`.
+
+    Raises StoreError and UsageError as `open_store` does, and StoreError for what is not one store.
+    """
+    meant = find_meant_stores(place)
+    above = [store for store in meant if place.is_relative_to(store)]
+    if above:
+        raise StoreError(f"is a part of the store {above[0]}", path=str(place))
+    if len(meant) > 1:
+        raise StoreError("is not a store, but there are stores in it: name each", path=str(place))
+    if place.is_file():
+        raise StoreError("is a file, not a store", path=str(place))
+    return open_store(*meant or (place,), **facts)
+
+
+ERROR_LENGTH = 1000
+"""Characters of an error that the row keeps."""
+UNREAD_LIMIT = 3
+"""Unreadable files that the row names."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStore:
+    """A store, and what a check since an earlier one begins with."""
+
+    store: Store
+    begun: Begun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckJob:
+    """The check of one store: its path, and what is asked about it. What goes wrong is in the row."""
+
+    place: Path
+    asked: FleetRequest
+
+    def open(self) -> FleetStore:
+        """The store. Raises StoreError and UsageError."""
+        with work_on(self.place, "check", "checked"):
+            store, options = open_meant(self.place, self.asked.facts), self.asked.options
+            if options.since is None:
+                return FleetStore(store)
+            return FleetStore(store, begin(store, options)[2])
+
+    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
+        """The row of the store, and its findings. Raises StoreError."""
+        with work_on(self.place, "check", "checked"):
+            asked, store = self.asked, opened.store
+            if asked.options.since is not None:
+                asked.options.since.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                full = check_store(store, asked.options, engine=engine, begun=opened.begun)
+            except StateChangedError:  # what stages gave belongs to the other one
+                full = check_store(store, asked.options, engine=LocalEngine())
+            verdict = judge_store(store, full, version=asked.version)
+            report = report_by(ranked(full, verdict), asked.policy)
+            listed = list(islice(report.finding_rows(), asked.finding_limit))
+            row = _row(self, store, report, verdict, sum(finding["count"] for finding in listed))
+            head = {"run_id": row.run_id, "broker": row.broker, "root": row.root}
+            return CheckedStore(row, packed([head | finding for finding in listed]))
+
+    def weigh(self, task: PlannedTask) -> int:
+        """Bytes on the disk that are to be read, and something for every file."""
+        files = unit_files(task.task)
+        size = sum(file.data_size for file in files)
+        return max(size - known_size(task.task), 0) + FILE_WEIGHT * len(files)
+
+    def name(self, task: PlannedTask) -> str:
+        """The first file of a task."""
+        return task.files[0] if task.files else task.key
+
+    def failed(self, error: Exception) -> CheckedStore:
+        """The row of a store that could not be opened or checked."""
+        return CheckedStore(failed_row(self.place, self.asked.run_id, error))
+
+
+def failed_row(place: Path, run_id: str, error: Exception) -> StoreRow:
+    """The row of a store that could not be opened or checked."""
+    root = str(place)
+    return StoreRow(
+        run_id=run_id,
+        broker=broker_name(root, None),
+        root=root,
+        state="failed",
+        exit_code=EXIT_OPERATIONAL if isinstance(error, RocketfsckError) else EXIT_INTERNAL,
+        error=error_text(root, error),
+    )
+
+
+def error_text(root: str, error: Exception) -> str:
+    """What an error says of a store, in few characters that can be printed."""
+    known = isinstance(error, RocketfsckError)
+    text = str(error) if known else f"internal error: {type(error).__name__}: {error}"
+    return printable(text.removeprefix(f"{root}: "))[:ERROR_LENGTH]
+
+
+def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_count: int) -> StoreRow:
+    asked = task.asked
+    narrowed = bool(asked.options.select or asked.options.ignore)
+    prospect, root = verdict.prospect, str(store.root)
+    blank = StoreRow(asked.run_id, broker_name(root, None), root, verdict.state, 0)
+    return replace(
+        blank,
+        exit_code=check_status(report, verdict.state, narrowed=narrowed),
+        may_start=verdict.may_start,
+        version=verdict.version,
+        error_count=verdict.error_count,
+        warning_count=verdict.warning_count,
+        info_count=verdict.info_count,
+        unlisted_finding_count=sum(report.counts.values()) - listed_count if asked.finding_limit else None,
+        lost_record_count=None if verdict.messages is None else verdict.messages.now.lost_count,
+        lost_entry_count=0 if prospect is None else prospect.lost_entry_count,
+        damaged_byte_count=verdict.damaged_byte_count,
+        file_count=report.store.file_count,
+        byte_count=report.store.byte_count,
+        checked_byte_count=report.coverage.done_byte_count,
+        is_complete=report.coverage.complete and not any(item.operational for item in report.not_checked),
+        not_checked=_not_checked(report),
+        next_command=verdict.next_command,
+    )
+
+
+def _not_checked(report: Report) -> str | None:
+    """The first files that could not be read, and why."""
+    items = (item for item in report.not_checked if item.operational)
+    texts = [_named(item.what, item.reason, report.store.root) for item in islice(items, UNREAD_LIMIT)]
+    return printable("; ".join(texts))[:ERROR_LENGTH] if texts else None
+
+
+def _named(what: str, reason: str, root: str) -> str:
+    """A reason with the name of the file, once: below the root of the store."""
+    said = reason.removeprefix(f"{root}/")
+    return said if said.startswith((f"{what}: ", f"{what} at byte ")) else f"{what}: {said}"
+
 
 FINDING_LIMIT = 1000
 """Findings of a store in the table of findings, the worst; the row of the store counts all."""

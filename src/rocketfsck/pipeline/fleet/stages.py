@@ -5,6 +5,26 @@
     End     the job again, from the same opened store, with the results            -> Ended | Given
 
 What goes through the driver is packed bytes, which it keeps and hands on, but never unpacks.
+
+How the work of many stores is cut for workers: by bytes and by queues, over all stores together.
+
+    weight of a task := bytes on the disk that it goes through + FILE_WEIGHT a file or queue
+    small store      := weight <= WHOLE_WEIGHT: one task of the engine, which opens, checks and judges it
+    large store      := its own tasks, in shares of neighbours
+
+Shares begin long and become short, as the work that is left becomes less (guided self-scheduling): few tasks,
+and no core waits long for the last one. Nothing here knows what a task does; the simulation of a fleet runs
+these very functions.
+
+A store's job on a worker: the job gives away what is too much for one core, and is run again with results.
+
+    first run:   run(kernel, tasks)  ->  little work: done here
+                                         much work:   Elsewhere(kernel, tasks) ends the job
+    next run:    run(kernel, tasks)  ->  the results from elsewhere, and on it goes
+
+So a job that is written for any engine also runs where nobody may start tasks, and the driver of a fleet
+neither opens a store nor judges it. The job must be a function of what it is given: nothing of the first run
+stays behind.
 """
 
 from __future__ import annotations
@@ -14,15 +34,147 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rocketfsck.common.budget import within
+from rocketfsck.engine import LocalEngine
+from rocketfsck.engine.seam import Outcome, Result, Task, bound
 from rocketfsck.errors import PassingError, StoreError, may_pass
-from rocketfsck.pipeline.fleet.passing import Elsewhere, Known, PassingEngine, StageLimits
 from rocketfsck.store.reading import named_errors
+
+Item = TypeVar("Item")
+
+FILE_WEIGHT = 128 << 10
+"""What a file or queue costs in addition to its bytes, as the bytes that are checked in the same time."""
+WHOLE_WEIGHT = 2 << 30
+"""A store up to this weight is one task."""
+LEAST_WEIGHT = 1 << 30
+"""A share is at least so long: a commit log file as brokers make them."""
+MOST_WEIGHT = 16 << 30
+"""A share is at most so long, if it has more than one task: what is lost with a worker."""
+RESULT_SIZE = 1300
+"""Packed bytes of the result of a task, about."""
+HELD_SIZE = 64 << 20
+"""Packed bytes of large stores that travel at once; a store that has more is alone."""
+SHARES_A_CORE = 4
+"""A share is at most this part of what is left for each core."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPiece:
+    """The tasks `first` to before `last` of one store; `weight` in bytes."""
+
+    store: int
+    first: int
+    last: int
+    weight: int
+
+
+def pack(stores: Sequence[tuple[int, Sequence[int]]], cores: int) -> list[TaskPiece]:
+    """Shares of the tasks of `stores`: each is a number and the weights of its tasks, in their order.
+
+    Every task is in one share, and a share has tasks of one store. No share that has several tasks is longer
+    than MOST_WEIGHT, and none is more than twice a fair part of what is left, except for LEAST_WEIGHT.
+    """
+    left = sum(sum(weights) for _, weights in stores)
+    found = []
+    for store, weights in stores:
+        first = weight = 0
+        target = _target(left, cores)
+        for number, each in enumerate(weights):
+            if number > first and weight + each > target:
+                found.append(TaskPiece(store, first, number, weight))
+                left -= weight
+                first, weight = number, 0
+                target = _target(left, cores)
+            weight += each
+        if first < len(weights):
+            found.append(TaskPiece(store, first, len(weights), weight))
+            left -= weight
+    return found
+
+
+def rounds(sizes: Iterable[int], counts: Iterable[int], limit: int) -> Iterator[list[int]]:
+    """Large stores in rounds: the numbers of neighbours whose packed `sizes`, with the results of their
+    `counts` of tasks, may be in memory at once. The results of one round travel along with the tasks of the
+    next.
+    """
+    expected = [size + RESULT_SIZE * count for size, count in zip(sizes, counts, strict=True)]
+    return bounded(range(len(expected)), expected, limit)
+
+
+def _target(left: int, cores: int) -> int:
+    return min(max(left // (SHARES_A_CORE * max(cores, 1)), LEAST_WEIGHT), MOST_WEIGHT)
+
+
+def bounded(items: Iterable[Item], sizes: Iterable[int], limit: int) -> Iterator[list[Item]]:
+    """Neighbours in groups of at most `limit` in all, or of one item that is longer."""
+    group: list[Item] = []
+    total = 0
+    for item, size in zip(items, sizes, strict=True):
+        if group and total + size > limit:
+            yield group
+            group, total = [], 0
+        group.append(item)
+        total += size
+    if group:
+        yield group
+
+
+Known = tuple[Any, ...]
+"""The results of one stage, in the order of its tasks."""
+
+
+class Elsewhere(Exception):  # noqa: N818  no error: work to do
+    """Ends a job whose next stage is to be run elsewhere."""
+
+    def __init__(self, kernel: Callable[[Any], Any], tasks: Sequence[Any], weights: tuple[int, ...]) -> None:
+        super().__init__(f"{len(tasks)} tasks")
+        self.kernel = kernel
+        self.tasks = tasks
+        self.weights = weights
+
+
+@dataclass(frozen=True, slots=True)
+class StageLimits:
+    """What a job does itself: a stage of at most `whole_weight` bytes, as `weigh` weighs tasks.
+
+    `job_count` is what the job hears of how many tasks run at once.
+    """
+
+    weigh: Callable[[Any], int]
+    whole_weight: int
+    job_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassingEngine(LocalEngine):
+    """Runs small stages here; ends the job by `Elsewhere` at a large one that has no results in `known`."""
+
+    limits: StageLimits = field(kw_only=True)
+    known: deque[Known] = field(kw_only=True, default_factory=deque)
+
+    @property
+    def job_count(self) -> int:
+        """How many tasks run at once, where there are enough: on all workers."""
+        return self.limits.job_count
+
+    def run(
+        self, kernel: Callable[[Task], Result], tasks: Sequence[Task], *, deadline: float | None = None
+    ) -> Iterator[Outcome[Task, Result]]:
+        """As `Engine.run`; raises Elsewhere for a stage that is too much."""
+        weights = tuple(self.limits.weigh(task) for task in tasks)
+        if sum(weights) <= self.limits.whole_weight:
+            yield from LocalEngine().run(kernel, tasks, deadline=deadline)
+            return
+        if not self.known:
+            raise Elsewhere(bound(kernel), tasks, weights)
+        for index, (task, result) in enumerate(zip(tasks, self.known.popleft(), strict=True)):
+            yield Outcome(index, task, result, 0.0)
+
 
 _LEVEL = 1
 

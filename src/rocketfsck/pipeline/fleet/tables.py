@@ -30,18 +30,17 @@ from rocketfsck.common.rows import Column, arrow_batch, arrow_schema
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.existing import CHECK_DATA, ExistingTable, TableChangedError, find_table
-from rocketfsck.pipeline.export.file import METADATA_KEY, TEMPORARY, DataFile, FileShape, FileWriter
-from rocketfsck.pipeline.export.layout import Cell
+from rocketfsck.pipeline.export.file import METADATA_KEY, TEMPORARY, Cell, DataFile, FileShape, FileWriter
 from rocketfsck.pipeline.export.objects import Objects
-from rocketfsck.pipeline.export.runs import ObjectRun, claim_dead, object_run
-from rocketfsck.pipeline.export.storage import delta_options
+from rocketfsck.pipeline.export.remote import ObjectRun, claim_dead, object_run
+from rocketfsck.pipeline.export.tables import delta_options
 from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import sync_path
 
 if TYPE_CHECKING:
-    from rocketfsck.pipeline.fleet.results import FleetReport
+    from rocketfsck.pipeline.fleet.model import FleetReport
 
 ROW_COUNT = 10_000
 """Rows of a row group, at least, but for the last one."""

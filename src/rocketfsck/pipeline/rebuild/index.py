@@ -24,13 +24,12 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.pipeline.rebuild.places import Take, attempt_directory, publish
+from rocketfsck.pipeline.rebuild.places import SpillReader, Take, attempt_directory, publish
 from rocketfsck.pipeline.rebuild.segment import SegmentRead, keys_path
-from rocketfsck.pipeline.rebuild.spill import SpillReader
 from rocketfsck.repair.build.files import make_directory
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.model import BuiltIndexFile
-from rocketfsck.scan.build.rows import KeyRows
+from rocketfsck.scan.build.units import KeyRows
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Closing
 

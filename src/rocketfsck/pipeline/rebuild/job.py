@@ -43,10 +43,9 @@ from rocketfsck.pipeline.rebuild.queues import (
 )
 from rocketfsck.pipeline.rebuild.segment import SegmentRead, SegmentReading, SegmentTask, read_segment
 from rocketfsck.progress import phase
-from rocketfsck.repair.build.files import take_owner
+from rocketfsck.repair.build.files import resumable_directory, take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queues_built
-from rocketfsck.repair.build.resumable import resumable_directory
 from rocketfsck.repair.build.run import (
     RebuildOptions,
     Rebuilt,

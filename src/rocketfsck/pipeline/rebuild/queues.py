@@ -16,16 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.pipeline.rebuild.places import Take, attempt_directory, publish
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.pipeline.rebuild.places import SpillReader, Take, attempt_directory, publish
 from rocketfsck.pipeline.rebuild.segment import BUCKET_COUNT, SegmentRead, bucket_of, units_path
-from rocketfsck.pipeline.rebuild.spill import SpillReader
 from rocketfsck.repair.build.files import make_directory
 from rocketfsck.repair.build.model import BuiltQueue
 from rocketfsck.repair.build.queues import QueueBuilder
 from rocketfsck.repair.build.queuestates import Name, QueueStates
-from rocketfsck.scan.build.rows import BASE, INDEX, ROW_SIZE
-from rocketfsck.scan.build.units import REFUSED_NAME
+from rocketfsck.scan.build.units import BASE, INDEX, REFUSED_NAME, ROW_SIZE
 from rocketfsck.store.model import ConsumeQueue, Store
 
 GROUPS_A_JOB = 3

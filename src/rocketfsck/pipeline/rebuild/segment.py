@@ -21,13 +21,22 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.common.budget import within
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.pipeline.rebuild.spill import COLUMN_SIZE, SpillWriter
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.pipeline.rebuild.places import COLUMN_SIZE, SpillWriter
 from rocketfsck.progress import part
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.scan.build.rows import BASE, FLAGS, INDEX, INNER, QUEUE, ROW_SIZE, KeyRows, rows_from
-from rocketfsck.scan.build.units import REFUSED_NAME
+from rocketfsck.scan.build.units import (
+    BASE,
+    FLAGS,
+    INDEX,
+    INNER,
+    QUEUE,
+    REFUSED_NAME,
+    ROW_SIZE,
+    KeyRows,
+    rows_from,
+)
 from rocketfsck.store.model import MappedFile, Store
 
 BUCKET_COUNT = 256

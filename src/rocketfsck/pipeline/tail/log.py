@@ -30,8 +30,15 @@ from rocketfsck.pipeline.tail.place import (
     list_files,
     start_of,
 )
-from rocketfsck.pipeline.tail.record import FileWalk, complete_timestamp, witness_of
-from rocketfsck.pipeline.tail.walk import Reached, WalkBounds, WalkedTail, walk_file
+from rocketfsck.pipeline.tail.walk import (
+    FileWalk,
+    Reached,
+    WalkBounds,
+    WalkedTail,
+    complete_timestamp,
+    walk_file,
+    witness_of,
+)
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.queues import QueueTable

@@ -16,8 +16,8 @@ from typing import Literal
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.scan.options import PropertyParser, ScanOptions
+from rocketfsck.store.areas import Lister, list_directory, mapped_queue
 from rocketfsck.store.elsewhere import has_log_elsewhere
-from rocketfsck.store.listing import Lister, list_directory, mapped_queue
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 

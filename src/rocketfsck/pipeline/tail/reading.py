@@ -24,8 +24,7 @@ from rocketfsck.pipeline.tail.place import (
     list_files,
     start_of,
 )
-from rocketfsck.pipeline.tail.record import FileWalk
-from rocketfsck.pipeline.tail.walk import Reached, WalkBounds, walk_file
+from rocketfsck.pipeline.tail.walk import FileWalk, Reached, WalkBounds, walk_file
 from rocketfsck.pipeline.views.damaged import DamageReader
 from rocketfsck.pipeline.views.messages import PartReader
 from rocketfsck.pipeline.views.model import Part, WantedRows, ignores
@@ -35,8 +34,7 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.large import read_large_record
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import LogItem, ScanOptions
-from rocketfsck.scan.stops import Stop
+from rocketfsck.scan.options import LogItem, ScanOptions, Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Bytes, Words
+from rocketfsck.formats.dtypes import Bytes, Words
 from rocketfsck.formats.javatext import java_decode, java_encode
 from rocketfsck.formats.layout import Field
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.views import arrays
-from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
+from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of, topic_of
 from rocketfsck.pipeline.views.damage import UNREADABLE, one_row, range_fields
-from rocketfsck.pipeline.views.messagecolumns import topic_of
 from rocketfsck.pipeline.views.messages import DAMAGE_FAULTS, PartReader, plan_log_parts
 from rocketfsck.pipeline.views.model import Part, View, WantedRows, ignores
 from rocketfsck.pipeline.views.walking import DamagedRange

@@ -16,7 +16,7 @@ from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
-from rocketfsck.store.dledger import without_entries
+from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
 
 

@@ -21,11 +21,9 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
 from rocketfsck.pipeline.sources import StoreSource
-from rocketfsck.pipeline.views import arrays, continuing
-from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
-from rocketfsck.pipeline.views.continuing import identity
+from rocketfsck.pipeline.views import arrays, walking
+from rocketfsck.pipeline.views.chunks import COLUMNS, Chunk, Rows, chunks_of, topic_of
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_row
-from rocketfsck.pipeline.views.messagecolumns import COLUMNS, topic_of
 from rocketfsck.pipeline.views.model import (
     CONDITIONS,
     CORRUPT,
@@ -35,7 +33,7 @@ from rocketfsck.pipeline.views.model import (
     default_columns,
     ignores,
 )
-from rocketfsck.pipeline.views.walking import DamagedRange, PartWalk
+from rocketfsck.pipeline.views.walking import DamagedRange, PartWalk, identity
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item
@@ -166,13 +164,13 @@ class PartReader:
             options = item.options(reader.size, read_bodies=self.checks, body_range=(part.start, self.end))
             self.compiled = compiled_wanted(reader.allocated_size)
             same = identity(reader, item.base_offset, options) if part.start or part.end else None
-            known = None if same is None else continuing.continuations.take(same, part.start)
+            known = None if same is None else walking.continuations.take(same, part.start)
             walk = PartWalk(reader, item.base_offset, options, part.start, self.end, known)
             self.walk = walk
             for found in walk.items(live_only=wanted.live_only):
                 yield from self.rows_of(found, reader)
             if same is not None and walk.walked is not None:
-                continuing.continuations.keep(same, walk.walked)
+                walking.continuations.keep(same, walk.walked)
 
     def rows_of(self, found: RecordBatch | DamagedRange, reader: FileReader) -> Iterator[pa.RecordBatch]:
         """The rows of what a walk has found; from `reached` on there are none yet."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rocketfsck.common.quantities import parse_size
+from rocketfsck.common.wording import parse_size
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import choose_columns
 from rocketfsck.pipeline.sources import StoreSource, find_sources

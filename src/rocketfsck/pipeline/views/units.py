@@ -23,8 +23,7 @@ from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import accounts, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
-from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, kinds_of
 from rocketfsck.store.model import ConsumeQueue, Store
 
 PART_SIZE = 64 << 20
@@ -88,7 +87,7 @@ def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Par
 
 
 def _ranges(queue: ConsumeQueue, split_size: int) -> Iterator[UnitRange]:
-    """The whole units of each file, each once, as `reader.unitblocks.read_blocks` goes through them."""
+    """The whole units of each file, each once, as `reader.units.read_blocks` goes through them."""
     unit_size = queue.unit_size
     done = 0
     for file in queue.files:

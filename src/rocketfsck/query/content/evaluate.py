@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Flags
 from rocketfsck.formats.columns import DERIVED, NUMBERS
+from rocketfsck.formats.dtypes import Flags
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_NAMES
 from rocketfsck.formats.properties import tags_code

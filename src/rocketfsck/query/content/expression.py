@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from rocketfsck.common.quantities import parse_date
+from rocketfsck.common.wording import parse_date
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.columns import DERIVED, NUMBERS
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN

@@ -17,7 +17,7 @@ from rocketfsck.formats.indexfile import ENTRY_SIZE, expected_used_slots
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.reader.index import Entries, IndexReader
 from rocketfsck.reader.records import LogReader
-from rocketfsck.scan.sorting import distinct
+from rocketfsck.scan.spans import distinct
 from rocketfsck.store.model import IndexFile, Store
 
 _BLOCK_COUNT = 1 << 18

@@ -8,9 +8,8 @@ from typing import Literal
 
 from rocketfsck.common.documents import FLAT, LEFT_OUT
 from rocketfsck.errors import StoreError
-from rocketfsck.query.counts.counting import Tally
+from rocketfsck.query.counts.counting import LogStatistics, QueueTally, Tally, count_log
 from rocketfsck.query.counts.skew import IndexSkew, measure_skew
-from rocketfsck.query.counts.statistics import LogStatistics, QueueTally, count_log
 from rocketfsck.store import Store
 from rocketfsck.store.model import IndexFile
 

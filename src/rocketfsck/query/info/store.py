@@ -1,20 +1,39 @@
-"""What `info` says of a store: everything that needs no scan."""
+"""What `info` says of a store: everything that needs no scan.
+
+What `info` says of one file, or of one queue.
+
+Of a queue the end is found by bisection in its last file, on the broker's own test of a unit; that the valid
+units are a prefix of the file is taken for granted here and verified by `check`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rocketfsck.common.documents import members
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
-from rocketfsck.formats.markers import decode_abort, decode_broker_identity
-from rocketfsck.query.info.files import files_info, index_info, log_info, queue_info
+from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE, UNIT, UNIT_SIZE, is_valid_unit
+from rocketfsck.formats.indexfile import HEADER, IndexHeader, decode_header
+from rocketfsck.formats.layout import Layout
+from rocketfsck.formats.names import shown_values
+from rocketfsck.formats.smallfiles import decode_abort, decode_broker_identity
+from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.query.info.model import (
     AbortInfo,
     CheckpointFieldsInfo,
     ConfigInfo,
     ExtQueueInfo,
     FamiliesInfo,
+    FileInfo,
+    FilesInfo,
     GroupNode,
     IdentityInfo,
+    IndexFileInfo,
     LiveInfo,
+    LogFileInfo,
     LogInfo,
     NodeInfo,
     OtherInfo,
@@ -24,10 +43,148 @@ from rocketfsck.query.info.model import (
     StrayInfo,
     WrittenByInfo,
 )
-from rocketfsck.store import Store
+from rocketfsck.reader.heads import head_at
+from rocketfsck.scan.plain.entries import record_pos
+from rocketfsck.store import Store, identify_file
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
-from rocketfsck.store.model import Other, OtherKind, StoreFile
+from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Other, OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
+
+_EMPTY_FILES = 4  # files at a queue's end that may hold nothing yet
+
+
+def files_info(files: Sequence[StoreFile]) -> FilesInfo:
+    """Files together."""
+    return FilesInfo(len(files), sum(file.size for file in files), sum(file.allocated_size for file in files))
+
+
+def log_info(file: MappedFile) -> LogFileInfo:
+    """A commit log file."""
+    info = LogFileInfo(file.relative, file.start_offset, file.size, file.allocated_size)
+    try:
+        with FileReader(file.path) as reader:
+            pos = record_pos(reader, 0) if file.in_entries else 0
+            return replace(info, first_store_timestamp=_first_store_timestamp(reader, pos))
+    except StoreError as error:
+        return replace(info, error=str(error))
+
+
+def _first_store_timestamp(reader: FileReader, pos: int = 0) -> int | None:
+    """storeTimestamp of the record at `pos`; None if its magic code is not a message's."""
+    head = head_at(reader, pos)
+    return None if head is None else head.store_timestamp
+
+
+def queue_info(queue: ConsumeQueue) -> QueueInfo:
+    """A consume queue."""
+    info = QueueInfo(queue.topic, queue.queue_id, queue.kind, files_info(queue.files))
+    try:
+        first, last = _bounds(queue)
+    except StoreError as error:
+        return replace(info, error=str(error))
+    end, physical_end = (first, None) if last is None else last
+    return replace(info, min_offset=first, max_offset=end, physical_end_offset=physical_end)
+
+
+def _bounds(queue: ConsumeQueue) -> tuple[int | None, tuple[int, int] | None]:
+    if not queue.files:
+        return None, None
+
+    layout = UNIT if queue.kind == "file" else BATCH_UNIT
+    size = layout.size
+    start = queue.files[0].start_offset or 0
+    first: int | None = start // size
+    if queue.kind == "batch":
+        with FileReader(queue.files[0].path) as reader:
+            head = layout.parse(reader.read(0, size)) if reader.size >= size else None
+            first = head["msgBaseOffset"] if head and head["size"] > 0 else None
+    for file in queue.files[: -_EMPTY_FILES - 1 : -1]:
+        with FileReader(file.path) as reader:
+            count = _unit_count(reader, size)
+            if count:
+                unit = layout.parse(reader.read((count - 1) * size, size))
+                end = ((file.start_offset or 0) + count * size) // size
+                if queue.kind == "batch":
+                    end = unit["msgBaseOffset"] + unit["batchSize"]
+                return first, (end, unit["offset"] + unit["size"])
+    return first, None
+
+
+def _unit_count(reader: FileReader, unit_size: int) -> int:
+    """How many units of the file are valid, if they are a prefix of it: offset >= 0 and size > 0."""
+    place = UNIT.packer(last="size")
+    low, high = 0, reader.size // unit_size
+    while low < high:
+        middle = (low + high) // 2
+        if is_valid_unit(*place.unpack(reader.read(middle * unit_size, place.size))):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def index_info(file: IndexFile) -> IndexFileInfo:
+    """An index file."""
+    info = IndexFileInfo(file.relative, file.size, file.allocated_size)
+    try:
+        with FileReader(file.path) as reader:
+            header = _index_header(reader)
+    except StoreError as error:
+        return replace(info, error=str(error))
+    return replace(info, header=header, used_entry_count=header.entry_count)
+
+
+def _index_header(reader: FileReader) -> IndexHeader:
+    return decode_header(reader.read_upto(0, HEADER.size))
+
+
+def file_info(path: Path) -> FileInfo:
+    """A single file. Raises StoreError if it cannot be read."""
+    found = identify_file(path)
+    kind = str(found.kind)
+    with FileReader(found.path) as reader:
+        info = FileInfo(
+            str(path),
+            kind,
+            found.how,
+            found.size,
+            found.start_offset,
+            found.file_size,
+            found.topic,
+            found.queue_id,
+            found.slot_count,
+            found.entry_count,
+            reader.allocated_size,
+        )
+        try:
+            return replace(info, inside=dict(_inside(reader, kind, found.start_offset or 0)))
+        except StoreError as error:
+            return replace(info, error=str(error))
+
+
+def _inside(reader: FileReader, kind: str, start_offset: int) -> Iterator[tuple[str, int | None]]:
+    if kind in ("commitlog", "compaction-log"):
+        yield "first_store_timestamp", _first_store_timestamp(reader)
+    elif kind == "consumequeue":
+        count = _unit_count(reader, UNIT_SIZE)
+        yield "unit_count", count
+        yield "min_offset", start_offset // UNIT_SIZE
+        yield "max_offset", start_offset // UNIT_SIZE + count
+    elif kind in ("batchconsumequeue", "compaction-cq"):
+        yield "unit_count", _unit_count(reader, BATCH_UNIT_SIZE)
+    elif kind == "index":
+        header = _index_header(reader)
+        yield from members(header)
+        yield "used_entry_count", header.entry_count
+    elif kind == "checkpoint":
+        yield from _values(reader, CHECKPOINT).items()
+    elif kind == "timercheck":
+        yield from _values(reader, TIMER_CHECK).items()
+
+
+def _values(reader: FileReader, layout: Layout) -> Mapping[str, int]:
+    return shown_values(layout.parse(reader.read_upto(0, layout.size)))
+
 
 COUNTED_SIZE = 64 << 20
 """The rows of a larger database are estimated, not counted."""

@@ -8,32 +8,121 @@
 Pulls, times and the ends of queues are those of a broker that has started on the store (`State` "started"):
 what its recovery finds, cuts and dispatches is in them. Where a broker is running on the store, its files are
 taken as they are ("running"). Queries by key take index and log as they are. Reference 4.7, 7.3.
+
+A broker's answers as `Answer`s: its records in its order, repeated where it repeats them.
+
+Reference 4.7, 7.3.
+
+Queries by key that a broker answers from `rocksdbstore/` (5.4.0+), with `indexFileReadEnable=false`.
+
+    IndexRocksDBStore#queryOffset    the window, its limit in days, which type of key is asked for
+    MessageRocksDBStorage#queryOffsetForIndex    hour by hour, rows in the order of their keys
+
+A window that is open at either end is that of the days until now. Reference 11.3.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.dialect import Version, dialect_for, when
-from rocketfsck.formats.javatext import INT64_MAX, index_hash, tag_index_hash
+from rocketfsck.formats.dialect import Dialect, Version, dialect_for, when
+from rocketfsck.formats.javatext import INT64_MAX, TAG_KEY_PREFIX, index_hash, parse_int32, tag_index_hash
+from rocketfsck.formats.rocks import AT, HOUR_MS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
+from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome, Trace
+from rocketfsck.query.keyquery import index_step, is_time_matched, select_offsets
 from rocketfsck.query.log import LogView
-from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
-from rocketfsck.query.serving.batches import Boundary
 from rocketfsck.query.serving.compacted import CompactedPulls, compaction_topics
-from rocketfsck.query.serving.files import ServedQueue
+from rocketfsck.query.serving.files import Boundary, ServedQueue
 from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, pull
-from rocketfsck.query.serving.rowindex import RowIndex, asked_index, types_asked
 from rocketfsck.query.serving.state import Serving, State, serve, usual_state
 from rocketfsck.query.serving.times import offset_of_time
 from rocketfsck.query.start.settings import refuse_unanswered
-from rocketfsck.query.trace import Trace
+from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
+from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
 from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.reading import Closing
+from rocketfsck.store.rocks.families import DEFAULT
+from rocketfsck.store.rocks.reading import read_rows
+
+DATABASE = "rocksdbstore"
+DAY_MS = 24 * HOUR_MS
+HOUR_LIMIT = 720
+BATCH_LIMIT = 64
+
+Asked = Literal["files", "rows", "nothing"]
+Row = tuple[int, bytes, int, int]
+"""Hour, what is behind the text that is asked for, storeTime and physical offset."""
+
+
+def asked_index(settings: Settings, dialect: Dialect) -> Asked:
+    """Which index a broker asks."""
+    if not dialect.message_database or settings.flag("indexFileReadEnable", True):
+        return "files"
+    return "rows" if settings.flag("indexRocksDBEnable", False) else "nothing"
+
+
+def types_asked(*, unique: bool | None, by_tags: bool) -> tuple[bytes, ...]:
+    """The types of keys that are looked for, one after the other until something is found.
+
+    `unique` None: as a client before 5.4.0 asks, which names no type."""
+    if by_tags:
+        return (TYPE_TAG,)
+    if unique is None:
+        return TYPE_KEY, TYPE_UNIQUE
+    return (TYPE_UNIQUE,) if unique else (TYPE_KEY,)
+
+
+class RowIndex:
+    """The rows of a topic and a key, read once. Raises StoreError where the database cannot be read."""
+
+    def __init__(self, store: Store, topic: str, key: str, types: Iterable[bytes]) -> None:
+        self.settings = store.settings
+        self.now = time.time_ns() // 1_000_000
+        other = next((other for other in store.others if other.relative == DATABASE and other.files), None)
+        middles = [AT.join((b"", topic.encode(), kind, key.encode(), b"")) for kind in types]
+        self.rows: list[list[Row]] = [[] for _ in middles]
+        for rows in () if other is None else read_rows(other, [DEFAULT]):
+            for found, value in rows.pairs():
+                for number, middle in enumerate(middles):
+                    if found.startswith(middle, 8) and len(value) >= 8:
+                        self.rows[number].append(_row(found, len(middle), value))
+
+    def offsets(self, max_num: int, begin_timestamp: int, end_timestamp: int) -> tuple[int, ...]:
+        """The physical offsets for a window of store times (ms, closed), oldest hours first."""
+        days = parse_int32((self.settings.get("maxRocksDBIndexQueryDays") or "").strip())
+        length = (7 if days is None else days) * DAY_MS
+        if begin_timestamp == 0 or end_timestamp == INT64_MAX:
+            end_timestamp, begin_timestamp = self.now, self.now - length
+        if not 0 < begin_timestamp <= end_timestamp <= begin_timestamp + length:
+            return ()
+        limit = min(max_num, BATCH_LIMIT)
+        for rows in self.rows:
+            found = list(_within(rows, begin_timestamp, end_timestamp))[:limit]
+            if found:
+                return tuple(found)
+        return ()
+
+
+def _row(key: bytes, size: int, value: bytes) -> Row:
+    hour, offset = int.from_bytes(key[:8], "big", signed=True), int.from_bytes(key[-8:], "big", signed=True)
+    return hour, key[8 + size :], int.from_bytes(value[:8], "big", signed=True), offset
+
+
+def _within(rows: Iterable[Row], begin: int, end: int) -> Iterator[int]:
+    first = begin // HOUR_MS * HOUR_MS
+    last = min(end, first + (HOUR_LIMIT - 1) * HOUR_MS)
+    for hour, _, stored, offset in rows:
+        if first <= hour <= last and hour % HOUR_MS == 0 and begin <= stored <= end:
+            yield offset
+
 
 OPEN_FILES = 16
 MAX_BATCH_NUM = 64
@@ -238,3 +327,92 @@ class BrokerView(Closing):
         if queue is None:
             return 0
         return offset_of_time(queue, self.serving.log, self.dialect, timestamp, boundary)
+
+
+_STATES = {
+    "started": "a broker gives this answer after a start on this store",
+    "running": "a broker gives this answer while running on these files",
+}
+
+
+def answer_of(
+    broker: BrokerView,
+    offsets: Iterable[int],
+    trace: Trace,
+    why: str = "",
+    pull: PullAnswer | None = None,
+    store: Store | None = None,
+) -> Answer:
+    """The records at these offsets in this order; what is not a record becomes a lead. `why` is for none.
+
+    `store` is the one whose log the offsets are in, if not that of the broker.
+    """
+    found: list[Found] = []
+    leads: list[Lead] = []
+    with StoreView(store or broker.store) as view:
+        for offset in offsets:
+            message = view.log.message_at(offset)
+            if isinstance(message, Message):
+                found.append(view.found(message, offset, BROKER))
+            else:
+                leads.append(Lead(offset, "the answer", "the bytes there are not a record"))
+    outcome = Outcome.FOUND if found or leads else Outcome.NOT_FOUND
+    said = "" if found else why
+    return Answer(outcome, tuple(found), said, leads=tuple(leads), trace=trace, pull=pull)
+
+
+def broker_by_key(
+    broker: BrokerView,
+    topic: str,
+    key: str,
+    *,
+    unique: bool = False,
+    tag: bool = False,
+    begin_timestamp: int | None = None,
+    end_timestamp: int | None = None,
+    max_count: int | None = None,
+) -> Answer:
+    """`queryMessage` for a key: at most 64, or 32 for a unique key; the window is in index time, closed.
+
+    Messages of other keys with the same hash are among them: clients leave those out, brokers do not.
+    With `tag` the key is all of TAGS; UsageError for a version before 5.4.0.
+    """
+    trace = Trace(f"{topic}#{TAG_KEY_PREFIX if tag else ''}{key}")
+    most = DEFAULT_QUERY_NUM if unique else max_count
+    stated = {
+        name: value
+        for name, value in (
+            ("max_num", most),
+            ("begin_timestamp", begin_timestamp),
+            ("end_timestamp", end_timestamp),
+        )
+        if value is not None
+    }
+    offsets = broker.query_message(topic, key, trace=trace, by_tags=tag, unique=unique, **stated)
+    return answer_of(broker, offsets, trace, f"a {broker.version} broker finds nothing")
+
+
+def broker_by_offset(
+    broker: BrokerView, topic: str, queue_id: int, queue_offset: int, max_count: int = 1
+) -> Answer:
+    """`getMessage` for a queue offset, with the status and where to go on as `pull` and in the trace."""
+    trace = Trace()
+    pulled = broker.get_message(topic, queue_id, queue_offset, max_count)
+    said = (
+        f"{pulled.status}: minOffset {pulled.min_offset}, maxOffset {pulled.max_offset}, "
+        f"nextBeginOffset {pulled.next_begin_offset}"
+    )
+    trace.notes += [said, _STATES[broker.state]]
+    why = f"a {broker.version} broker answers {said}"
+    store = broker.message_store(topic, queue_id)
+    return answer_of(broker, pulled.offsets, trace, why, pulled, store)
+
+
+def broker_by_id(broker: BrokerView, text: str) -> Answer:
+    """`lookMessageByOffset` for an offset id: the host in it is not compared."""
+    from rocketfsck.formats.messageid import decode_offset_id
+
+    offset = decode_offset_id(text).physical_offset
+    offsets = [offset] if broker.holds_record(offset) else []
+    why = f"a {broker.version} broker finds no message at physical offset {offset}"
+    return answer_of(broker, offsets, Trace(), why)

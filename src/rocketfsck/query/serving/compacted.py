@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.configviews import TopicConfig, topic_configs
+from rocketfsck.formats.config import TopicConfig, topic_configs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.serving.files import java_int
 from rocketfsck.query.serving.pulls import TRANSFER_COUNT, TRANSFER_SIZE, PullAnswer, Status

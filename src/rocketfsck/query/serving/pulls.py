@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.query.serving.batches import find_batch
-from rocketfsck.query.serving.files import ServedFile, ServedLog, ServedQueue, java_int
+from rocketfsck.query.serving.files import ServedFile, ServedLog, ServedQueue, find_batch, java_int
 from rocketfsck.reader.units import Unit
 
 TRANSFER_SIZE, TRANSFER_COUNT = 256 * 1024, 32

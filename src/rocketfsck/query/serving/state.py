@@ -26,14 +26,14 @@ from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.magic import INNER_BATCH
 from rocketfsck.query.log import LogView
-from rocketfsck.query.queues import QueueView
-from rocketfsck.query.serving.batches import first_unit, last_pos
 from rocketfsck.query.serving.files import (
     NO_UNITS,
     AppendedUnits,
     ServedFile,
     ServedLog,
     ServedQueue,
+    first_unit,
+    last_pos,
 )
 from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
@@ -41,6 +41,7 @@ from rocketfsck.query.start.load import LoadedFile, LoadedQueue
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.settings import NotCoveredError, refuse_unanswered, refuse_unknown
 from rocketfsck.query.start.simulate import start_files
+from rocketfsck.query.view import QueueView
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, MappedFile, QueueKind, Store
 from rocketfsck.store.openfiles import Readers

@@ -9,8 +9,14 @@ the first unit of that time or later (lower) or the last of that time or earlier
 from __future__ import annotations
 
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.query.serving.batches import Boundary, batch_offset_of_time
-from rocketfsck.query.serving.files import BrokerThrowsError, ServedFile, ServedLog, ServedQueue
+from rocketfsck.query.serving.files import (
+    Boundary,
+    BrokerThrowsError,
+    ServedFile,
+    ServedLog,
+    ServedQueue,
+    batch_offset_of_time,
+)
 
 NO_TIME = -1
 _UNDERFLOW = "java.nio.BufferUnderflowException"

@@ -20,15 +20,13 @@ from rocketfsck.formats.consumequeue import UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.dialect import Dialect, versions_with
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.rocksmessages import decode_i64
-from rocketfsck.query.start.disk import entries_of
-from rocketfsck.query.start.load import LoadedFile, LoadedQueue
+from rocketfsck.formats.rocks import decode_i64
+from rocketfsck.query.start.load import LoadedFile, LoadedQueue, entries_of
 from rocketfsck.query.start.model import Refusal
 from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
-from rocketfsck.store.lifted import DatabaseQueues
-from rocketfsck.store.model import Other, OtherKind, Store
+from rocketfsck.store.model import DatabaseQueues, Other, OtherKind, Store
 from rocketfsck.store.rocks.families import DEFAULT
 from rocketfsck.store.rocks.files import CURRENT
 from rocketfsck.store.rocks.lifting import lifted

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.filename import is_directory_name, is_queue_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
-from rocketfsck.query.start.disk import entries_of
+from rocketfsck.query.start.load import entries_of
 from rocketfsck.query.start.model import FileChange, IndexFileStart, IndexStart, Refusal
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.places.entries import EntryKind

@@ -15,7 +15,6 @@ from itertools import pairwise
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dledger import DEFAULT_INDEX_FILE_SIZE, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.formats.filename import java_parse_long
-from rocketfsck.query.start.disk import entries_of
 from rocketfsck.query.start.entries import (
     HEADER,
     UNIT,
@@ -26,12 +25,11 @@ from rocketfsck.query.start.entries import (
     first_file,
     read_entry,
 )
-from rocketfsck.query.start.load import LENGTH_REASON, NUMBER_REASON, LoadedFile
+from rocketfsck.query.start.load import LENGTH_REASON, NUMBER_REASON, LoadedFile, entries_of
 from rocketfsck.query.start.model import FileChange, LogScan
 from rocketfsck.query.start.queues import StartFailedError
-from rocketfsck.query.start.read import Verdict
+from rocketfsck.query.start.read import LogWalker, Verdict
 from rocketfsck.query.start.recover import BatchHandler, drain, truncate_files
-from rocketfsck.query.start.walk import LogWalker
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.model import OtherKind, Store

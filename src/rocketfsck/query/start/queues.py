@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.dtypes import unit_dtype
+from rocketfsck.formats.dtypes import Longs, unit_dtype
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.query.start.disk import Disk, RecoveredQueue
-from rocketfsck.query.start.load import LoadedFile, LoadedQueue
+from rocketfsck.query.start.load import Disk, LoadedFile, LoadedQueue, RecoveredQueue
 
 CHUNK_UNITS = 1 << 16
 FAR = (1 << 63) - 1

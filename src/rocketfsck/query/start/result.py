@@ -12,7 +12,17 @@ from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import LoadedFile, Loading
-from rocketfsck.query.start.losses import MAX_OFFSET, Astray, Census, Ranges, count_astray, count_cut
+from rocketfsck.query.start.losses import (
+    MAX_OFFSET,
+    Astray,
+    Census,
+    Handed,
+    Look,
+    Ranges,
+    Remains,
+    count_astray,
+    count_cut,
+)
 from rocketfsck.query.start.model import (
     DispatchStart,
     FileChange,
@@ -21,14 +31,12 @@ from rocketfsck.query.start.model import (
     Start,
 )
 from rocketfsck.query.start.queues import QueueModel
-from rocketfsck.query.start.remains import Handed, Look, Remains
 from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.query.start.settings import deleted_queues, topic_kinds
-from rocketfsck.query.start.startqueues import StartQueues
+from rocketfsck.query.start.startqueues import StartQueues, find_unreadable
 from rocketfsck.query.start.state import StartState
-from rocketfsck.query.start.units import find_unreadable
 from rocketfsck.query.start.unread import unread_notes, unread_parts
-from rocketfsck.reader.unitblocks import light_offsets
+from rocketfsck.reader.units import light_offsets
 
 Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
 """What is cut off, by where and of which files."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
-from rocketfsck.store.lifted import QueueBounds
+from rocketfsck.store.model import QueueBounds
 
 Bound = tuple[int, int]
 

@@ -14,7 +14,7 @@ from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, is_newer
 from rocketfsck.formats.filename import filename_to_offset, is_queue_name
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
-from rocketfsck.query.start.disk import entries_of
+from rocketfsck.query.start.load import entries_of
 from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import OtherKind, QueueKind, Store, StrayReason

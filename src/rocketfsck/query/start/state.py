@@ -11,20 +11,19 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
-from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.timer import parse_delay_levels
 from rocketfsck.query.start.databases import kind_of_queues, open_failure, queues_of
-from rocketfsck.query.start.disk import Disk
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, Watcher
 from rocketfsck.query.start.index import IndexModel
-from rocketfsck.query.start.load import NO_AREAS, Areas, LoadedFile, Loading
+from rocketfsck.query.start.load import NO_AREAS, Areas, Disk, LoadedFile, Loading
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.model import (
     LogScan,
     Refusal,
 )
 from rocketfsck.query.start.node import NodeStart
-from rocketfsck.query.start.read import BrokerReading
+from rocketfsck.query.start.read import BrokerReading, LogWalker
 from rocketfsck.query.start.recover import (
     Reput,
 )
@@ -38,12 +37,11 @@ from rocketfsck.query.start.settings import (
 )
 from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.query.start.timers import TimerOutcome
-from rocketfsck.query.start.walk import LogWalker
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Settings
-from rocketfsck.store.dledger import without_entries
+from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import Other, QueueKind, Store
 from rocketfsck.store.newer import index_note
 from rocketfsck.store.rocks.families import CONFIG_V2, databases_of

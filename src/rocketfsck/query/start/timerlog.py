@@ -16,13 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.formats.dtypes import TIMER_UNIT_DTYPE
+from rocketfsck.formats.dtypes import TIMER_UNIT_DTYPE, Flags, Longs
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
 from rocketfsck.query.start.load import LoadedFile
-from rocketfsck.reader.timers import TimerBlock, TimerUnits, is_unit
-from rocketfsck.reader.timerwheel import Slots
+from rocketfsck.reader.timers import Slots, TimerBlock, TimerUnits, is_unit
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.reading import FileReader
 

@@ -17,7 +17,7 @@ from rocketfsck.query.start.databases import MESSAGES, has_light_rows, kind_of_q
 from rocketfsck.query.start.model import Unread
 from rocketfsck.query.start.state import StartState
 from rocketfsck.query.start.timers import start_timers
-from rocketfsck.reader.unitblocks import is_light_queue
+from rocketfsck.reader.units import is_light_queue
 from rocketfsck.store.model import OtherKind
 from rocketfsck.store.newer import has_tag_entries
 from rocketfsck.store.rocks.families import DEFAULT

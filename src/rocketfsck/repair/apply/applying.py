@@ -15,12 +15,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from rocketfsck.common.documents import printable
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.building import Work, build, check_preconditions, open_as_planned, refuse_changed
 from rocketfsck.repair.apply.holding import held_plan
 from rocketfsck.repair.apply.publish import bring, perform, standing, take_back
-from rocketfsck.repair.apply.repairlog import NAME as ACTIONS
+from rocketfsck.repair.apply.results import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, undo_command
 from rocketfsck.repair.area.journal import (
     MANIFESTS,
@@ -43,7 +44,6 @@ from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import os_error_text
-from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
 
 KEPT = ("journal.json", "set-aside", "plan.json", "result.json", "ledger.json", "manifests.json", ACTIONS)

@@ -13,36 +13,44 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from rocketfsck.common.documents import to_document
+from rocketfsck.common.documents import printable, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.progress import phase
-from rocketfsck.repair.apply.differences import Differences
-from rocketfsck.repair.apply.judging import Judgement, account_for_traits, judge
+from rocketfsck.repair.apply.judging import (
+    Former,
+    Judgement,
+    account_for_traits,
+    compare_starts,
+    judge,
+    start_problem,
+)
 from rocketfsck.repair.apply.ledger import Ledger, make_ledger
 from rocketfsck.repair.apply.publish import save_before, sync_tree
-from rocketfsck.repair.apply.repairlog import NAME as ACTIONS
-from rocketfsck.repair.apply.repairlog import logged_actions, write_actions
-from rocketfsck.repair.apply.results import ApplyReport
-from rocketfsck.repair.apply.sharing import demand_room, part_from_kept
-from rocketfsck.repair.apply.startjudge import Former, compare_starts, start_problem
+from rocketfsck.repair.apply.results import NAME as ACTIONS
+from rocketfsck.repair.apply.results import ApplyReport, logged_actions, write_actions
+from rocketfsck.repair.apply.sharing import Differences, demand_room, part_from_kept
 from rocketfsck.repair.area.journal import MANIFESTS, Area, Mode, real_root, write_file
 from rocketfsck.repair.area.locking import StoreLock
-from rocketfsck.repair.area.manifests import Manifest, changed_files, list_files, outside_directories, some_of
-from rocketfsck.repair.area.tells import find_tells
+from rocketfsck.repair.area.manifests import (
+    Manifest,
+    changed_files,
+    find_tells,
+    list_files,
+    outside_directories,
+    some_of,
+)
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.outlook import fates_after
 from rocketfsck.repair.plan.document import plan_to_json
 from rocketfsck.repair.plan.law import all_assumptions, total_notices
 from rocketfsck.repair.plan.model import Action, Extent, Plan
 from rocketfsck.repair.plan.opening import open_planned
-from rocketfsck.repair.plan.scene import ActScene, hash_bytes
-from rocketfsck.repair.plan.table import Row
+from rocketfsck.repair.plan.table import ActScene, Row, hash_bytes
 from rocketfsck.repair.state import check_status, state_of
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.traits import traits_of
@@ -53,7 +61,7 @@ class Work:
     """One run of `apply_plan`: the plan, its repairs, where, and how; `settings` of the broker, if given.
 
     `named` are the real paths of the directories outside of the store that the user allows to be changed,
-    `answer` says how the user agreed (`repair.apply.repairlog`). `whole` is the plan that was asked for,
+    `answer` says how the user agreed (`repair.apply.results`). `whole` is the plan that was asked for,
     where `plan` is what holds of it (`repair.apply.holding`).
     """
 

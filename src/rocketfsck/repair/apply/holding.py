@@ -4,7 +4,7 @@
                       ^                                      \\
                       '-- fewer actions <--------------------- something is: which actions cause it?
 
-The trial is what `apply` does with the plan, on a view of the store (`repair.plan.trial`). What an action
+The trial is what `apply` does with the plan, on a view of the store (`repair.plan.tried`). What an action
 needs, or is needed by, goes with it. The search leaves out one kind of action at a time, then adds the kinds
 one after another, then divides the actions of a kind.
 """
@@ -18,15 +18,20 @@ from dataclasses import dataclass, field, replace
 
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.progress import phase
-from rocketfsck.repair.apply.judging import SAME_FAULT, Judgement, judge
-from rocketfsck.repair.apply.startjudge import Former, compare_starts, start_problem
+from rocketfsck.repair.apply.judging import (
+    SAME_FAULT,
+    Former,
+    Judgement,
+    compare_starts,
+    judge,
+    start_problem,
+)
 from rocketfsck.repair.outlook import fates_after
 from rocketfsck.repair.plan.joining import ActionKey, action_key
 from rocketfsck.repair.plan.law import dependents
 from rocketfsck.repair.plan.model import Action, Plan, RefusedAction, Unanswered
-from rocketfsck.repair.plan.planning import NOT_ALONE, all_repairs, answered_counts
-from rocketfsck.repair.plan.trial import trying, untried_reason
-from rocketfsck.repair.plan.unlisted import all_findings
+from rocketfsck.repair.plan.planning import NOT_ALONE, all_findings, all_repairs, answered_counts
+from rocketfsck.repair.plan.tried import trying, untried_reason
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Severity

@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.area.journal import Area, Directory, StagedChange
-from rocketfsck.repair.area.tells import side_of
-from rocketfsck.store.unfinished import PART
+from rocketfsck.repair.area.manifests import side_of
+from rocketfsck.store.inuse import PART
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, Root, open_root
 from rocketfsck.writer.disk.traits import traits_of

@@ -14,23 +14,21 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from rocketfsck.common.documents import printable
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.publish import bring, repaired, second_name, standing, take_back
-from rocketfsck.repair.apply.results import UndoReport, undo_command
+from rocketfsck.repair.apply.results import UndoReport, spoiled_messages, undo_command
 from rocketfsck.repair.apply.sharing import part_from_kept
-from rocketfsck.repair.apply.spoiled import spoiled_messages
 from rocketfsck.repair.area.journal import Area, find_areas, read_manifests, real_root
 from rocketfsck.repair.area.locking import StoreLock, only_repair
-from rocketfsck.repair.area.manifests import Manifest, changed_files, list_files, some_of
-from rocketfsck.repair.area.tells import find_tells, side_of
+from rocketfsck.repair.area.manifests import Manifest, changed_files, find_tells, list_files, side_of, some_of
 from rocketfsck.repair.plan.document import read_plan
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.store.scratch import free_size
-from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
 
 _SPARE_SIZE = 1 << 20

@@ -6,7 +6,7 @@
                         set-aside/        what was taken out of the store
                         before/<n>        in place: each file as it was
                         plan.json, result.json, ledger.json, manifests.json
-                        actions.jsonl         the log of this repair; see `repair.apply.repairlog`
+                        actions.jsonl         the log of this repair; see `repair.apply.results`
 
 A directory belongs to a store by its name and place, and by what its journal says of the store's files: so a
 store and its areas can be moved or copied together. States follow each other so:
@@ -36,10 +36,9 @@ from typing import Any, Literal
 
 from rocketfsck.common.documents import DocumentKind, convert, from_document, printable, to_document
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.area.manifests import list_files, share_of_same
-from rocketfsck.repair.area.tells import Tell
+from rocketfsck.repair.area.manifests import Tell, list_files, share_of_same
+from rocketfsck.store.inuse import AREA_ID, JOURNAL, MARK, area_prefix
 from rocketfsck.store.reading import os_error_text
-from rocketfsck.store.unfinished import AREA_ID, JOURNAL, MARK, area_prefix
 from rocketfsck.verify.documents import read_document
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root

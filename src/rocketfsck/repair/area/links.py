@@ -4,18 +4,173 @@ Brokers follow links. A repair that moved or rewrote what a link leads to would 
 means one, and one that moved the link would take the file away. So neither is done: see `pins_of`. A link to
 another place, a second disk as a rule, is simply where the files are. A link without a target is only a name,
 but one that leads back to itself cannot even be looked through: it stays, too.
+
+Which symbolic links in a store are followed: those to where a broker keeps the store's files.
+
+A second disk as a rule: `commitlog -> /disk2/commitlog`, a topic's or a queue's directory, a single file. A
+link back into the store, to a directory above it, or to one in which no broker looks for files of the store
+(`x -> /usr`) is only a name: whoever followed it would walk through a machine, and take it for the store.
+
+Makes a tree that reads like a store: hard links to its files, directories of its own.
+
+A symbolic link to a file or directory out of the store is followed; what it leads to is in the tree as
+if it were in the store. Others stay links. Owners, permissions, attributes and times of directories are those
+of the store's.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
-from rocketfsck.repair.area.following import is_followed
-from rocketfsck.verify.rules.catalog import printable
+from rocketfsck.common.documents import printable
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import ConfinedPlace
+from rocketfsck.writer.disk.traits import traits_of
+
+_QUEUES = frozenset({"consumequeue", "batchconsumequeue", "consumequeue_ext"})
+_LEVELS: Mapping[str, int] = {
+    "commitlog": 1,
+    "index": 1,
+    "timerlog": 1,
+    "config": 2,
+    "compaction": 4,
+    "rocksdbstore": 2,
+    "consumequeue_rocksdb": 2,
+    "tieredstore": 6,
+}
+"""Levels of directories below these that hold files of a store, counted with the directory itself."""
+_LOOKED_AT = 1000
+"""So many names of an unknown directory are looked at."""
+
+
+def leads_elsewhere(path: str, places: Iterable[str]) -> bool:
+    """Whether a link leads to something that is neither in one of these directories nor above one.
+
+    `places` are real paths. False for a link whose target does not exist.
+    """
+    real = os.path.realpath(path)
+    inner = _slashed(real)
+    near = any(inner.startswith(_slashed(place)) or _slashed(place).startswith(inner) for place in places)
+    return not near and os.path.exists(real)  # noqa: PTH110
+
+
+def is_followed(path: str, name: str, places: Iterable[str]) -> bool:
+    """Whether a link, called `name` in the store or below a directory of commit log files, is followed.
+
+    `places` are real paths of the store and of what was followed so far.
+    """
+    return leads_elsewhere(path, places) and (
+        not os.path.isdir(path) or holds_store_files(path, name)  # noqa: PTH112
+    )
+
+
+def holds_store_files(path: str, name: str) -> bool:
+    """Whether brokers look for files of the store in a directory that a link leads to, or below it."""
+    top, *below = name.split("/")
+    if top in _QUEUES:
+        return len(below) < 2 or (len(below) == 2 and below[1].lstrip("-").isdecimal())
+    if top in _LEVELS:
+        return len(below) < _LEVELS[top]
+    return _has_store_files(path)  # a commit log directory that the settings name, a node's of DLedger
+
+
+def _has_store_files(path: str) -> bool:
+    with suppress(OSError), os.scandir(path) as entries:
+        for _, entry in zip(range(_LOOKED_AT), entries, strict=False):
+            known = entry.name in _LEVELS or entry.name in _QUEUES or entry.name == "CURRENT"
+            if known or filename_to_offset(entry.name) is not None:
+                return True
+    return False
+
+
+def _slashed(path: str) -> str:
+    return f"{path.rstrip('/')}/"
+
 
 _MAX_DEPTH = 64
+
+
+class Cloner:
+    """Makes a tree. `links` takes the names of links that were followed, `pins` those that stay links.
+
+    With `borrow` the tree has symbolic links to files where it can have no hard links.
+    """
+
+    def __init__(self, links: list[str], pins: dict[str, str], borrow: bool) -> None:
+        self._links = links
+        self._pins = pins
+        self._borrow = borrow
+
+    def directory(
+        self,
+        source: str,
+        target: ConfinedPlace,
+        name: str,
+        near: tuple[str, ...],
+        without: frozenset[str],
+        depth: int = 0,
+        *,
+        linked: bool = False,
+    ) -> None:
+        """Clone a directory. `near` are real paths into which, and above which, no link is followed.
+
+        `linked` is whether a link led here: then only what can hold files of the store is cloned.
+        """
+        status = os.stat(source)  # noqa: PTH116
+        if depth > _MAX_DEPTH:
+            raise StoreError("directories are nested too deep", path=source)
+        with os.scandir(source) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        fileops.make_directory(target, 0o700)
+        for entry in listed:
+            if entry.name not in without:
+                inner = f"{name}/{entry.name}" if name else entry.name
+                self._entry(entry, target / entry.name, inner, near, depth, linked)
+        fileops.set_traits(target, traits_of(source))
+        fileops.set_times(target, status.st_atime_ns, status.st_mtime_ns)
+
+    def _entry(
+        self,
+        entry: os.DirEntry[str],
+        target: ConfinedPlace,
+        name: str,
+        near: tuple[str, ...],
+        depth: int,
+        linked: bool,
+    ) -> None:
+        # not what the entry says: for a link that leads to itself it raises
+        is_directory = os.path.isdir(entry.path)  # noqa: PTH112 - names may be any bytes
+        is_plain = is_directory or os.path.isfile(entry.path)  # noqa: PTH113
+        if entry.is_symlink():
+            is_special = os.path.exists(entry.path) and not is_plain  # noqa: PTH110
+            if is_special or not is_followed(entry.path, name, near):
+                fileops.symlink(os.readlink(entry.path), target)  # noqa: PTH115
+                if is_plain:
+                    self._pins.setdefault(name, "is a symbolic link: a repair leaves links alone")
+                return
+            self._links.append(name)
+            near, linked = (*near, os.path.realpath(entry.path)), True
+        if is_directory:
+            if not linked or holds_store_files(entry.path, name):
+                self.directory(entry.path, target, name, near, frozenset(), depth + 1, linked=linked)
+        else:
+            self._share(os.path.realpath(entry.path), target)
+
+    def _share(self, source: str, target: ConfinedPlace) -> None:
+        try:
+            fileops.link(source, target)
+        except OSError as error:
+            if error.errno not in fileops.NO_LINKS:
+                raise
+            if self._borrow:
+                fileops.symlink(source, target)
+            else:
+                fileops.copy(source, target)
 
 
 def pins_of(root: str, outside: Sequence[str] = ()) -> dict[str, str]:

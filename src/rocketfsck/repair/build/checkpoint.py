@@ -14,8 +14,7 @@ from rocketfsck.reader.heads import RecordHead
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.shortqueues import read_short_queues
-from rocketfsck.reader.unitblocks import Kind, kinds_of
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import Kind, UnitReader, kinds_of
 from rocketfsck.repair.log.edit import LogEnd, read_log_end
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import read_whole

@@ -1,25 +1,114 @@
 """Config files put together again: what is left of a text that was cut, topics out of the log and the queues.
 
 Reference 1.6; fault catalogue K5.
+
+Committed offsets that a user wants, as `--offsets` says them.
+
+    clamp    every offset is moved into its queue
+    bak      the offsets of consumerOffset.json.bak
+    FILE     those of a file in the form of consumerOffset.json: {"offsetTable":{"TOPIC@GROUP":{0:12,1:13}}}
+
+Offsets of queues that the store does not have are passed over; none is set beyond the end of its queue.
+Reference 1.6.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import decode_config, encode_config
-from rocketfsck.formats.configviews import PERM_READ, PERM_WRITE, data_version
+from rocketfsck.errors import FormatError, StoreError, UsageError
+from rocketfsck.formats.config import (
+    PERM_READ,
+    PERM_WRITE,
+    consumer_offsets,
+    data_version,
+    decode_config,
+    encode_config,
+    split_topic_group,
+)
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.query.offsets import DELIVERY, Standing, group_offsets
+from rocketfsck.query.view import QueueView, StoreView
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.log.edit import live_rows
+from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.sorting import distinct
+from rocketfsck.scan.spans import distinct
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.verify.store.configfiles import VIEWS, load_configs
-from rocketfsck.verify.store.groups import groups_without_settings, is_system_topic
+from rocketfsck.verify.store.offsets import (
+    OFFSET_DATABASES,
+    OFFSETS,
+    Positions,
+    groups_without_settings,
+    is_system_topic,
+    kept_in_databases,
+    positions_of,
+)
+
+CLAMP, BACKUP = "clamp", "bak"
+IN_DATABASE = (
+    "the committed offsets are kept in RocksDB, which this program does not write; start the broker, and set "
+    "them with `mqadmin resetOffsetByTime -b BROKER -g GROUP -t TOPIC -q QUEUE -o OFFSET -s now`"
+)
+
+
+def wished_offsets(store: Store, text: str) -> tuple[GroupOffset, ...]:
+    """The offsets that `--offsets TEXT` asks for, at most the ends of the queues.
+
+    Raises UsageError where offsets cannot be set here, none of them is for a queue of the store, or the file
+    has another form; StoreError for one that cannot be read.
+    """
+    if kept_in_databases(store, OFFSET_DATABASES):
+        raise UsageError(IN_DATABASE)
+    if text == CLAMP:
+        return tuple(
+            GroupOffset(
+                row.group, row.topic, row.queue_id, min(max(row.offset, row.min_offset), row.max_offset)
+            )
+            for row in group_offsets(store)
+            if row.standing in (Standing.AHEAD, Standing.EXPIRED)
+            and row.group != DELIVERY
+            and not row.topic.startswith(LMQ_PREFIX)
+        )
+    positions = positions_of(store, f"{OFFSETS}.bak") if text == BACKUP else _positions_in(Path(text))
+    if positions is None:
+        raise UsageError(f"config/{OFFSETS}.bak is missing or damaged")
+    with StoreView(store) as view:
+        wished = tuple(
+            GroupOffset(group, topic, queue_id, min(offset, queue.max_offset))
+            for (group, topic, queue_id), offset in sorted(positions.items())
+            if offset >= 0 and (queue := _queue_of(view, topic, queue_id)) is not None
+        )
+    if not wished:
+        raise UsageError("none of the offsets belongs to a queue of this store")
+    return wished
+
+
+def _queue_of(view: StoreView, topic: str, queue_id: int) -> QueueView | None:
+    return None if topic.startswith(LMQ_PREFIX) else view.queue(topic, queue_id)
+
+
+def _positions_in(path: Path) -> Positions:
+    """The offsets of a file in the form of consumerOffset.json. Raises StoreError, UsageError."""
+    try:
+        table = consumer_offsets(decode_config(read_whole(path, CONFIG_LIMIT)))
+    except FormatError as error:
+        raise UsageError(f"{path}: {error}") from None
+    found: dict[tuple[str, str, int], int] = {}
+    for key, offsets in table.items():
+        parts = split_topic_group(key)
+        if parts is None:
+            raise UsageError(f"{path}: {key!r} is not TOPIC@GROUP")
+        for queue_id, offset in offsets.items():
+            found[parts[1], parts[0], queue_id] = offset
+    return found
+
 
 _OPENING = {"{": "}", "[": "]"}
 __all__ = ["build_subscriptions", "build_topics", "close_text", "has_shape", "live_rows"]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Bytes
+from rocketfsck.formats.dtypes import Bytes
 from rocketfsck.formats.indexfile import (
     ENTRY_SIZE,
     INDEX_HEADER_SIZE,
@@ -31,11 +31,10 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.progress import phase
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.build.files import copy_part, make_directory, opened, set_time, write_part
-from rocketfsck.repair.build.indexparts import FileNames, slots_of_entries, write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
+from rocketfsck.repair.build.relink import FileNames, slots_of_entries, write_slots
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
-from rocketfsck.scan.build.entries import put_entries
-from rocketfsck.scan.build.rows import KeyRows, rows_from
+from rocketfsck.scan.build.units import KeyRows, put_entries, rows_from
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.disk import fileops

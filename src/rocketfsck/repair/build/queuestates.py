@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
-from rocketfsck.formats.dtypes import unit_dtype
+from rocketfsck.formats.dtypes import Longs, unit_dtype
 from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.scan.build.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE

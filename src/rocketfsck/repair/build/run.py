@@ -3,6 +3,8 @@
 The state is saved behind a commit log file when SAVE_SECONDS have gone by: what queues and index have in
 memory is written out, and what they know is kept as JSON. A later run with the same inputs reads on from
 there; every byte that it writes twice is the same.
+
+What a rebuilding is asked for by one word, and what is wrong with what came out.
 """
 
 from __future__ import annotations
@@ -11,24 +13,34 @@ import os
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rocketfsck._version import __version__
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.checkpoint import encode_checkpoint
 from rocketfsck.query.start.databases import database_path, kind_of_queues
-from rocketfsck.repair.build.files import take_owner, write_part
+from rocketfsck.repair.build.databases import (
+    MessageRows,
+    RowBuilder,
+    build_message_rows,
+    row_writer,
+    rows_built,
+)
+from rocketfsck.repair.build.files import (
+    ResumableDirectory,
+    State,
+    resumable_directory,
+    take_owner,
+    write_part,
+)
 from rocketfsck.repair.build.index import IndexBuilder, index_build
-from rocketfsck.repair.build.model import IndexBuild, QueueBuild
+from rocketfsck.repair.build.model import BuiltQueue, IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
 from rocketfsck.repair.build.queuestates import WantedQueues
-from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
-from rocketfsck.repair.build.rowmessages import MessageRows, build_message_rows
-from rocketfsck.repair.build.rowqueues import RowBuilder, row_writer, rows_built
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.store.areas import demand_listed, list_indexes
+from rocketfsck.store.areas import Lister, demand_listed, list_indexes
 from rocketfsck.store.elsewhere import has_log_elsewhere
-from rocketfsck.store.listing import Lister
 from rocketfsck.store.model import Store
 
 SAVE_SECONDS = 5.0
@@ -305,3 +317,37 @@ def write_checkpoint(
         store = replace(store, indexes=built)
     data = encode_checkpoint(build_checkpoint(store, end, newest_offset=newest_offset))
     write_part(root / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)
+
+
+What = Literal["index", "consumequeue", "checkpoint", "rocksdbstore", "all"]
+
+
+def options_for(store: Store, what: What, options: RebuildOptions) -> RebuildOptions:
+    """`options` with the parts that the word names: `all` goes by the settings of the store's broker."""
+    return replace(
+        options,
+        queues=what in ("consumequeue", "all"),
+        index=what == "index" or (what == "all" and store.settings.flag("messageIndexEnable", True)),
+        checkpoint=what in ("checkpoint", "all"),
+        message_rows=what == "rocksdbstore" or (what == "all" and _has_index_rows(store)),
+    )
+
+
+def _has_index_rows(store: Store) -> bool:
+    """Whether the settings say that the broker keeps an index in RocksDB."""
+    return store.dialect.message_database and store.settings.flag("indexRocksDBEnable", False)
+
+
+def has_problems(rebuilt: Rebuilt) -> bool:
+    """Whether the log is damaged, or has records that the result has no place for."""
+    queues = rebuilt.queues
+    return bool(
+        rebuilt.damaged_files
+        or (rebuilt.message_rows is not None and rebuilt.message_rows.lost)
+        or (queues is not None and (queues.refused_count or any(map(is_odd, queues.queues))))
+    )
+
+
+def is_odd(queue: BuiltQueue) -> bool:
+    """Whether records of a queue have no unit, or units are not at their records' queue offsets."""
+    return bool(queue.duplicate_count or queue.misplaced_count or queue.gap_count)

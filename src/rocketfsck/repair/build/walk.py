@@ -4,36 +4,108 @@ Files come in the order of their names, records in the order of the log, stale t
 catalogue, C3); after damage the walk continues at the next sound record (C2). Sound files are read by all
 threads, in pieces (`scan.threads.pieces`); one that is not is walked once more, alone. Keys are taken on a
 thread of their own. Memory: some 64 MiB a thread for the pieces under way, and what the takers say of theirs.
+
+Keys taken on a thread of their own, in order, with few batches in between.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 import numpy as np
 
 from rocketfsck.common.budget import job_count, within
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.delay import parse_delay_levels
-from rocketfsck.formats.lightqueues import skipped_by
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.properties import skipped_by
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, read_frame
+from rocketfsck.formats.timer import parse_delay_levels
 from rocketfsck.progress import Phase, moved_to, phase
-from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
-from rocketfsck.scan.build.rows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
+from rocketfsck.scan.build.units import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions, log_options
+from rocketfsck.scan.options import ScanOptions, Stop, log_options
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.pieces import NOWHERE, Piece, pieces_of, scan_pieces, times_fall
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
+
+WAITING_COUNT = 4
+"""Batches that may wait to be taken."""
+
+
+class KeyTaker(Protocol):
+    """Whoever wants the records and their keys."""
+
+    def take_keys(self, rows: KeyRows) -> None:
+        """Take records and their keys."""
+
+
+class KeyThread:
+    """A context manager around a taker; `threaded` says whether it works on its own thread.
+
+    What the taker raises, `take`, `wait` or the end of the block raises.
+    """
+
+    __slots__ = ("_pool", "_taker", "_waiting")
+
+    def __init__(self, taker: KeyTaker | None, *, threaded: bool) -> None:
+        self._taker = taker
+        self._pool = ThreadPoolExecutor(1, "rocketfsck-keys") if taker is not None and threaded else None
+        self._waiting: deque[Future[None]] = deque()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anybody who wants keys."""
+        return self._taker is not None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.wait()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown(cancel_futures=True)
+
+    def take(self, rows: KeyRows) -> None:
+        """Hand rows over."""
+        if self._taker is None:
+            return
+        if self._pool is None:
+            self._taker.take_keys(rows)
+            return
+        while len(self._waiting) > WAITING_COUNT:
+            self._take_oldest()
+        self._waiting.append(self._pool.submit(self._taker.take_keys, rows))
+
+    def wait(self) -> None:
+        """Until everything is taken."""
+        while self._waiting:
+            self._take_oldest()
+
+    def _take_oldest(self) -> None:
+        """Wait for the oldest batch; where it failed, those that wait are not taken any more."""
+        try:
+            self._waiting.popleft().result()
+        except BaseException:
+            for future in self._waiting:
+                future.cancel()
+            self._waiting.clear()
+            raise
+
 
 SKIPPED_TABLE = 1 << 40
 """Number of the walk's own table of names, besides those of the scans."""
@@ -182,7 +254,7 @@ class _Walk:
         )
 
     def _skipped(self, batch: RecordBatch, base_offset: int) -> tuple[tuple[str, int], ...]:
-        """The light queues that records have a number in, but no unit (`formats.lightqueues`)."""
+        """The light queues that records have a number in, but no unit (`formats.properties`)."""
         rows = np.flatnonzero((batch["faults"] & int(Fault.MULTI_DISPATCH)) != 0)
         file = next((file for file in self.store.commitlog.files if file.start_offset == base_offset), None)
         if not len(rows) or file is None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.scan.columns import Fault, Trait

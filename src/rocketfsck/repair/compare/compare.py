@@ -23,26 +23,30 @@ from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import phase
 from rocketfsck.repair.carve.carve import carved_rows
-from rocketfsck.repair.compare.bytes import (
-    Chunk,
-    Part,
-    Unlike,
-    chunks_of,
-    files_of,
-    find_unlike_blocks,
-    group_files,
-    shared_parts,
+from rocketfsck.repair.compare.configs import (
+    NO_CONFIGS,
+    NO_REPLICATION,
+    ConfigsCompared,
+    Replication,
+    compare_configs,
+    compare_replication,
 )
-from rocketfsck.repair.compare.configs import NO_CONFIGS, ConfigsCompared, compare_configs
-from rocketfsck.repair.compare.nodes import NO_REPLICATION, Replication, compare_replication
 from rocketfsck.repair.compare.records import (
     SIDES,
+    Chunk,
     Copy,
     Different,
     Group,
     GroupResult,
     Lack,
+    Part,
+    Unlike,
+    chunks_of,
     compare_group,
+    files_of,
+    find_unlike_blocks,
+    group_files,
+    shared_parts,
 )
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.live import LiveScan

@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.repair.carve.carve import CarvedRecords
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile
 from rocketfsck.repair.carve.confidence import judge
-from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.compare.compare import SIDES, describe_side, refuse_entries, require_logs
-from rocketfsck.repair.salvage.choose import Fate, choose, find_overlapped
-from rocketfsck.repair.salvage.layout import place_kept
+from rocketfsck.repair.salvage.choose import Fate, choose, find_overlapped, place_kept
 from rocketfsck.repair.salvage.ledger import Salvage, SalvageOptions
 from rocketfsck.repair.salvage.salvage import carve_all, finish_story
 from rocketfsck.store.model import Store

@@ -17,15 +17,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE
 from rocketfsck.repair.carve.carve import CarvedRecords
-from rocketfsck.repair.compare.bytes import LogBytes, Part, left_in_file, range_of
-from rocketfsck.repair.compare.records import BAD, Group, by_queue, carve_files, is_in
+from rocketfsck.repair.compare.records import (
+    BAD,
+    Group,
+    LogBytes,
+    Part,
+    by_queue,
+    carve_files,
+    is_in,
+    left_in_file,
+    range_of,
+)
 from rocketfsck.repair.log.edit import blank_bytes
 from rocketfsck.repair.plan.model import Conflict, Gain, Loss
 from rocketfsck.repair.salvage.choose import is_fence
-from rocketfsck.scan.sorting import distinct
+from rocketfsck.scan.spans import distinct
 
 CONFLICT_LIMIT = 1000
 KEPT = "set aside"

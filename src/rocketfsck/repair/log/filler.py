@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import dialect_for, versions_with
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import FENCE_TOPIC, MIN_RECORD_SIZE, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
-from rocketfsck.formats.record import encode_record, make_record
+from rocketfsck.formats.record import Host, encode_record, make_record
 
 RECORD_SIZE_LIMIT = 128 << 10
 """Bytes of the largest filler record: below every maxMessageSize in use (4 MiB is the default, 2.9)."""

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
-from rocketfsck.formats.epoch import EpochEntry
+from rocketfsck.formats.smallfiles import EpochEntry
 
 Natural = Annotated[int, Meta(ge=0)]
 Name = tuple[str, int]

@@ -18,12 +18,10 @@ from typing import Any, Protocol
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
-from rocketfsck.formats.timer import DEFAULT_PRECISION_MS
-from rocketfsck.reader.timerwheel import PRECISION_SETTING, known_precision
-from rocketfsck.reader.unitblocks import Kind, kinds_of
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS_TEXT, DEFAULT_PRECISION_MS, SCHEDULE_TOPIC
+from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
+from rocketfsck.reader.units import Kind, UnitReader, kinds_of
 from rocketfsck.repair.plan.arguments import Name, QueuesToBuild, WheelPrecision
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
@@ -31,7 +29,7 @@ from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.configfiles import load_configs
-from rocketfsck.verify.store.groups import is_system_topic
+from rocketfsck.verify.store.offsets import is_system_topic
 from rocketfsck.verify.watched import area_of
 
 VERSION = "version"

@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from rocketfsck.common.documents import printable
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.plan.basis import BASES, VERSION, StoreAlone, assumptions_of
 from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
-from rocketfsck.repair.plan.scene import PlanScene
-from rocketfsck.repair.plan.table import Row, is_near
+from rocketfsck.repair.plan.table import PlanScene, Row, is_near
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
-from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.watched import area_of, unknown_areas
 
 ASSUME_OPTION = "--assume"

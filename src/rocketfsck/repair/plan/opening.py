@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import parse_version
-from rocketfsck.repair.apply.startjudge import START_SETTINGS
+from rocketfsck.repair.apply.judging import START_SETTINGS
 from rocketfsck.repair.plan.model import PlanTarget
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS

@@ -3,6 +3,16 @@
 The same action wanted for several findings is one action that names them all. What no action answers is in
 the plan, too, with the reason. Actions come in the order of their rows; none may change bytes that another
 one relies on.
+
+All findings of damage that is repaired place by place, however many of them a report lists.
+
+A report lists the first findings of a rule in a file and counts the others. A plan needs each of them where
+its actions name places in the commit log: the file is checked once more, for these rules alone.
+
+    findings listed + "a further 234"  ->  all findings, up to `PLACE_LIMIT` of a rule in a file
+
+What is beyond that limit stays a count, which the plan leaves unanswered. Records with a wrong CRC are not
+listed: a file may have hundreds of thousands, which their repair finds by a scan of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rocketfsck._version import __version__
+from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import is_newer
@@ -25,9 +36,7 @@ from rocketfsck.repair.plan.joining import ActionKey, absorbed, action_key, merg
 from rocketfsck.repair.plan.law import CLEARING, areas_changed, areas_written, dependents, judge, unknown_in
 from rocketfsck.repair.plan.model import Action, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
-from rocketfsck.repair.plan.scene import PlanScene
-from rocketfsck.repair.plan.table import Row
-from rocketfsck.repair.plan.unlisted import full_scene
+from rocketfsck.repair.plan.table import PlanScene, Row
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.repairs.answers import queue_of
 from rocketfsck.repair.repairs.groupoffsets import NAME as SETTING
@@ -42,8 +51,6 @@ from rocketfsck.repair.repairs.reasons import (
     OPEN_ENTRIES,
     READS_DIFFER,
     REASONS,
-)
-from rocketfsck.repair.repairs.unbuildable import (
     blocked_directories,
     contested,
     impossible,
@@ -56,9 +63,83 @@ from rocketfsck.store.opening import DIRECTORIES
 from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.rules.catalog import RULES, describe, printable
+from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.run import store_facts
+from rocketfsck.verify.tasks.task import Context, LogFileTask, is_aggregate
 from rocketfsck.verify.watched import doubtful_areas
+
+PLACE_LIMIT = 20_000
+"""Findings of a rule in a file that are looked at one by one."""
+_BY_A_SCAN = frozenset({RuleName.RECORD_BODY_CRC})
+
+
+def full_scene(store: Store, report: Report) -> PlanScene:
+    """The scene of a plan for a store that was checked, with all findings that its repairs ask for."""
+    return PlanScene(store, report, all_findings(store, report))
+
+
+def all_findings(store: Store, report: Report) -> tuple[Finding, ...]:
+    """The findings of a report, and those that it only counts in place of their number, file by file.
+
+    `store` is the one that was checked, unchanged. What cannot be read again stays a count.
+    """
+    repaired = {rule for row in ALL for rule in row.answers}
+    repaired |= {rule.id for rule in RULES.values() if rule.repair is not None}
+    asked: dict[str, set[str]] = {}
+    for finding in report.findings:
+        name = finding.where.file
+        if is_aggregate(finding) and finding.rule in repaired - _BY_A_SCAN:
+            asked.setdefault(name, set()).add(finding.rule)
+    found: dict[tuple[str, str], list[Finding]] = {}
+    for number, file in enumerate(store.commitlog.files):
+        rules = asked.get(file.relative)
+        if rules:
+            for finding in _checked_again(store, report, number, rules):
+                found.setdefault((finding.rule, finding.where.file), []).append(finding)
+    listed = count_by_place(report.findings)
+    whole = {key: rows for key, rows in found.items() if count_by_place(rows) == {key: listed.get(key)}}
+    if not whole:
+        return report.findings
+    seen: set[tuple[str, str]] = set()
+    result: list[Finding] = []
+    for finding in report.findings:
+        key = finding.rule, finding.where.file
+        if key not in whole:
+            result.append(finding)
+        elif key not in seen:
+            seen.add(key)
+            result += whole[key]
+    return tuple(result)
+
+
+def count_by_place(findings: Iterable[Finding]) -> dict[tuple[str, str], int]:
+    """How many findings of each rule each file has, with each of those that one stands for."""
+    totals: dict[tuple[str, str], int] = {}
+    for finding in findings:
+        key = finding.rule, finding.where.file
+        totals[key] = totals.get(key, 0) + finding.count
+    return totals
+
+
+@phase("looking at all damage of a file")
+def _checked_again(store: Store, report: Report, number: int, rules: set[str]) -> Iterable[Finding]:
+    """What a check of one commit log file finds of these rules."""
+    from rocketfsck.verify.log.file import check_log_file
+
+    context = Context(
+        store,
+        report.level,
+        report.started_timestamp,
+        PLACE_LIMIT,
+        data_size=store.commitlog.files[number].allocated_size,
+        total_limit=len(rules) * PLACE_LIMIT,
+        only=frozenset(rules),
+    )
+    try:
+        return check_log_file(LogFileTask(context, number)).findings
+    except StoreError:
+        return ()
+
 
 NO_REPAIR = "no automatic repair exists; see rocketfsck explain {rule}"
 NOT_HERE = "{repair} does not apply in this case; see rocketfsck explain {rule}"

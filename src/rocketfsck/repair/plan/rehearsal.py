@@ -17,8 +17,7 @@ from rocketfsck.errors import RocketfsckError, StoreError
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.planning import all_repairs
-from rocketfsck.repair.plan.scene import ActScene
-from rocketfsck.repair.plan.table import is_near
+from rocketfsck.repair.plan.table import ActScene, is_near
 from rocketfsck.store.model import Store
 
 WRITTEN_LIMIT = 1 << 16

@@ -11,7 +11,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.plan.arguments import NONE, Arguments, Name
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice
-from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import TREES

@@ -27,8 +27,7 @@ from rocketfsck.repair.plan.arguments import (
     TimerValues,
 )
 from rocketfsck.repair.plan.model import Action, Extent
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     by_file,
@@ -37,9 +36,8 @@ from rocketfsck.repair.repairs.answers import (
     one_by_one,
     whole_file,
 )
-from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.repair.repairs.offsets import stands_right
-from rocketfsck.repair.repairs.unbuildable import stays_wrong
+from rocketfsck.repair.repairs.misnamed import is_unsettled, stands_right
+from rocketfsck.repair.repairs.reasons import stays_wrong
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES

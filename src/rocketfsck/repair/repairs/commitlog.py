@@ -22,12 +22,12 @@ from rocketfsck.repair.log.edit import (
     frames_in,
     keep_bytes,
     losses_of,
+    lost_records,
+    without_records,
 )
-from rocketfsck.repair.log.records import lost_records, without_records
 from rocketfsck.repair.plan.arguments import BlankPlace, FencedFile, Fences, LogCut, NewSize
 from rocketfsck.repair.plan.model import Action, Loss
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
     ahead_of_all,
     answer,

@@ -12,9 +12,14 @@ from contextlib import suppress
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import encode_config, valid_prefix
-from rocketfsck.formats.configviews import consumer_offsets, delay_offsets, topic_configs
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.formats.config import (
+    consumer_offsets,
+    delay_offsets,
+    encode_config,
+    topic_configs,
+    valid_prefix,
+)
+from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.build.config import (
     build_subscriptions,
@@ -35,8 +40,7 @@ from rocketfsck.repair.plan.arguments import (
     TopicTypes,
 )
 from rocketfsck.repair.plan.model import Action, Loss, Notice
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, whole_file
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
@@ -44,7 +48,7 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import QUEUE_TYPE
-from rocketfsck.verify.store.groups import SUBSCRIPTIONS
+from rocketfsck.verify.store.offsets import SUBSCRIPTIONS
 from rocketfsck.verify.tasks.task import Context, QueuesTask
 
 _BACKUP = ".bak"

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.javatext import parse_int32, parse_int64
-from rocketfsck.reader.epochs import BACKUP, EPOCH_LIMIT, epoch_files
+from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs
+from rocketfsck.reader.configs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.arguments import Epochs
 from rocketfsck.repair.plan.model import Action, Loss
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import answer, by_file, notice, one_by_one, whole_file
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.store.model import Store

@@ -28,7 +28,7 @@ from rocketfsck.repair.log.edit import (
 )
 from rocketfsck.repair.plan.arguments import BlankPlace, Fence, FencedFile, Fences
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import ActScene, PlanScene
 from rocketfsck.repair.repairs.answers import (
     Span,
     answer,

@@ -5,6 +5,11 @@
 
 Where a queue ends is looked for when the act is done: other repairs of the plan may cut or rebuild it. The
 file that was there is set aside. Light queues are left alone. Fault catalogue K6; reference 1.6.
+
+What consumers have committed, against where their queues will end.
+
+An offset behind a queue's end makes a broker answer that it has moved: the consumer begins again elsewhere,
+and the messages that get these offsets next may not reach it. Reference 1.6.
 """
 
 from __future__ import annotations
@@ -15,22 +20,75 @@ from typing import Any
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.config import encode_config
+from rocketfsck.formats.config import OFFSET_VIEWS, encode_config
 from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.query.offsets import GroupOffsets, Standing, group_offsets
 from rocketfsck.reader.configs import CONFIG_LIMIT
+from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.build.config import read_config
-from rocketfsck.repair.plan.arguments import OffsetChange, OffsetChanges
+from rocketfsck.repair.plan.arguments import DelayLevels, Name, OffsetChange, OffsetChanges
 from rocketfsck.repair.plan.model import Action
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, whole_file
-from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.config import put_file
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.store.groups import OFFSET_DATABASES, OFFSETS, kept_in_databases
-from rocketfsck.verify.store.offsets import positions_of
+from rocketfsck.verify.store.configfiles import load_configs
+from rocketfsck.verify.store.offsets import OFFSET_DATABASES, OFFSETS, kept_in_databases, positions_of
+
+_SEPARATOR = "@"
+
+
+def committed_behind(scene: PlanScene, ends: Mapping[Name, int]) -> int:
+    """How many committed offsets lie behind the ends that these queues will have (queue offsets)."""
+    if not ends:
+        return 0
+    return sum(offset > ends[name] for name, offset in _committed(scene.store) if name in ends)
+
+
+def _committed(store: Store) -> Iterator[tuple[Name, int]]:
+    """Every offset that a group has committed, with its queue."""
+    views = load_configs(store).views
+    for file in OFFSET_VIEWS:
+        for key, offsets in views.get(file, {}).items():
+            topic = key.partition(_SEPARATOR)[0]
+            for queue_id, offset in offsets.items():
+                yield (topic, queue_id), offset
+
+
+def delay_follows(scene: PlanScene, ends: Mapping[Name, int]) -> Iterator[Action]:
+    """The offsets of delay levels whose queues will end before them: a broker brings them back by itself."""
+    if any(finding.rule == RuleName.DELAY_OFFSET_RANGE for finding in scene.findings):
+        return  # the file is written again for these
+    configs = load_configs(scene.store)
+    levels = [
+        level
+        for level, offset in configs.views.get("delayOffset.json", {}).items()
+        if offset > ends.get((SCHEDULE_TOPIC, delay_queue_id(level)), offset)
+    ]
+    if levels:
+        name = configs.files["delayOffset.json"]
+        yield answer(
+            "set-delay-offset",
+            name,
+            f"move the offsets of {count_of(len(levels), 'delay level')} back into their queues, which end "
+            "earlier",
+            [],
+            arguments=DelayLevels(tuple(sorted(levels))),
+            preconditions=whole_file(scene, name),
+            notices=[notice("delay-moved", len(levels))],
+        )
+
+
+def new_end(queue: ConsumeQueue, index: int) -> dict[Name, int]:
+    """The queue offset at which a queue ends once its units from an index on are gone. Raises StoreError."""
+    end = index
+    if queue.kind == "batch":
+        with UnitReader(queue) as reader:
+            end = int(reader.units(index, 1)["msgBaseOffset"][0])
+    return {(queue.topic, queue.queue_id): end}
+
 
 NAME = "set-offsets"
 FILE = f"config/{OFFSETS}"

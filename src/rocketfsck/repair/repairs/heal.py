@@ -15,8 +15,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.repair.log.edit import COPY_SIZE, keep_bytes
 from rocketfsck.repair.plan.arguments import CopiedRanges, LogCut
 from rocketfsck.repair.plan.model import Action, Extent
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.commitlog import act_cut
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding

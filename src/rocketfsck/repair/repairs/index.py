@@ -34,8 +34,7 @@ from rocketfsck.repair.plan.arguments import (
     IndexPartArgument,
 )
 from rocketfsck.repair.plan.model import Action, Loss
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     by_file,

@@ -11,13 +11,11 @@ from dataclasses import replace
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.reader.unitblocks import Kind, kinds_of
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import Kind, UnitReader, kinds_of
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.arguments import LogEndArgument, Name, UnitsFrom
 from rocketfsck.repair.plan.model import Action, Loss
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     goes_on_after,
@@ -28,11 +26,10 @@ from rocketfsck.repair.repairs.answers import (
     queue_of,
     whole_file,
 )
-from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
-from rocketfsck.repair.repairs.groupoffsets import offsets_follow
+from rocketfsck.repair.repairs.groupoffsets import committed_behind, delay_follows, new_end, offsets_follow
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queues import rebuild_queues
-from rocketfsck.repair.repairs.unbuildable import asks_to_build, contested
+from rocketfsck.repair.repairs.reasons import asks_to_build, contested
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import queue_directory
 from rocketfsck.verify.finding import Finding

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_UNIT, UNIT_SIZE
-from rocketfsck.formats.dtypes import UNIT_DTYPE
+from rocketfsck.formats.dtypes import UNIT_DTYPE, Longs
 from rocketfsck.formats.filename import filename_to_offset, offset_to_filename
 from rocketfsck.reader.records import LogReader, is_fence
-from rocketfsck.reader.unitblocks import Kind, kinds_of
+from rocketfsck.reader.units import Kind, kinds_of
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.log.edit import live_rows
 from rocketfsck.store.model import Store

@@ -14,17 +14,15 @@ from pathlib import Path
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.unitblocks import Kind, kinds_of
-from rocketfsck.reader.units import UnitReader, count_bit_maps
+from rocketfsck.reader.units import Kind, UnitReader, count_bit_maps, kinds_of
 from rocketfsck.repair.build import build_queues
 from rocketfsck.repair.plan.arguments import Name, QueuesToBuild
 from rocketfsck.repair.plan.basis import queues_of
 from rocketfsck.repair.plan.model import Action, Extent, Loss
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     files_of_queues,
@@ -34,18 +32,17 @@ from rocketfsck.repair.repairs.answers import (
     one_by_one,
     queue_of,
 )
-from rocketfsck.repair.repairs.committed import committed_behind
-from rocketfsck.repair.repairs.groupoffsets import is_beyond_records, offsets_follow
+from rocketfsck.repair.repairs.groupoffsets import committed_behind, is_beyond_records, offsets_follow
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
-from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.repair.repairs.offsets import (
+from rocketfsck.repair.repairs.misnamed import (
     belongs_elsewhere,
+    is_unsettled,
     set_offsets,
     single_offsets,
     stands_right,
 )
 from rocketfsck.repair.repairs.queuemerge import Merger
-from rocketfsck.repair.repairs.unbuildable import (
+from rocketfsck.repair.repairs.reasons import (
     EXTENSIONS,
     asks_to_build,
     blocked_now,

@@ -13,8 +13,7 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.repair.log.edit import first_record_of, read_log_end
 from rocketfsck.repair.plan.arguments import Arguments, NewSize
 from rocketfsck.repair.plan.model import Action
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     log_file,

@@ -14,17 +14,25 @@ import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
+from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, Flags, Longs
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
-from rocketfsck.reader.timerfiles import WHEEL, read_progress, timer_log, wheel_files
-from rocketfsck.reader.timers import TimerGap, put_block, timer_units
-from rocketfsck.reader.timerwheel import Slots, precision_of, read_wheel, used_slots
+from rocketfsck.reader.timers import (
+    WHEEL,
+    Slots,
+    TimerGap,
+    precision_of,
+    put_block,
+    read_progress,
+    read_wheel,
+    timer_log,
+    timer_units,
+    used_slots,
+    wheel_files,
+)
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.repair.plan.arguments import WheelPrecision
 from rocketfsck.repair.plan.model import Action
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import answer, by_file, notice, one_by_one, rules_in, whole_file
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay

@@ -1,23 +1,45 @@
 """Builds a salvaged store: the log, then what follows from it, then a check.
 
 What is known of the store that was salvaged, its sizes, version and `config/`, holds for the new one.
+
+Writes the commit log of a salvaged store: records copied in runs, fences and BLANKs between them.
+
+What is packed gets new physical offsets, and what follows from them: the property CRC, and the
+preparedTransactionOffset of commits whose half message was taken, too. Everything else of a record stays.
+Reference 2.1, 2.7, 2.8, 2.10.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rocketfsck.formats.checkpoint import encode_checkpoint
-from rocketfsck.progress import phase
+from rocketfsck.formats.columns import IPV6_GROWTH, PHYSICAL_OFFSET_AT, PREPARED_OFFSET_AT
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
+from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
+from rocketfsck.formats.record import Blank, encode_blank
+from rocketfsck.progress import Phase, phase
 from rocketfsck.query.start.verdict import versions_of
-from rocketfsck.repair.apply.startjudge import predict_output
-from rocketfsck.repair.salvage.write import LogWriter
+from rocketfsck.repair.apply.judging import predict_output
+from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile, crcs_of
+from rocketfsck.repair.log.filler import filler_records
+from rocketfsck.repair.salvage.choose import Placement
+from rocketfsck.scan.columns import Trait
 from rocketfsck.store.circumstances import Source
 from rocketfsck.store.model import Store
+from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.opening import open_store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader, named_errors
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.disk import fileops
@@ -28,6 +50,172 @@ if TYPE_CHECKING:
     from rocketfsck.query.start.verdict import StartVerdict
     from rocketfsck.repair.salvage.ledger import Salvage
     from rocketfsck.verify.report import Report
+
+
+COPY_SIZE = 4 << 20
+"""Bytes of records that are copied at once, if no single one is longer."""
+
+OPEN_FILES = 32
+
+_HEAD_SIZE = 256
+"""No filler record's fields before its body take more; the body is zeros."""
+
+_MASK = 0x7FFFFFFF
+
+
+class LogWriter(Closing):
+    """The commit log being written below `root`. A context manager. Raises StoreError for what fails."""
+
+    def __init__(
+        self,
+        root: Path,
+        sources: Sequence[SourceFile],
+        found: CarvedRecords,
+        placement: Placement,
+        version: str,
+    ) -> None:
+        self.directory = root / "commitlog"
+        self.sources = sources
+        self.found = found
+        self.placement = placement
+        self.version = version
+        self.written_size = 0
+        self._readers = Readers(OPEN_FILES)
+        self._descriptor = -1
+        self._start: int | None = None
+
+    def close(self) -> None:
+        self._readers.close()
+        self._close()
+
+    def write(self, stated: Phase) -> None:
+        """Write all files; `stated` counts the bytes of records."""
+        fileops.make_directory(place_at(self.directory))
+        placement, found = self.placement, self.found
+        rows, offsets = placement.rows, placement.offsets
+        sizes = found["total_size"][rows].astype(np.int64)
+        for start, stop in _runs(found, rows, offsets, sizes, placement.file_size):
+            at = start
+            while at < stop:
+                ahead = np.cumsum(sizes[at:stop])
+                upto = at + max(int(np.searchsorted(ahead, COPY_SIZE, side="right")), 1)
+                self._copy(rows[at:upto], offsets[at:upto])
+                at = upto
+                stated.at(self.written_size)
+        for low, high in placement.fences:
+            self._fence(low, high)
+        for low, high in placement.blanks:
+            self._put(low, encode_blank(Blank(high - low)))
+
+    def _copy(self, rows: Longs, offsets: Longs) -> None:
+        """Copy records that adjoin in their source and in the new log."""
+        found = self.found
+        first, last = int(rows[0]), int(rows[-1])
+        start = int(found["pos"][first])
+        size = int(found["pos"][last]) + int(found["total_size"][last]) - start
+        buffer = np.empty(size, np.uint8)
+        source = self.sources[int(found["source"][first])]
+        self._readers.opened(source.path).read_into(buffer.data, start)
+        if self.placement.name == "pack":
+            self._rewrite(buffer, rows, offsets, found["pos"][rows] - start)
+        self._put(int(offsets[0]), buffer.data)
+        self.written_size += size
+
+    def _rewrite(self, buffer: NDArray[np.uint8], rows: Longs, offsets: Longs, at: Longs) -> None:
+        """Give records at these places in the buffer their new physical offsets."""
+        found = self.found
+        _store_longs(buffer, at + PHYSICAL_OFFSET_AT, offsets)
+        prepared = found["prepared_transaction_offset"][rows]
+        named = np.flatnonzero(prepared > 0)
+        if len(named):
+            target = self._moved(prepared[named])
+            known = target >= 0
+            flags = found["sys_flag"][rows[named]]
+            hosts = IPV6_GROWTH * ((flags & BORN_HOST_V6) != 0) + IPV6_GROWTH * ((flags & STORE_HOST_V6) != 0)
+            _store_longs(buffer, (at[named] + PREPARED_OFFSET_AT + hosts)[known], target[known])
+        checked = np.flatnonzero(found["traits"][rows] & int(Trait.PROPERTY_CRC))
+        if len(checked):
+            _store_property_crcs(buffer, at[checked], found["total_size"][rows[checked]].astype(np.int64))
+
+    def _moved(self, offsets: Longs) -> Longs:
+        """Where the records of these old offsets are now, -1 for those that were not taken."""
+        old = self.found["physical_offset"][self.placement.rows]  # in this order, see `place_packed`
+        where = np.searchsorted(old, offsets)
+        where[where == len(old)] = 0
+        return np.where(old[where] == offsets, self.placement.offsets[where], -1)
+
+    def _fence(self, low: int, high: int) -> None:
+        """Fill a range, which lies inside a file, with filler records; their bodies stay holes."""
+        placement, found = self.placement, self.found
+        after = int(np.searchsorted(placement.offsets, low))
+        near = int(placement.rows[max(after - 1, 0)])
+        timestamp = max(int(found["store_timestamp"][near]), 1)
+        with_crc = bool((found["traits"][placement.rows] & int(Trait.PROPERTY_CRC)).any())
+        at = low
+        for record in filler_records(
+            low,
+            high - low,
+            version=self.version,
+            store_timestamp=timestamp,
+            property_crc=None if with_crc else False,
+        ):
+            if len(record) <= 2 * _HEAD_SIZE:
+                self._put(at, record)
+            else:
+                self._put(at, record[:_HEAD_SIZE])
+                self._put(at + len(record) - _HEAD_SIZE, record[-_HEAD_SIZE:])
+            at += len(record)
+
+    def _put(self, offset: int, data: bytes | memoryview) -> None:
+        """Write bytes at a physical offset; they lie inside one file."""
+        file_size = self.placement.file_size
+        start = offset // file_size * file_size
+        path = self.directory / offset_to_filename(start)
+        with named_errors(path, "cannot be written"):
+            if start != self._start:
+                self._close()
+                self._descriptor = fileops.open_part(place_at(path))
+                self._start = start
+                if os.fstat(self._descriptor).st_size != file_size:
+                    os.ftruncate(self._descriptor, file_size)
+            fileops.write_all(self._descriptor, data, offset - start)
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor, self._start = -1, None
+
+
+def _runs(
+    found: CarvedRecords, rows: Longs, offsets: Longs, sizes: Longs, file_size: int
+) -> list[tuple[int, int]]:
+    """Half-open ranges of `rows` that adjoin in their source and in one file of the new log."""
+    if not len(rows):
+        return []
+    source, pos = found["source"][rows], found["pos"][rows]
+    breaks = source[1:] != source[:-1]
+    breaks |= pos[1:] != pos[:-1] + sizes[:-1]
+    breaks |= offsets[1:] != offsets[:-1] + sizes[:-1]
+    breaks |= offsets[1:] // file_size != offsets[:-1] // file_size
+    bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(rows)]
+    return list(pairwise(bounds))
+
+
+def _store_longs(buffer: NDArray[np.uint8], at: Longs, values: Longs) -> None:
+    """Write 64-bit big-endian numbers at these indexes."""
+    data = np.ascontiguousarray(values, ">i8").view(np.uint8).reshape(-1, 8)
+    buffer[at[:, None] + np.arange(8)] = data
+
+
+def _store_property_crcs(buffer: NDArray[np.uint8], at: Longs, sizes: Longs) -> None:
+    """Write the property CRCs of records again, of those that end in one."""
+    name = np.frombuffer(f"{CRC32}\x01".encode(), np.uint8)
+    trailer = at + sizes - PROPERTY_CRC_SIZE
+    ends_in_it = (buffer[trailer[:, None] + np.arange(len(name))] == name).all(axis=1)
+    at, sizes, trailer = at[ends_in_it], sizes[ends_in_it], trailer[ends_in_it]
+    crcs = crcs_of(buffer, at, sizes - PROPERTY_CRC_SIZE).astype(np.int64) & _MASK
+    digits = crcs[:, None] // 10 ** np.arange(10) % 10  # least significant first, as it is stored
+    buffer[trailer[:, None] + len(name) + np.arange(10)] = digits.astype(np.uint8) + ord("0")
 
 
 def fill_store(building: Path, salvage: Salvage) -> tuple[Report, tuple[StartVerdict, ...]]:

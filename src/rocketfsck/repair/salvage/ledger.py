@@ -26,14 +26,12 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.documents import named, to_document
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.repair.carve.carve import CarvedRecords
+from rocketfsck.repair.carve.carve import CarvedRecords, SkippedFile, SourceFile
 from rocketfsck.repair.carve.confidence import Confidence, Level, level_of, names_of
-from rocketfsck.repair.carve.sources import SkippedFile, SourceFile
-from rocketfsck.repair.salvage.choose import FATES, Fate, takes_queue_offset
-from rocketfsck.repair.salvage.layout import Placement, count_skipped
+from rocketfsck.repair.salvage.choose import FATES, Fate, Placement, count_skipped, takes_queue_offset
 from rocketfsck.scan.log.resync import nonzero_index
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader

@@ -23,13 +23,26 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import parse_version
 from rocketfsck.progress import part, phase
-from rocketfsck.repair.carve.carve import CarvedRecords, Carver
+from rocketfsck.repair.carve.carve import (
+    LOG_DIRECTORY,
+    CarvedRecords,
+    Carver,
+    SkippedFile,
+    SourceFile,
+    list_sources,
+)
 from rocketfsck.repair.carve.confidence import Confidence, judge
-from rocketfsck.repair.carve.sources import LOG_DIRECTORY, SkippedFile, SourceFile, list_sources
 from rocketfsck.repair.log.filler import min_filler_size
 from rocketfsck.repair.salvage.build import fill_store
-from rocketfsck.repair.salvage.choose import Fate, choose
-from rocketfsck.repair.salvage.layout import Placement, count_skipped, fits_file, place_kept, place_packed
+from rocketfsck.repair.salvage.choose import (
+    Fate,
+    Placement,
+    choose,
+    count_skipped,
+    fits_file,
+    place_kept,
+    place_packed,
+)
 from rocketfsck.repair.salvage.ledger import (
     RecordGap,
     Salvage,

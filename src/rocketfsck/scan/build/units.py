@@ -6,36 +6,169 @@ last record and this one has room for the records that are missing, and if the b
 than are missing (reference 2.13); otherwise it appends the unit.
 
 `_place` is written in the part of Python that Numba compiles too, and runs as it is or compiled; NumPy packs.
+
+What the rebuilding of queues and index needs of a batch of records.
+
+One row a dispatch (a unit that the broker would write), one a record for the index, one a key.
+Reference 3.4, 4.5, 8.
+
+Index entries put: their bytes, and what they leave in the slots (reference 4.4).
+
+    entry := keyHash phyOffset timeDiff prevIndex      20 bytes, big-endian (reference 4.1)
+
+Only the links go from entry to entry: `_link` is written in the part of Python that Numba compiles too, and
+runs as it is or compiled; NumPy does the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT_MIN_SIZE, UNIT
-from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, EXT_HEAD_DTYPE, UNIT_DTYPE
-from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
-from rocketfsck.formats.magic import MIN_RECORD_SIZE
-from rocketfsck.scan.build.rows import (
-    BASE,
-    COUNT,
-    FLAGS,
-    INDEX,
-    INNER,
-    OFFSET,
-    OWN,
-    QUEUE,
-    ROW_SIZE,
+from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, ENTRY_DTYPE, EXT_HEAD_DTYPE, UNIT_DTYPE, Longs, Words
+from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, INT64_MIN
+from rocketfsck.formats.magic import INNER_BATCH, MIN_RECORD_SIZE, TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.scan.columns import RecordBatch, Trait
+from rocketfsck.scan.dispatch import dispatches_of
+from rocketfsck.scan.machine.jit import in_form
+
+
+def link_entries(key_hash: Words, number: int, slots: Words, *, compiled: bool) -> tuple[Words, int]:
+    """The prevIndex of the entries `number` and on, and how many of them found their slot empty.
+
+    `key_hash` is not negative, `slots` is moved on. A slot that says what no slot can say counts as empty.
+    """
+    slot = key_hash % np.int32(len(slots))
+    previous = np.empty(len(slot), np.int32)
+    arrays: list[Any] = [slot, slots, previous]
+    if not compiled:
+        arrays = [array.data for array in arrays]  # quicker to index than arrays
+    return previous, int(in_form(_link, compiled)(*arrays, number))
+
+
+def _link(slot: Any, slots: Any, previous: Any, number: int) -> int:
+    empty = 0
+    for row in range(len(slot)):
+        newest = slots[slot[row]]
+        if newest <= 0 or newest > number + row:
+            newest = 0
+            empty += 1
+        previous[row] = newest
+        slots[slot[row]] = number + row
+    return empty
+
+
+def put_entries(
+    key_hash: Words,
+    key_record: Words,
+    offset: Longs,
+    time: Longs,
+    number: int,
+    begin_timestamp: int,
+    slots: Words,
+    *,
+    compiled: bool,
+) -> tuple[NDArray[np.void], int]:
+    """Keys as the entries `number` and on of an index file; and how many found their slot empty.
+
+    `key_record` are rows of `offset` and `time`; `slots` is moved on.
+    """
+    entries = np.empty(len(key_hash), ENTRY_DTYPE)
+    entries["keyHash"], entries["phyOffset"] = key_hash, offset[key_record]
+    entries["timeDiff"] = time_diffs(time[key_record], begin_timestamp)
+    entries["prevIndex"], empty = link_entries(key_hash, number, slots, compiled=compiled)
+    return entries, empty
+
+
+def time_diffs(store_timestamp: Longs, begin_timestamp: int) -> Longs:
+    """`formats.indexfile.time_diff` of many: the difference wraps around like Java's."""
+    if begin_timestamp <= 0:
+        return np.zeros_like(store_timestamp)
+    seconds: Longs = (store_timestamp - np.int64(begin_timestamp)) // 1000
+    return np.clip(seconds, 0, INT32_MAX)
+
+
+# the columns of a dispatch
+(
+    QUEUE,  # row in the scan's QueueTable, -1: it took no more names
+    INDEX,  # queueOffset
+    BASE,  # msgBaseOffset, what a batch queue keeps
+    COUNT,  # number of messages
+    OFFSET,  # where the record is in the log
     SIZE,
-    SKIPPED,
     TAGS,
     TIME,
-)
-from rocketfsck.scan.machine.jit import in_form
+    FLAGS,
+) = range(9)
+ROW_SIZE = 9
+
+OWN = 1
+"""The record's own queue, not one that a multi-dispatch record lists."""
+INNER = 2
+"""An inner batch: its topic has batch queues."""
+SKIPPED = 4
+"""No dispatch: a broker gave the record a number in the queue, and writes no unit for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """Every record (`offset`, `time`), also those without keys, and the keys of those that are indexed.
+
+    `key_hash[i]` is a key of the record in row `key_record[i]`; the keys are in the order of their puts.
+    """
+
+    offset: Longs
+    time: Longs
+    key_hash: Words
+    key_record: Words
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+def unit_rows(batch: RecordBatch, base_offset: int, delay_levels: Mapping[int, int]) -> Longs:
+    """The dispatches of a batch's records in log order, a row of ROW_SIZE each, copied out of it."""
+    found = dispatches_of(batch, base_offset, delay_levels=delay_levels)
+    own = np.ones(len(found), np.bool_)
+    own[1:] = found.row[1:] != found.row[:-1]
+    inner = own & ((batch["traits"][found.row] & int(Trait.INNER_BATCH)) != 0)
+    inner &= (batch["sys_flag"][found.row] & INNER_BATCH) != 0
+    rows = np.empty((len(found), ROW_SIZE), np.int64)
+    rows[:, QUEUE] = found.queue
+    rows[:, INDEX] = np.where(own, batch["queue_offset"][found.row], found.index)
+    rows[:, BASE] = found.index
+    rows[:, COUNT] = found.count
+    rows[:, OFFSET] = found.offset
+    rows[:, SIZE] = found.size
+    rows[:, TAGS] = found.tags
+    rows[:, TIME] = found.time
+    rows[:, FLAGS] = OWN * own + INNER * inner
+    return rows
+
+
+def key_rows(batch: RecordBatch, base_offset: int) -> KeyRows:
+    """The records of a batch and the keys that the broker indexes, copied out of it."""
+    hashes, records = batch["key_hash"].copy(), batch["key_record"].copy()
+    rolled_back = (batch["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+    if rolled_back.any():
+        kept = ~rolled_back[records]
+        hashes, records = hashes[kept], records[kept]
+    return KeyRows(batch["pos"] + np.int64(base_offset), batch["store_timestamp"].copy(), hashes, records)
+
+
+def rows_from(rows: KeyRows, offset: int) -> KeyRows:
+    """The rows of records that do not lie before `offset`."""
+    first = int(np.searchsorted(rows.offset, offset))
+    keys = rows.key_record >= first
+    return KeyRows(
+        rows.offset[first:], rows.time[first:], rows.key_hash[keys], rows.key_record[keys] - np.int32(first)
+    )
+
 
 LEFT_OUT, REFUSED_NAME = -1, -2
 """Numbers of queues that are not built: not wanted, and of a name that no directory can have."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Bytes, Words
+from rocketfsck.formats.dtypes import Bytes, Words
 from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.machine.jit import entry
 from rocketfsck.scan.options import PropertyParser

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rocketfsck.formats.places import ENTRY_SIZE as ENTRY_SIZE
-from rocketfsck.formats.places import KEY_HASH_AT, PHY_OFFSET_AT, PREV_INDEX_AT, TIME_DIFF_AT
+from rocketfsck.formats.columns import ENTRY_SIZE as ENTRY_SIZE
+from rocketfsck.formats.columns import KEY_HASH_AT, PHY_OFFSET_AT, PREV_INDEX_AT, TIME_DIFF_AT
 from rocketfsck.scan.machine.intrinsics import (
     high_product,
     load_i32,

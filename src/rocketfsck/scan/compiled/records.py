@@ -19,6 +19,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.columns import (
+    BODY_AT,
+    BODY_CRC_AT,
+    BODY_LENGTH_AT,
+    BORN_HOST_AT,
+    BORN_TIMESTAMP_AT,
+    FLAG_AT,
+    IPV6_GROWTH,
+    MAGIC_CODE_AT,
+    PHYSICAL_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+    RECONSUME_TIMES_AT,
+    STORE_HOST_AT,
+    STORE_TIMESTAMP_AT,
+    SYS_FLAG_AT,
+)
 from rocketfsck.formats.dledger import (
     ENTRY_HEADER_SIZE,
     MAGIC_CONFIG_CHANGE,
@@ -37,24 +55,6 @@ from rocketfsck.formats.magic import (
     MIN_RECORD_SIZE,
     STORE_HOST_V6,
 )
-from rocketfsck.formats.places import (
-    BODY_AT,
-    BODY_CRC_AT,
-    BODY_LENGTH_AT,
-    BORN_HOST_AT,
-    BORN_TIMESTAMP_AT,
-    FLAG_AT,
-    IPV6_GROWTH,
-    MAGIC_CODE_AT,
-    PHYSICAL_OFFSET_AT,
-    PREPARED_OFFSET_AT,
-    QUEUE_ID_AT,
-    QUEUE_OFFSET_AT,
-    RECONSUME_TIMES_AT,
-    STORE_HOST_AT,
-    STORE_TIMESTAMP_AT,
-    SYS_FLAG_AT,
-)
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
 from rocketfsck.scan.columns import (
     DISPATCH_DTYPES,
@@ -65,7 +65,31 @@ from rocketfsck.scan.columns import (
     RecordBatch,
     Trait,
 )
-from rocketfsck.scan.compiled.dispatch import NAME_ROOM, UNUSABLE, Further, store_dispatches
+from rocketfsck.scan.compiled.dispatch import (
+    ARENA,
+    ARENA_SIZE,
+    COUNTS,
+    IS_SCHEDULE,
+    MAX_NAME_SIZE,
+    MAX_QUEUES,
+    NAME_POS,
+    NAME_QUEUE,
+    NAME_ROOM,
+    NAME_SIZE,
+    NO_ROOM,
+    ROW_CAPACITY,
+    SLOT_COUNT,
+    SLOTS,
+    STATE,
+    TABLE_SIZE,
+    TOPIC_FAULTS,
+    TOPIC_HASH,
+    UNUSABLE,
+    Further,
+    intern_queue,
+    store_dispatches,
+    topic_facts,
+)
 from rocketfsck.scan.compiled.properties import (
     CRC32,
     DELAY,
@@ -79,27 +103,6 @@ from rocketfsck.scan.compiled.properties import (
     UNIQ_KEY,
     find_properties,
 )
-from rocketfsck.scan.compiled.queues import (
-    ARENA,
-    ARENA_SIZE,
-    COUNTS,
-    IS_SCHEDULE,
-    MAX_NAME_SIZE,
-    MAX_QUEUES,
-    NAME_POS,
-    NAME_QUEUE,
-    NAME_SIZE,
-    NO_ROOM,
-    ROW_CAPACITY,
-    SLOT_COUNT,
-    SLOTS,
-    STATE,
-    TABLE_SIZE,
-    TOPIC_FAULTS,
-    TOPIC_HASH,
-    intern_queue,
-    topic_facts,
-)
 from rocketfsck.scan.compiled.text import (
     all_zero,
     index_hash,
@@ -109,7 +112,7 @@ from rocketfsck.scan.compiled.text import (
     text_hash,
     word_hash,
 )
-from rocketfsck.scan.machine import crc
+from rocketfsck.scan.machine import jit
 from rocketfsck.scan.machine.intrinsics import (
     WORD_MASK,
     call_crc,
@@ -125,9 +128,8 @@ from rocketfsck.scan.machine.intrinsics import (
     store_i64,
 )
 from rocketfsck.scan.machine.jit import entry, helper, inlined, short_entry
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import ScanOptions, Stop
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.stops import Stop
 
 _T_HASH = 31 * ord("T") + ord("#")
 _TAGS_KIND = KEY_TAGS
@@ -238,7 +240,7 @@ class Manner(NamedTuple):
     read_bodies: bool
     in_entries: bool
     index_tags: bool
-    crc: int
+    jit: int
 
 
 class Room(NamedTuple):
@@ -565,7 +567,7 @@ def scan_records(
     """
     if not 0 <= start <= end <= buffer.size or not buffer.flags.c_contiguous:
         raise ValueError(f"bytes {start}:{end} of a buffer of {buffer.size}")
-    external = crc.chosen()
+    external = jit.chosen()
     if external is None:
         raise RuntimeError(
             "compiled code has no CRC-32 that works here; set ROCKETFSCK_KERNELS=plain to run "

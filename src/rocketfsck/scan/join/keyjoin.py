@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.scan.join import keymerge

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE
+from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE, Longs
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE
 from rocketfsck.scan.machine.jit import compiled_wanted
 

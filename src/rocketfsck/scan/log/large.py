@@ -14,16 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rocketfsck.formats.columns import MAX_BODY_AT, SYS_FLAG_AT, body_place
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_V2
-from rocketfsck.formats.places import MAX_BODY_AT, SYS_FLAG_AT, body_place
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits
 from rocketfsck.formats.record import BLANK
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import ScanOptions, Stop
 from rocketfsck.scan.plain import records as plain
-from rocketfsck.scan.plain.properties import find_properties
+from rocketfsck.scan.plain.records import find_properties
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.stops import Stop
 from rocketfsck.store.reading import FileReader
 
 CHUNK_SIZE = 1 << 20

@@ -4,19 +4,173 @@
 
 Records behind damage are live; a run of records of an earlier life, and all that follows it, is a stale tail
 (fault catalogue C3). Reference 6.6.
+
+Follows every queue's queueOffset through a commit log file, a batch of records at a time.
+
+State is a few numbers a queue in NumPy arrays; per record only vector operations. A batch is first looked at
+(`look`) and then taken (`take`), because its rows may turn out to be stale. Reference 2.13, 6.6.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+import numpy as np
+
+from rocketfsck.formats.dtypes import Flags, Longs
+from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.log.queuetrack import RECENT_COUNT, QueueTracker, find_stale_row
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.reading import FileReader
+
+UNKNOWN = -1
+RECENT_COUNT = 9
+"""As many last records' times are looked at for `recent`."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRows:
+    """Rows of a batch that take a place in their queue, ordered by queue and then as in the log.
+
+    `expected` is the queueOffset that the record before them in the queue leads to, UNKNOWN for the first.
+    """
+
+    row: Longs
+    queue: Longs
+    offset: Longs
+    following: Longs
+    expected: Longs
+
+    @property
+    def repeated(self) -> Flags:
+        flags: Flags = (self.expected != UNKNOWN) & (self.offset < self.expected)
+        return flags
+
+    @property
+    def skipping(self) -> Flags:
+        flags: Flags = (self.expected != UNKNOWN) & (self.offset > self.expected)
+        return flags
+
+
+class QueueTracker:
+    """For each row of a QueueTable: first and next queueOffset, where the first is, how many records."""
+
+    __slots__ = ("count", "first", "first_physical", "following")
+
+    def __init__(self) -> None:
+        self.first: Longs = np.zeros(0, np.int64)
+        self.following: Longs = np.zeros(0, np.int64)
+        self.count: Longs = np.zeros(0, np.int64)
+        self.first_physical: Longs = np.zeros(0, np.int64)
+
+    def copy(self) -> QueueTracker:
+        """The same state, which changes no more with this one."""
+        other = QueueTracker()
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def look_at(self, batch: RecordBatch, queue_count: int) -> QueueRows:
+        """`look` at the records of a batch that go into a queue: normal and committed ones."""
+        kind = batch["sys_flag"] & TRANSACTION_MASK
+        taking = np.flatnonzero(((kind == 0) | (kind == TRANSACTION_COMMIT)) & (batch["queue_index"] >= 0))
+        size = np.clip(batch["batch_size"][taking], 1, 1 << 15).astype(np.int64)
+        offset = np.clip(batch["queue_offset"][taking], -1, 1 << 62)
+        return self.look(taking, batch["queue_index"][taking], offset, size, queue_count)
+
+    def look(self, rows: Longs, queue: Longs, offset: Longs, size: Longs, queue_count: int) -> QueueRows:
+        """Order rows by queue and say what was expected of each; `size` is a record's number of places."""
+        self._grow(queue_count)
+        order = np.argsort(queue, kind="stable")
+        queue, offset = queue[order], offset[order]
+        following = offset + size[order]
+        expected = np.empty(len(order), np.int64)
+        if len(order):
+            expected[1:] = following[:-1]
+            first = np.ones(len(order), np.bool_)
+            first[1:] = queue[1:] != queue[:-1]
+            expected[first] = self.following[queue[first]]
+        return QueueRows(rows[order], queue, offset, following, expected)
+
+    def take(self, found: QueueRows, physical: Longs) -> None:
+        """Move on by the first rows of the batch, whose physical offsets are given."""
+        kept = found.row < len(physical)
+        queue, offset, following = found.queue[kept], found.offset[kept], found.following[kept]
+        if not len(queue):
+            return
+        change = np.flatnonzero(queue[1:] != queue[:-1])
+        last = np.concatenate((change, [len(queue) - 1]))
+        first = np.concatenate(([0], change + 1))
+        heads = queue[first]
+        new = self.following[heads] == UNKNOWN
+        self.first[heads[new]] = offset[first[new]]
+        self.first_physical[heads[new]] = physical[found.row[kept][first[new]]]
+        self.following[queue[last]] = following[last]
+        self.count[heads] += last - first + 1
+
+    def _grow(self, queue_count: int) -> None:
+        if queue_count > len(self.first):
+            size = max(queue_count, 2 * len(self.first), 64)
+            self.first = _widened(self.first, size, UNKNOWN)
+            self.following = _widened(self.following, size, UNKNOWN)
+            self.count = _widened(self.count, size, 0)
+            self.first_physical = _widened(self.first_physical, size, UNKNOWN)
+
+
+def find_seam(found: QueueRows, store_timestamp: Longs, newest_before: int | None) -> int | None:
+    """The row where an earlier life of the log begins: time goes back and queueOffsets repeat.
+
+    `newest_before` is the newest storeTimestamp before the batch. A clock step alone does not repeat
+    queueOffsets, and a broker that gives numbers out again does so at later times: only both together tell.
+    Rows before a repeating one belong to the seam as far back as their time is behind.
+    """
+    newest = np.maximum.accumulate(store_timestamp)
+    before = np.empty(len(newest), np.int64)
+    before[1:] = newest[:-1]
+    if len(before):
+        before[0] = store_timestamp[0] if newest_before is None else newest_before
+        before = np.maximum(before, before[0])
+    back = store_timestamp < before
+    telling = found.row[found.repeated]
+    telling = telling[back[telling]]
+    if not len(telling):
+        return None
+    row = int(telling.min())
+    ahead = np.flatnonzero(~back[: row + 1])
+    return int(ahead[-1]) + 1 if len(ahead) else 0
+
+
+def is_older_life(store_timestamp: Longs, recent: int | None) -> bool:
+    """Whether records after a gap are all older than those in front of it, `recent` being their time.
+
+    Damage in the middle of a log leaves later records after it; a gap in front of older ones is where a
+    shorter, newer log ends. `recent` is a median, so that one damaged timestamp does not decide.
+    """
+    return recent is not None and len(store_timestamp) > 0 and int(store_timestamp.max()) < recent
+
+
+def find_stale_row(
+    found: QueueRows, store_timestamp: Longs, newest: int | None, recent: int | None, *, after_gap: bool
+) -> int | None:
+    """The first row of an earlier life of the log, None where all are live.
+
+    `newest` and `recent` tell of the live records before the batch, `after_gap` whether bytes that are not
+    a record lie right in front of it.
+    """
+    row = find_seam(found, store_timestamp, newest)
+    if row is None and after_gap and is_older_life(store_timestamp, recent):
+        return 0
+    return row
+
+
+def _widened(column: Longs, size: int, value: int) -> Longs:
+    wider = np.full(size, value, np.int64)
+    wider[: len(column)] = column
+    return wider
 
 
 class LiveScan:

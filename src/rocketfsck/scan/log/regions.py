@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rocketfsck.scan.stops import Stop
+from rocketfsck.scan.options import Stop
 
 
 class RegionKind(StrEnum):

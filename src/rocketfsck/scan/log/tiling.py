@@ -34,13 +34,12 @@ from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import ScanOptions, Stop
 from rocketfsck.scan.plain import records as plain
 from rocketfsck.scan.plain.entries import after_entry, record_pos
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.stops import Stop
+from rocketfsck.scan.threads.pieces import piece_end, shared_records
 from rocketfsck.scan.threads.readahead import ReadAhead
-from rocketfsck.scan.threads.shared import piece_end, shared_records
 from rocketfsck.store.reading import FileReader
 
 NO_END = 1 << 62
@@ -84,7 +83,7 @@ def scan_log_file(
     many files reuse the memory or choose its size. Regions tile the file from the position `start` on, where
     a record begins or the log ends; `start_base` is what the records in front of it counted their
     physicalOffset from, if not the file's own. By kernels (`jit.compiled_wanted`) a large file's first run is
-    scanned on as many threads as the budget has for a file (`scan.threads.shared`): then the batch is not
+    scanned on as many threads as the budget has for a file (`scan.threads.pieces`): then the batch is not
     always the same object. Batches end where they are full, and at the ends of pieces, however many threads
     there are. Raises StoreError when bytes cannot be read.
     """

@@ -7,10 +7,16 @@ A kernel depends on all the helpers that it calls and on constants of `formats`,
 carries a hash of every source in both packages and of the versions. A cache holds code: a directory that
 somebody else could write to is not used, and one that cannot be written to is done without
 (`scan.machine.compiler` has the files).
+
+CRC-32 (zlib's; reference 2.6) for kernels: a C function of an installed library, called by its address.
+
+isal's is quicker than zlib's; both take `(start, pointer, size)` and give the same numbers. `chosen` tests a
+function before it gives it out. Compiled code that is cached holds no symbol that could be missing.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib.util
 import os
@@ -19,6 +25,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -27,10 +34,63 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rocketfsck.common import caches
+from rocketfsck.common import outputs
 from rocketfsck.common.budget import current
 from rocketfsck.errors import UsageError
-from rocketfsck.scan.machine.crc import chosen
+
+LIBRARIES = {"isal": ("isal.isal_zlib", "crc32_gzip_refl"), "zlib": ("zlib", "crc32_z")}
+"""Who has such a function: the module that comes with the library, and the symbol; the quickest first."""
+
+_SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t)
+_TESTED_SIZES = (0, 1, 3, 15, 16, 17, 63, 64, 65, 128, 191, 256, 1027, 2200)
+_loaded: list[Any] = []
+
+
+def find_crc(name: str) -> int:
+    """The address of the library's function, 0 where there is none."""
+    module, symbol = LIBRARIES[name]
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError:
+        return 0
+    origins = [spec.origin if spec is not None and spec.has_location else None]
+    if name == "zlib":
+        origins += [None, "libz.so.1"]
+    for origin in origins:
+        try:
+            function = getattr(ctypes.CDLL(origin), symbol)
+        except (OSError, AttributeError):
+            continue
+        _loaded.append(function)  # the library stays loaded as long as its address is in use
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return 0
+
+
+def is_right(address: int) -> bool:
+    """Whether the function at an address gives what zlib gives, for sizes and places of every kind."""
+    function = _SIGNATURE(address)
+    text = bytes((7 * n + (n >> 3)) & 0xFF for n in range(2304))
+    start = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
+    return all(
+        function(0, start + at, size) == zlib.crc32(text[at : at + size])
+        for at in (0, 1, 63, 64)
+        for size in _TESTED_SIZES
+    )
+
+
+@cache
+def chosen() -> int | None:
+    """The address that kernels are given; ROCKETFSCK_CRC (`isal`, `zlib`) asks for one by name.
+
+    None where no function works: then no kernel that needs a CRC may run.
+    """
+    asked = os.environ.get("ROCKETFSCK_CRC") or "auto"
+    for name in ([asked] if asked in LIBRARIES else []) + list(LIBRARIES):
+        address = find_crc(name)
+        if address and is_right(address):
+            return address
+    return None
+
 
 COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
 COMPILED_COLD_FROM = 96 << 20  # the same where it must first be compiled
@@ -177,8 +237,8 @@ def cache_roots(*, make: bool) -> Iterator[Path]:
     directory for temporary files. Anybody could make that last one, so it counts only where it is a
     directory, this user's own, that nobody else may look into; `make` says whether to make it.
     """
-    usual = caches.cache_directory()
-    if os.environ.get(caches.VARIABLE):
+    usual = outputs.cache_directory()
+    if os.environ.get(outputs.VARIABLE):
         assert usual is not None
         yield usual
         return

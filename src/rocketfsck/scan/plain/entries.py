@@ -23,7 +23,7 @@ from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
 from rocketfsck.formats.layout import Buffer
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import BLANK
-from rocketfsck.scan.stops import Stop
+from rocketfsck.scan.options import Stop
 from rocketfsck.store.reading import FileReader
 
 _HEAD = BLANK.packer()

@@ -13,9 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.magic import MAGIC_V1
-from rocketfsck.formats.places import (
+from rocketfsck.formats.columns import (
     BODY_AT,
     BODY_CRC_AT,
     BODY_LENGTH_AT,
@@ -32,6 +30,8 @@ from rocketfsck.formats.places import (
     STORE_TIMESTAMP_AT,
     SYS_FLAG_AT,
 )
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.magic import MAGIC_V1
 from rocketfsck.scan.machine.compiler import intrinsic, ir, types
 from rocketfsck.scan.machine.intrinsics import (
     I64,
@@ -52,8 +52,10 @@ from rocketfsck.scan.synth.draws import (
     DRAW_TAG,
     DRAW_TOPIC,
     TEXT,
+    Columns,
+    Parameters,
+    Words,
 )
-from rocketfsck.scan.synth.given import Columns, Parameters, Words
 
 MAGIC: Final = MAGIC_V1 & 0xFFFFFFFF
 CRC_MASK = 0x7FFFFFFF

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.columns import SCANNED_NAMES
+from rocketfsck.formats.columns import BORN_HOST_AT, SCANNED_NAMES, store_host_place
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.indexfile import ENTRY
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
 from rocketfsck.formats.names import shown_name, shown_unit_name
-from rocketfsck.formats.places import BORN_HOST_AT, store_host_place
 from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
 from rocketfsck.scan.queues import QueueTable

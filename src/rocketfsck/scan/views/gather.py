@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Bytes, Longs, Words
+from rocketfsck.formats.dtypes import Bytes, Longs, Words
 from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.machine.jit import in_form
 from rocketfsck.scan.options import PropertyParser

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.columns import NUMBERS
+from rocketfsck.formats.columns import BORN_HOST_AT, NUMBERS, store_host_place
 from rocketfsck.formats.javatext import index_hash, java_decode, java_encode
 from rocketfsck.formats.magic import (
     BORN_HOST_V6,
@@ -27,7 +27,6 @@ from rocketfsck.formats.magic import (
     compression_type,
     transaction_type,
 )
-from rocketfsck.formats.places import BORN_HOST_AT, store_host_place
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import RecordNumbers, decode_host
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, fault_name

@@ -16,12 +16,12 @@ from itertools import groupby
 from typing import Any
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.columns import MAX_BODY_AT, SYS_FLAG_AT, body_place
 from rocketfsck.formats.dialect import Dialect, has_trait, when
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE, MAGIC_NORMAL
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.javatext import java_decode, tag_index_hash
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, is_indexed
-from rocketfsck.formats.places import MAX_BODY_AT, SYS_FLAG_AT, body_place
 from rocketfsck.formats.properties import TAGS, Parser, parse_properties
 from rocketfsck.formats.record import Record, decode_record, read_frame
 from rocketfsck.store.circumstances import Geometry

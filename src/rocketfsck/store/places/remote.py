@@ -25,8 +25,16 @@ from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.progress import go_on
 from rocketfsck.store.places.blocks import shared_blocks
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
-from rocketfsck.store.places.filesystems import CONDITIONAL_SCHEMES, NOTHING, ask, file_system
-from rocketfsck.store.places.urls import Location, StorageOptions, make_location, options_for
+from rocketfsck.store.places.urls import (
+    CONDITIONAL_SCHEMES,
+    NOTHING,
+    Location,
+    StorageOptions,
+    ask,
+    file_system,
+    make_location,
+    options_for,
+)
 from rocketfsck.store.reading import FileReader, PathLike
 
 FLAT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs"})

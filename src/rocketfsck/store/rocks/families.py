@@ -5,15 +5,43 @@ rocksdbstore/                          default: index; timer; trans
 kvStore/                               popState
 config/topics/, …, config/metadata/    first form of the configs
 config/rdb/                            second form
+
+Rows of the databases as values, by what their family holds (`store.rocks.families`).
+
+A row whose key or value has not the form of its family raises FormatError; that it is odd is for others to
+say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from rocketfsck.formats.rocksconfig import VERSION_FAMILIES
+from rocketfsck.common.wording import count_of
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.config import decode_config
+from rocketfsck.formats.rocks import (
+    DISPATCHED_KEY,
+    MARKS,
+    ROCKS_DATA_VERSION,
+    ROCKS_OFFSET,
+    ROCKS_TIMER,
+    ROCKS_TRANS,
+    ROCKS_UNIT,
+    VERSION_FAMILIES,
+    OffsetKey,
+    decode_bound_key,
+    decode_config_key,
+    decode_i64,
+    decode_index_key,
+    decode_pop_key,
+    decode_timer_key,
+    decode_trans_key,
+    decode_unit_key,
+    json_of,
+)
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, Store
 
@@ -102,3 +130,121 @@ def is_known(database: str) -> bool:
 def databases_of(store: Store) -> Iterator[Other]:
     """The databases of a store that have files."""
     return (other for other in store.others if other.kind is OtherKind.ROCKSDB and other.files)
+
+
+Values = dict[str, Any]
+
+
+def decode_row(content: Content, key: bytes, value: bytes) -> tuple[str, Values]:
+    """What a row is ("unit", "bound", "mark" …) and its fields; FormatError where it is something else."""
+    return _DECODERS[content](key, value)
+
+
+def _fixed(layout: Any, value: bytes) -> Values:
+    if len(value) != layout.size:
+        raise FormatError(
+            f"value: {count_of(len(value), 'byte')}, but {layout.name} has {layout.size}", offset=0
+        )
+    found: Values = layout.parse(value)
+    return found
+
+
+def _unit(key: bytes, value: bytes) -> tuple[str, Values]:
+    unit = decode_unit_key(key)
+    place = {"topic": unit.topic, "queueId": unit.queue_id, "cqOffset": unit.cq_offset}
+    return "unit", place | _fixed(ROCKS_UNIT, value)
+
+
+def _bound(key: bytes, value: bytes) -> tuple[str, Values]:
+    if key == DISPATCHED_KEY:
+        return "mark", {"name": "dispatched", "phyOffset": decode_i64(value, "phyOffset")}
+    bound = decode_bound_key(key)
+    name = "max" if bound.is_max else "min"
+    return "bound", {"topic": bound.topic, "queueId": bound.queue_id, "name": name} | _fixed(
+        ROCKS_OFFSET, value
+    )
+
+
+def _marked(
+    family: str, decode: Callable[[bytes, bytes], tuple[str, Values]]
+) -> Callable[..., tuple[str, Values]]:
+    def row(key: bytes, value: bytes) -> tuple[str, Values]:
+        if key in MARKS[family]:
+            return "mark", {"name": key.decode("ascii"), "number": decode_i64(value, "value")}
+        return decode(key, value)
+
+    return row
+
+
+def _entry(key: bytes, value: bytes) -> tuple[str, Values]:
+    entry = decode_index_key(key)
+    return "entry", {
+        "topic": entry.topic,
+        "type": entry.type,
+        "text": entry.text,
+        "uniqKey": entry.unique_key,
+        "phyOffset": entry.physical_offset,
+        "hour": entry.hour,
+        "storeTime": decode_i64(value, "storeTime"),
+    }
+
+
+def _timer(key: bytes, value: bytes) -> tuple[str, Values]:
+    timer = decode_timer_key(key)
+    return "timer", {"deliverTime": timer.deliver_time, "uniqKey": timer.unique_key} | _fixed(
+        ROCKS_TIMER, value
+    )
+
+
+def _trans(key: bytes, value: bytes) -> tuple[str, Values]:
+    trans = decode_trans_key(key)
+    place = {"topic": trans.topic, "uniqKey": trans.unique_key, "phyOffset": trans.physical_offset}
+    return "trans", place | _fixed(ROCKS_TRANS, value)
+
+
+def _pop(key: bytes, value: bytes) -> tuple[str, Values]:
+    pop = decode_pop_key(key)
+    return "pop", {
+        "visibleTime": pop.visible_time,
+        "group": pop.group,
+        "topic": pop.topic,
+        "queueId": pop.queue_id,
+        "queueOffset": pop.queue_offset,
+        "content": decode_config(value),
+    }
+
+
+def _named(kind: str) -> Callable[[bytes, bytes], tuple[str, Values]]:
+    return lambda key, value: (kind, {"name": key, "content": decode_config(value)})
+
+
+def _config(key: bytes, value: bytes) -> tuple[str, Values]:
+    found = decode_config_key(key)
+    table = found.table.name.lower().replace("_", "-")
+    if isinstance(found, OffsetKey):
+        place = {"topic": found.topic, "group": found.group, "queueId": found.queue_id}
+        return table, place | {"offset": decode_i64(value, "offset")}
+    if found.name is None:
+        return "version", {"name": table.encode(), "content": _fixed(ROCKS_DATA_VERSION, value)}
+    return table, {"name": found.name, "content": decode_config(json_of(value))}
+
+
+def _other(key: bytes, value: bytes) -> tuple[str, Values]:
+    return "row", {"key": key, "value": value}
+
+
+_DECODERS: Mapping[Content, Callable[[bytes, bytes], tuple[str, Values]]] = {
+    Content.UNITS: _unit,
+    Content.BOUNDS: _bound,
+    Content.INDEX: _marked("default", _entry),
+    Content.TIMER: _marked("timer", _timer),
+    Content.TRANS: _marked("trans", _trans),
+    Content.POP: _pop,
+    Content.TOPICS: _named("topic"),
+    Content.GROUPS: _named("subscription-group"),
+    Content.FORBIDDEN: _named("forbidden"),
+    Content.OFFSETS: _named("consumer-offset"),
+    Content.VERSION: _named("version"),
+    Content.CONFIG: _config,
+    Content.UNKNOWN: _other,
+}

@@ -21,12 +21,17 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.store.circumstances import Evidence
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
-from rocketfsck.store.lifted import DatabaseQueues, Lifted, QueueBounds
-from rocketfsck.store.model import ConsumeQueue, Other, Store, StoreFile
+from rocketfsck.store.model import ConsumeQueue, DatabaseQueues, Lifted, Other, QueueBounds, Store, StoreFile
 from rocketfsck.store.reading import named_errors
-from rocketfsck.store.rocks.families import Content, OddRows, content_of, contents_of, databases_of
+from rocketfsck.store.rocks.families import (
+    Content,
+    OddRows,
+    content_of,
+    contents_of,
+    databases_of,
+    decode_row,
+)
 from rocketfsck.store.rocks.reading import RocksError, read_rows, scratch_directory, why_not_readable
-from rocketfsck.store.rocks.rows import decode_row
 from rocketfsck.store.rocks.spilling import Bound, Spill, consume_queues, spill_queues
 
 CONFIG_CONTENTS = frozenset({Content.TOPICS, Content.GROUPS, Content.OFFSETS, Content.CONFIG})

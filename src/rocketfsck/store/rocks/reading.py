@@ -25,7 +25,7 @@ from typing import IO, Literal
 import numpy as np
 
 from rocketfsck.errors import StoreError, install_hint
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.store.model import Other
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors, read_whole

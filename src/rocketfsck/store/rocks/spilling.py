@@ -22,8 +22,8 @@ import numpy as np
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE, rounded_file_size
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.rocks import (
     DISPATCHED_KEY,
@@ -31,9 +31,9 @@ from rocketfsck.formats.rocks import (
     ROCKS_UNIT,
     UnitKey,
     decode_bound_key,
+    decode_i64,
     decode_unit_key,
 )
-from rocketfsck.formats.rocksmessages import decode_i64
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Other
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import DEFAULT, OddRows

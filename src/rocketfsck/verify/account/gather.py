@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeVar, get_args
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.delay import DELIVERY
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.scan.spans import merge_spans, subtract_spans
 from rocketfsck.verify.account.model import (
     Fate,

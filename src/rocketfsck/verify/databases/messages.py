@@ -8,11 +8,22 @@
 
 The index is compared by hashes of 64 bits, so that a row costs some 24 bytes; its rows are read a second
 time only to name those that no record explains. Reference 11.3, 11.7.
+
+Prepared messages of the log that have no row in the family `trans` of `rocksdbstore/`. Reference 11.3.
+
+    row gone  <-  an op message names the half message's place (TRANS_OFFSET): committed or rolled back
+              <-  the broker asked about it often enough, and gave it up: nothing in the log says so
+
+An older half message was asked about at least as often as a later one. So after the first row that is
+there, nothing was given up, and each half message up to the mark has a row or an op message; those that say
+when they are first asked about are left out.
+
+The files of every database by its own manifest; what keeps RocksDB from reading one. Reference 11.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
@@ -21,7 +32,9 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.errors import FormatError
+from rocketfsck.common.wording import count_of
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.properties import (
     REAL_TOPIC,
     TIMER_DEL_UNIQKEY,
@@ -29,20 +42,114 @@ from rocketfsck.formats.properties import (
     TRANSACTION_ID,
     UNIQ_KEY,
 )
-from rocketfsck.formats.rocksmessages import (
-    MARKS,
-)
+from rocketfsck.formats.rocks import MARKS
 from rocketfsck.formats.timer import TIMER_TOPIC
-from rocketfsck.reader.indexrows import index_rows, log_messages
+from rocketfsck.reader.index import index_rows, log_messages
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Other, Store
-from rocketfsck.store.rocks.families import Content, OddRows, content_of
-from rocketfsck.store.rocks.reading import Rows, read_rows
-from rocketfsck.store.rocks.rows import decode_row
-from rocketfsck.verify.databases.files import odd_rows
-from rocketfsck.verify.databases.prepared import Prepared
+from rocketfsck.store.rocks.families import Content, OddRows, content_of, databases_of, decode_row
+from rocketfsck.store.rocks.files import Fault, FileFault, file_faults
+from rocketfsck.store.rocks.reading import RocksError, Rows, read_rows, why_not_readable
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.tasks.shared import Shared
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.tasks.task import Shared
+
+SHOWN_KEY = 60
+"""Bytes of a key that a finding shows."""
+
+
+def check_database_files(store: Store) -> Iterator[Finding | NotChecked]:
+    """Yield what is wrong with the files of the databases, whether or not they can be read."""
+    for other in databases_of(store):
+        try:
+            for fault in file_faults(other):
+                yield _finding(store, other, fault)
+        except StoreError as error:
+            yield NotChecked(other.relative, str(error), operational=True)
+
+
+def _finding(store: Store, other: Other, fault: FileFault) -> Finding:
+    file = f"{other.relative}/{fault.name}"
+    facts: dict[str, int | str | bool | None] = {"name": fault.name, "database": other.relative}
+    if fault.fault in (Fault.MISSING, Fault.NO_WAL):
+        facts["detail"] = fault.detail
+        return Finding(RuleName.DATABASE_FILE_MISSING, Where(file=file), facts)
+    facts["reason"] = fault.detail
+    expected: Facts = {}
+    if fault.fault is Fault.LENGTH:
+        facts["reason"] = (
+            f"the file has {count_of(fault.size or 0, 'byte')}, but the manifest says {fault.expected:,}"
+        )
+        facts["size"], expected = fault.size, {"size": fault.expected}
+    where = Where(file=file, start=fault.pos, end=fault.size)
+    cut = fault.at_end and store.abort is not None
+    rule = RuleName.DATABASE_LOG_CUT if cut else RuleName.DATABASE_FILE_DAMAGED
+    return Finding(rule, where, facts, expected)
+
+
+def unreadable(store: Store, other: Other, error: StoreError) -> Finding | NotChecked:
+    """What to say of a database that could not be read: a finding, unless it is not the database's fault."""
+    if why_not_readable(other) is not None or not isinstance(error, RocksError):
+        return NotChecked(other.relative, str(error), operational=not isinstance(error, RocksError))
+    if store.live.locked:
+        return NotChecked(
+            other.relative, f"a broker is changing the database during the check: {error.message}"
+        )
+    file = other.relative if error.file is None else f"{other.relative}/{error.file}"
+    facts: Facts = {"database": other.relative, "reason": error.message, "name": error.file}
+    return Finding(RuleName.DATABASE_UNREADABLE, Where(file=file), facts)
+
+
+def odd_rows(database: str, odd: OddRows) -> Iterator[Finding]:
+    """Rows that cannot be decoded: one finding for each family."""
+    for family, row in sorted(odd.first.items()):
+        facts: Facts = {
+            "row_count": odd.counts[family],
+            "family": family,
+            "database": database,
+            "key": row.key[:SHOWN_KEY].hex(),
+            "reason": row.reason,
+        }
+        yield Finding(RuleName.DATABASE_ROW_ODD, Where(file=database), facts)
+
+
+HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
+OP_OFFSET = "TRANS_OFFSET"
+FIRST_CHECK = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+FOUND_LIMIT = 100_000
+"""Half messages without a row that are kept until their op message comes."""
+
+
+class Prepared:
+    """Half messages without a row. `rows` are those of the database, by physical offset; `mark` is up to
+    where it has any."""
+
+    def __init__(self, rows: Mapping[int, list[tuple[str, dict[str, Any]]]], mark: int | None) -> None:
+        self.places = {offset for offset, found in rows.items() for kind, _ in found if kind == "trans"}
+        self.mark = -1 if mark is None else mark
+        self.anchor: int | None = None
+        self.missing: dict[int, str] = {}
+
+    def look(self, offset: int, message: Message) -> None:
+        """Take a message of the log; others than half and op messages are passed over."""
+        properties = message.properties or {}
+        if message.topic == OP_TOPIC:
+            ended = parse_int64(properties.get(OP_OFFSET, ""))
+            self.missing.pop(-1 if ended is None else ended, None)
+        if message.topic != HALF_TOPIC or FIRST_CHECK in properties or offset > self.mark:
+            return
+        if offset in self.places:
+            self.anchor = offset if self.anchor is None else self.anchor
+        elif self.anchor is not None and len(self.missing) < FOUND_LIMIT:
+            unique_key = properties.get(TRANSACTION_ID)
+            if unique_key and properties.get(REAL_TOPIC):
+                self.missing[offset] = unique_key
+
+    def found(self) -> Iterator[tuple[int, str]]:
+        """Physical offset and unique key of each that nothing ended."""
+        yield from sorted(self.missing.items())
+
 
 # POP records of a database, by themselves: JSON and key of a row have to agree. Reference 11.7.
 

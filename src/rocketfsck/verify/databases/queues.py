@@ -19,8 +19,7 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.lifted import Lifted
-from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.store.model import ConsumeQueue, Lifted, Store
 from rocketfsck.store.reading import FileReader, read_at
 from rocketfsck.store.rocks.spilling import TIMES, Spill, SpilledQueue, consume_queues
 from rocketfsck.verify.account.gather import Gatherer

@@ -24,8 +24,7 @@ from rocketfsck.store.rocks.families import databases_of, is_known
 from rocketfsck.store.rocks.lifting import Lifting, lifted
 from rocketfsck.store.rocks.reading import why_not_readable
 from rocketfsck.verify.account.gather import Gatherer
-from rocketfsck.verify.databases.files import check_database_files, odd_rows, unreadable
-from rocketfsck.verify.databases.messages import check_messages
+from rocketfsck.verify.databases.messages import check_database_files, check_messages, odd_rows, unreadable
 from rocketfsck.verify.databases.queues import check_spill
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
@@ -33,8 +32,7 @@ from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.shared import Shared
-from rocketfsck.verify.tasks.task import Checked, Context
+from rocketfsck.verify.tasks.task import Checked, Context, Shared
 
 LEVEL_REASON = "only the levels cross and full read its rows"
 PART_REASON = "rows are read only when every other part of the store has been checked, on this machine"

@@ -19,23 +19,21 @@ import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.checkpoint import CHECKPOINT
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
-from rocketfsck.scan.sorting import distinct
+from rocketfsck.scan.spans import distinct
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE
-from rocketfsck.verify.index.neighbours import check_neighbours
+from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE, judge_tags
 from rocketfsck.verify.index.places import header_place
-from rocketfsck.verify.index.spread import check_names, check_spread
+from rocketfsck.verify.index.spread import check_names, check_neighbours, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
-from rocketfsck.verify.index.tagentries import judge_tags
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.facts import IndexFacts

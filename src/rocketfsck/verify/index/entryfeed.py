@@ -15,8 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.dtypes import ENTRY_DTYPE
+from rocketfsck.formats.dtypes import ENTRY_DTYPE, Longs
 from rocketfsck.formats.indexfile import ENTRY_SIZE
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.join.keyjoin import put_rows

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.scan.log.queuetrack import UNKNOWN
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.scan.log.live import UNKNOWN
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.queues.knownqueues import KnownQueues
 from rocketfsck.verify.queues.unitranges import UnitRanges
+from rocketfsck.verify.queues.unitrooms import KnownQueues
 from rocketfsck.verify.tasks.facts import LogFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
 

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.budget import within
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.lightqueues import lists_in, skipped_names
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.formats.properties import lists_in, skipped_names
 from rocketfsck.reader.records import LogReader, is_fence_topic
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import Dispatches, dispatches_of
-from rocketfsck.scan.log.queuetrack import UNKNOWN, QueueRows, QueueTracker, find_stale_row
+from rocketfsck.scan.log.live import UNKNOWN, QueueRows, QueueTracker, find_stale_row
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
-from rocketfsck.scan.sorting import distinct
+from rocketfsck.scan.spans import distinct
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.finding import Facts, Where
@@ -39,10 +39,9 @@ from rocketfsck.verify.log.recordrules import Clocks, check_faults, check_versio
 from rocketfsck.verify.log.regions import RegionJudge
 from rocketfsck.verify.log.result import LogResult, LogSummary, QueueSpan, extended
 from rocketfsck.verify.log.rows import LogRows
-from rocketfsck.verify.queues.countedonce import MAX_NAMES
-from rocketfsck.verify.queues.knownqueues import KnownQueues
 from rocketfsck.verify.queues.unitjoin import UnitJoin, delay_levels_of
-from rocketfsck.verify.queues.unitranges import UnitRanges
+from rocketfsck.verify.queues.unitranges import MAX_NAMES, UnitRanges
+from rocketfsck.verify.queues.unitrooms import KnownQueues
 from rocketfsck.verify.tasks.facts import LogFacts, QueueEnd
 from rocketfsck.verify.tasks.task import Checked, Collector, LogFileTask
 

@@ -7,9 +7,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.scan.sorting import distinct
-from rocketfsck.scan.spans import find_span
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.scan.spans import distinct, find_span
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.verify.log.regions import DAMAGED, STALE

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.scan.log.queuetrack import UNKNOWN
-from rocketfsck.verify.index.entryjoin import EntryRanges
-from rocketfsck.verify.index.tagentries import COUNT, LAST, MET, WIDTH
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.scan.log.live import UNKNOWN
+from rocketfsck.verify.index.entryjoin import COUNT, LAST, MET, WIDTH, EntryRanges
 from rocketfsck.verify.log.regions import BadRanges
 from rocketfsck.verify.queues.unitranges import UnitRanges, joined
 from rocketfsck.verify.tasks.facts import LogFacts, RegionTotal

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.unitblocks import is_light_queue, unit_offsets
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import UnitReader, is_light_queue, unit_offsets
 from rocketfsck.scan.spans import group_bounds, subtract_spans
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import ConsumeQueue, Store
@@ -28,11 +27,16 @@ from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.emit import capped, queue_place, unit_place
 from rocketfsck.verify.finding import Facts, Finding
 from rocketfsck.verify.log.map import Ground, LogMap
-from rocketfsck.verify.queues.countedonce import CountedOnce, judge_shifted, own_first
-from rocketfsck.verify.queues.deleted import DeletedQueues, Missed
-from rocketfsck.verify.queues.looseunits import LooseUnits
+from rocketfsck.verify.queues.looseunits import DeletedQueues, LooseUnits, Missed
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
-from rocketfsck.verify.queues.unitranges import MatchedUnits, Missing, UnitRanges
+from rocketfsck.verify.queues.unitranges import (
+    CountedOnce,
+    MatchedUnits,
+    Missing,
+    UnitRanges,
+    judge_shifted,
+    own_first,
+)
 from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.task import Context, TaskResult
 

@@ -14,13 +14,11 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS
 from rocketfsck.progress import moved_by
 from rocketfsck.reader.shortqueues import HeldUnits
-from rocketfsck.reader.unitblocks import Kind, kinds_of, read_data_blocks
-from rocketfsck.reader.units import UnitReader, Units
+from rocketfsck.reader.units import Kind, UnitReader, Units, kinds_of, read_data_blocks
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, queue_place, unit_place
 from rocketfsck.verify.finding import Where
-from rocketfsck.verify.queues.extfile import check_ext
-from rocketfsck.verify.queues.shortwalk import short_queues, sound_size, unknown_queues
+from rocketfsck.verify.queues.unitcompare import check_ext
 from rocketfsck.verify.queues.unitruns import (
     RunList,
     Shape,
@@ -29,6 +27,9 @@ from rocketfsck.verify.queues.unitruns import (
     known_runs,
     known_units,
     shape_of,
+    short_queues,
+    sound_size,
+    unknown_queues,
 )
 from rocketfsck.verify.tasks.facts import QueueFacts
 from rocketfsck.verify.tasks.task import Checked, Collector, Context, QueueKnown, QueuesTask, TaskResult

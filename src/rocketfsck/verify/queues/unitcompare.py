@@ -2,6 +2,15 @@
 
 Size, tagsCode, what a batch unit or an extension unit has besides. The delays of the schedule topic's units
 are gathered, for the broker's list of levels is in no file. Reference 3.2, 3.6 to 3.8.
+
+Checks of consume queue extension files: every address lands on a unit, every unit is named.
+
+    ext file := ext unit* [ff ff]          a unit that does not fit in what is left starts the next file
+    ext unit := size:i16 tagsCode:i64 msgStoreTime:i64 bitMapSize:i16 filterBitMap       20 + bitMapSize bytes
+    address  := realOffset - 2**63         in the tagsCode of a consume queue unit
+
+Consecutive addresses mostly lie one unit apart, which NumPy compares; only what lies between addresses that
+do not is walked unit by unit, up to a limit. Reference 3.6.
 """
 
 from __future__ import annotations
@@ -9,16 +18,164 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS
-from rocketfsck.reader.units import StreamReader, Units
+from rocketfsck.formats.consumequeue import EXT_UNIT, EXT_UNIT_MIN_SIZE, MAX_EXT_ADDRESS
+from rocketfsck.formats.dtypes import EXT_HEAD_DTYPE, Flags, Longs
+from rocketfsck.reader.units import StreamReader, UnitReader, Units, read_data_blocks
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS
-from rocketfsck.store.model import ConsumeQueue
+from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.verify.emit import add_rows, unit_place
-from rocketfsck.verify.queues.extfile import ext_offsets, read_ext_heads
+from rocketfsck.verify.finding import Where
 from rocketfsck.verify.tasks.task import Collector
+
+WALK_LIMIT = 100_000
+"""Extension units walked one by one in a queue's gaps between addresses."""
+
+
+_SIZE = EXT_UNIT.packer(last="size")
+_NO_FILES = MappedFileQueue((), 0, ())
+
+
+def ext_offsets(tags_code: Longs) -> Longs:
+    """Stream positions of the extension units that these tagsCodes are addresses of."""
+    return np.bitwise_xor(tags_code, np.int64(-(1 << 63)))
+
+
+def read_ext_heads(reader: StreamReader, offsets: Longs) -> NDArray[np.void]:
+    """The first 20 bytes of the extension units at `offsets` (any order), zeros where no file is."""
+    heads = reader.gather(offsets, EXT_HEAD_DTYPE)
+    heads[offsets + EXT_UNIT_MIN_SIZE > reader.end] = 0
+    return heads
+
+
+def check_ext(queue: ConsumeQueue, end_index: int, log_start: int, collector: Collector) -> None:
+    """Check a queue's units below `end_index` against its extension files.
+
+    `log_start` is the physical offset where the commit log begins: what expired with the log before it is
+    deleted from the front of the extension files, too, while its units may stay.
+    """
+    walk = _ExtWalk(queue, collector)
+    with UnitReader(queue) as units, StreamReader(queue.ext or _NO_FILES) as reader:
+        for index, _, block in read_data_blocks(units):
+            if block is None:
+                continue
+            kept = block[: max(end_index - index, 0)]
+            tags_code = kept["tagsCode"].astype(np.int64)
+            expired = (kept["offset"] < log_start) & (ext_offsets(tags_code) < reader.start)
+            rows = np.flatnonzero((tags_code <= MAX_EXT_ADDRESS) & (kept["size"] > 0) & ~expired)
+            if len(rows):
+                walk.block(reader, index + rows, ext_offsets(tags_code[rows]))
+        if walk.next_offset is not None or reader.files:
+            walk.finish(reader)
+
+
+class _ExtWalk:
+    """Follows the addresses of a queue through its extension files."""
+
+    def __init__(self, queue: ConsumeQueue, collector: Collector) -> None:
+        self.queue = queue
+        self.collector = collector
+        self.next_offset: int | None = None  # after the last unit that was named
+        self.orphan_count = 0
+        self.orphan_start: int | None = None
+        self.walked = 0
+
+    def block(self, reader: StreamReader, indexes: Longs, offsets: Longs) -> None:
+        """Compare a block of addresses; `indexes` are the places of their units in the queue."""
+        heads = read_ext_heads(reader, offsets)
+        size = heads["size"].astype(np.int64)
+        sound = (size >= EXT_UNIT_MIN_SIZE) & (heads["bitMapSize"] == size - EXT_UNIT_MIN_SIZE)
+        first = self.next_offset if self.next_offset is not None else int(offsets[0])
+        expected = np.concatenate(([first], (offsets + size)[:-1]))
+        dangling = ~sound
+        for row in np.flatnonzero(sound & (offsets != expected)).tolist():
+            if row and not sound[row - 1]:
+                continue  # the neighbour is the fault
+            if not self._reaches(reader, int(expected[row]), int(offsets[row])):
+                dangling[row] = True
+        add_rows(
+            self.collector,
+            RuleName.EXT_ADDRESS_DANGLING,
+            unit_place(self.queue, int(indexes[0])).file,
+            np.flatnonzero(dangling),
+            lambda row: (unit_place(self.queue, int(indexes[row])), {"ext_offset": int(offsets[row])}, {}),
+        )
+        last = np.flatnonzero(~dangling)
+        if len(last):
+            self.next_offset = int(offsets[last[-1]] + size[last[-1]])
+
+    def _reaches(self, reader: StreamReader, start: int, target: int) -> bool:
+        """Whether units lead from `start` to `target`; those in between are named by nothing.
+
+        An address before `start` is one that repeats: the unit there was sound, so it is believed.
+        """
+        if target < start:
+            return True
+        pos, count = start, 0
+        while pos < target and self.walked < WALK_LIMIT:
+            self.walked += 1
+            size = _SIZE.unpack(bytes(reader.read(pos, 2)))[0]
+            if size >= EXT_UNIT_MIN_SIZE:
+                pos += size
+                count += 1
+                continue
+            following = [f.start_offset or 0 for f in reader.files if (f.start_offset or 0) > pos]
+            if size not in (-1, 0) or not following:
+                return False
+            pos = min(following)
+        if pos > target:
+            return False
+        self._orphans(start, count)
+        return True
+
+    def _orphans(self, start: int, count: int) -> None:
+        if count:
+            self.orphan_count += count
+            self.orphan_start = start if self.orphan_start is None else self.orphan_start
+
+    def finish(self, reader: StreamReader) -> None:
+        """Walk what follows the last unit that was named."""
+        pos = start = reader.start if self.next_offset is None else self.next_offset
+        count = 0
+        while pos + 2 <= reader.end and self.walked < WALK_LIMIT:
+            self.walked += 1
+            size = _SIZE.unpack(bytes(reader.read(pos, 2)))[0]
+            if size < EXT_UNIT_MIN_SIZE:
+                if size not in (-1, 0):
+                    self._malformed(reader, pos, size)
+                    break
+                following = [f.start_offset or 0 for f in reader.files if (f.start_offset or 0) > pos]
+                if size == 0 or not following:
+                    break
+                pos = min(following)
+                continue
+            bitmap_size = _SIZE.unpack(bytes(reader.read(pos + 18, 2)))[0]
+            if bitmap_size != size - EXT_UNIT_MIN_SIZE:
+                self._malformed(reader, pos, size)
+                break
+            pos += size
+            count += 1
+        self._orphans(start, count)
+        if self.orphan_count:
+            where = self._place(reader, self.orphan_start or 0)
+            self.collector.find(RuleName.EXT_UNIT_ORPHAN, where, {"unit_count": self.orphan_count})
+
+    def _malformed(self, reader: StreamReader, pos: int, size: int) -> None:
+        reason = f"unit size {size}" if size < EXT_UNIT_MIN_SIZE else "bitmap size does not fit the unit size"
+        self.collector.find(RuleName.EXT_UNIT_MALFORMED, self._place(reader, pos), {"reason": reason})
+
+    def _place(self, reader: StreamReader, pos: int) -> Where:
+        queue = self.queue
+        for file in reversed(reader.files):
+            start = file.start_offset or 0
+            if start <= pos:
+                return Where(
+                    file=file.relative, start=pos - start, topic=queue.topic, queue_id=queue.queue_id
+                )
+        return Where(topic=queue.topic, queue_id=queue.queue_id)
+
 
 MAX_DELAYS = 64
 FIELD_LIMIT = 64

@@ -16,21 +16,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_SIZE
-from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from rocketfsck.formats.lightqueues import is_light
+from rocketfsck.formats.dtypes import Flags, Longs
+from rocketfsck.formats.properties import is_light
+from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.reader.units import OffsetSearch, UnitReader, Units
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS, Dispatches
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.sorting import distinct
-from rocketfsck.scan.spans import group_bounds, true_spans
+from rocketfsck.scan.spans import distinct, group_bounds, true_spans
 from rocketfsck.store.model import Store
-from rocketfsck.verify.queues.countedonce import shifted
-from rocketfsck.verify.queues.knownqueues import NO_NUMBER, KnownQueues
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
-from rocketfsck.verify.queues.unitranges import Missing, UnitRanges, joined, ranges_of
-from rocketfsck.verify.queues.unitrooms import UnitRooms
+from rocketfsck.verify.queues.unitranges import Missing, UnitRanges, joined, ranges_of, shifted
+from rocketfsck.verify.queues.unitrooms import NO_NUMBER, KnownQueues, UnitRooms
 from rocketfsck.verify.tasks.task import Collector, Context
 
 FLUSH_COUNT = 1 << 18

@@ -44,7 +44,6 @@ __all__ = [
     "build_catalog",
     "describe",
     "find_rule",
-    "printable",
     "severity_of",
 ]
 

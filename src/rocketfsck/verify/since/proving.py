@@ -2,27 +2,44 @@
 
 A part is a commit log file, a consume queue or an index file. A queue may have lost files in front: they
 expire. What a log file's check found rests on units and index entries, too: see `Proven.log_of`.
+
+What a check since an earlier one begins with: the state, and which files are what the state says.
+
+A job over many stores runs the check of a large store again from its beginning after each stage, on any
+machine (`pipeline.fleet.stages`). All runs must begin with the same, even if a broker continues to write, or
+somebody replaces the state: `Begun` travels with the opened store. The state stays in its file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rocketfsck.errors import StoreError
+from rocketfsck.common.documents import printable
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
+from rocketfsck.store.places.urls import is_remote
+from rocketfsck.verify.index.chains import NO_OFFSET
 from rocketfsck.verify.index.file import IndexResult
-from rocketfsck.verify.index.newentries import NO_OFFSET
 from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.index.spread import spread_notes
 from rocketfsck.verify.log.result import LogResult
-from rocketfsck.verify.since.proof import FileProof, holds
-from rocketfsck.verify.since.state import IndexState, KnownQueue, LogState, SinceState
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.since.state import (
+    FileProof,
+    IndexState,
+    KnownQueue,
+    LogState,
+    SinceState,
+    holds,
+    read_state,
+)
 from rocketfsck.verify.tasks.planning import PlannedTask
-from rocketfsck.verify.tasks.resume import from_json
+from rocketfsck.verify.tasks.resume import from_json, identity_of
 from rocketfsck.verify.tasks.task import Context, IndexFileTask, TaskResult
 
 NOWHERE = -1
@@ -266,3 +283,52 @@ def _holds(proven: Proven, due: Due, name: str, extent: IndexExtent) -> bool:
         if start + state.proof.end <= min(extent.last_offset, start + file.size - 1):
             return False
     return True
+
+
+class StateChangedError(StoreError):
+    """The state is not the one that the check began with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a state was worth when a check began.
+
+    `digest` is that of the state, "" where none helps, and `reason` why (`read_state`). `changed` are the
+    files, by their names below the store, that are not what the state says.
+    """
+
+    digest: str
+    reason: str = ""
+    changed: frozenset[str] = frozenset()
+
+
+def begin(
+    store: Store, options: CheckOptions, begun: Begun | None = None
+) -> tuple[SinceState | str, Proven, Begun]:
+    """The state in `options.since`, or why there is none; what it proves of the store; how to begin again.
+
+    With `begun` no file is looked at again. Raises UsageError for a file that is not a state, and a store
+    that is not on this machine; StoreError for a state that cannot be read; StateChangedError if it is not
+    the one of `begun`.
+    """
+    path = _path_of(store, options)
+    if begun is not None and not begun.digest:
+        return begun.reason, Proven(store, first_offset=0), begun
+    found = read_state(path, identity_of(store, options.level, options.detail_limit))
+    digest = found.digest if isinstance(found, SinceState) else ""
+    if begun is not None and digest != begun.digest:
+        raise StateChangedError("the state has changed while the check ran", path=printable(str(path)))
+    if isinstance(found, str):
+        return found, Proven(store, first_offset=0), Begun("", found)
+    proven = prove(store, found, None if begun is None else begun.changed)
+    return found, proven, begun or Begun(digest, "", frozenset(proven.changed))
+
+
+def _path_of(store: Store, options: CheckOptions) -> Path:
+    path = options.since
+    assert path is not None
+    if is_remote(store.root):
+        raise UsageError("--since is for stores on this machine")
+    if path.resolve().is_relative_to(store.root.resolve()):
+        raise UsageError(f"{path}: is inside the store, where a check must not write")
+    return path

@@ -23,22 +23,22 @@ from rocketfsck.engine.passes import Passes
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.store.model import ConsumeQueue
+from rocketfsck.verify.index.chains import NO_OFFSET
 from rocketfsck.verify.index.file import IndexResult, check_index_file
-from rocketfsck.verify.index.newentries import NO_OFFSET
 from rocketfsck.verify.log.result import LogResult, is_settled
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.file import QueuesResult, check_queues
 from rocketfsck.verify.report import Coverage, SinceFacts
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.since.begin import Begun, begin
-from rocketfsck.verify.since.proof import FileProof, renewed
-from rocketfsck.verify.since.proving import Due, Proven, add_notes, parts_due, queue_files
+from rocketfsck.verify.since.proving import Begun, Due, Proven, add_notes, begin, parts_due, queue_files
 from rocketfsck.verify.since.state import (
     KIND,
+    FileProof,
     IndexState,
     KnownQueue,
     LogState,
     SinceState,
+    renewed,
     write_state,
 )
 from rocketfsck.verify.stopping import WantedFindings

@@ -1,28 +1,236 @@
 """Checks of `checkpoint`, `abort` and `lock`, and of what the next start would do because of them.
 
 Reference 1.7, 4.8, 5, 6.4, 9.5; fault classes I1, K1-K4, H3.
+
+The bytes of a checkpoint after its known fields: zeros, damage, or fields of a newer broker. ADR 0011.
+
+    tail := zero*  |  long[1..FIELD_LIMIT] zero*      each long 0, an offset, a time or a number
+
+Reference 5.1.
+
+Checks of the controller-mode epoch file against itself and the commit log (reference 1.7, class H3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.formats.markers import is_lock_content
+from rocketfsck.formats.smallfiles import (
+    EpochEntry,
+    EpochFile,
+    decode_broker_identity,
+    decode_epochs,
+    is_lock_content,
+)
+from rocketfsck.reader.configs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record, first_head
 from rocketfsck.reader.index import read_header
 from rocketfsck.store.elsewhere import has_log_elsewhere
-from rocketfsck.store.model import IndexFile, Store, StoreFile
+from rocketfsck.store.model import IndexFile, MappedFileQueue, OtherKind, Store, StoreFile
+from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.store.checkpointtail import check_tail
-from rocketfsck.verify.store.epoch import check_epochs, check_identity
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
+
+# Checks of who a broker in controller mode takes itself for: `brokerIdentity` and its forerunner.
+#
+#     brokerIdentity       cluster#brokerName#brokerId                     read first
+#     brokerIdentity-temp  cluster#brokerName#brokerId#registerCheckCode   read where the first gives nothing
+#
+# Written once when the broker registers. Reference 1.7.
+
+EPOCH_SIZE_LIMIT = 1 << 16
+NAMES = {"cluster": "brokerClusterName", "broker_name": "brokerName"}
+"""What must be the same in broker.conf, by the field here."""
+
+
+def check_identity(store: Store) -> Iterator[Finding | NotChecked]:
+    """The identity files; nobody reads a `.bak`, nor a `-temp` next to a sound identity."""
+    files = [
+        file for other in store.others if other.kind is OtherKind.BROKER_IDENTITY for file in other.files
+    ]
+    for file in sorted(files, key=lambda file: file.name):
+        if file.name.endswith(".bak"):
+            continue
+        try:
+            data = read_whole(file.path, EPOCH_SIZE_LIMIT)
+            identity = decode_broker_identity(data, is_temp=file.name.endswith("-temp"))
+        except FormatError as error:
+            where = Where(file=file.relative, start=error.offset, end=file.size)
+            yield Finding(RuleName.IDENTITY_DAMAGED, where, {"reason": str(error)})
+        except StoreError as error:
+            yield NotChecked(file.relative, str(error), operational=True)
+        else:
+            found = {setting: str(getattr(identity, name)) for name, setting in NAMES.items()}
+            yield from _differing(store, file, found)
+            return
+
+
+def _differing(store: Store, file: StoreFile, found: dict[str, str]) -> Iterator[Finding]:
+    where = Where(file=file.relative, start=0, end=file.size)
+    for name, value in found.items():
+        stated = (store.settings.get(name) or "").strip()
+        if stated and stated != value:
+            yield Finding(RuleName.IDENTITY_DIFFERS, where, {"name": name, "value": value}, {"value": stated})
+
+
+HEADER_LINES = 2
+
+
+def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
+    """The epoch file; its .bak only where the file itself is damaged."""
+    files = epoch_files(store)
+    for name, file in sorted(files.items()):
+        if name.endswith(BACKUP):
+            continue
+        try:
+            data = read_whole(file.path, EPOCH_LIMIT)
+            epochs = decode_epochs(data)
+        except FormatError as error:
+            backup = files.get(f"{name}{BACKUP}")
+            found = {"reason": str(error), "backup_state": _backup_state(backup)}
+            yield Finding(RuleName.EPOCH_DAMAGED, Where(file=file.relative, start=error.offset), found)
+        except StoreError as error:
+            yield NotChecked(file.relative, str(error), operational=True)
+        else:
+            yield from _check_entries(store, known, file, epochs, _line_ends(data))
+
+
+def _line_ends(data: bytes) -> list[int]:
+    """Where each line ends, its separator included; the lines are those that the entries were read from."""
+    return list(accumulate(map(len, data.splitlines(keepends=True))))
+
+
+def _backup_state(backup: StoreFile | None) -> str:
+    if backup is None:
+        return "absent"
+    try:
+        decode_epochs(read_whole(backup.path, EPOCH_LIMIT))
+    except StoreError:
+        return "damaged"
+    return "sound"
+
+
+def _check_entries(
+    store: Store, known: Known, file: StoreFile, epochs: EpochFile, line_ends: Sequence[int]
+) -> Iterator[Finding]:
+    """Order, range and boundaries. A start below the log has expired; equal starts are empty epochs."""
+    log_start = store.commitlog.start_offset
+    end = known.end_offset if known.complete else store.commitlog.end_offset
+    previous: EpochEntry | None = None
+    for number, entry in enumerate(epochs.entries, HEADER_LINES + 1):
+        where = Where(
+            file=file.relative,
+            start=line_ends[number - 2],
+            end=line_ends[number - 1],
+            physical_offset=entry.start_offset,
+        )
+        found = {"line": number, "epoch": entry.epoch, "start_offset": entry.start_offset}
+        if previous is not None and (
+            entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset
+        ):
+            order = {"previous_epoch": previous.epoch, "previous_physical_offset": previous.start_offset}
+            yield Finding(RuleName.EPOCH_ORDER, where, {**found, **order})
+        if end is not None and entry.start_offset > end:
+            yield Finding(RuleName.EPOCH_RANGE, where, found, {"end_offset": end})
+        elif (
+            log_start is not None
+            and end is not None
+            and log_start <= entry.start_offset < end
+            and not begins_record(store.commitlog, entry.start_offset)
+        ):
+            yield Finding(RuleName.EPOCH_BOUNDARY, where, found)
+        previous = entry
+
+
+FIELD_LIMIT = 8
+"""Longs behind the known fields that may be fields of a newer broker; what is further behind is damage."""
+
+_LAST_KNOWN = "logicsPhysicalOffset"
+NUMBER_BITS = 53
+"""Numbers of 2^53 or more are later than any time in microseconds: most random bytes are."""
+_LONG = struct.Struct(">q")
+_STARTS = struct.Struct(">qq")
+"""The two times that every checkpoint of a broker with messages has."""
+
+
+def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
+    """Finds CP026 on each field that the store's version does not write, or CP008 where the bytes are not
+    such fields. Fields of versions that left no other traces are looked at, too: a stray value is damage."""
+    known_size = (
+        CHECKPOINT.size if _LAST_KNOWN in store.dialect.checkpoint_fields else CHECKPOINT.offset(_LAST_KNOWN)
+    )
+    tail = data[known_size:]
+    if not any(tail):
+        return
+    first = known_size + len(tail) - len(tail.lstrip(b"\0"))
+    end = known_size + len(tail.rstrip(b"\0"))
+    fields = [(pos, value) for pos, (value,) in _longs(tail, known_size) if value]
+    sound = len(data) == CHECKPOINT_SIZE and end <= known_size + FIELD_LIMIT * _LONG.size
+    whole = all(value > 0 for value in _STARTS.unpack_from(data)) if sound else False
+    kinds = [_kind(store, value, known, whole) if sound else None for _, value in fields]
+    if None in kinds:
+        where = Where(file=file.relative, start=first, end=end)
+        yield Finding(
+            RuleName.CHECKPOINT_TAIL, where, {"bytes_hex": data[first : min(end, first + 16)].hex()}
+        )
+        return
+    for (pos, value), kind in zip(fields, kinds, strict=True):
+        where = Where(file=file.relative, start=pos, end=pos + _LONG.size)
+        yield Finding(RuleName.CHECKPOINT_FIELD_UNKNOWN, where, {"value": value, "kind": kind})
+
+
+def _kind(store: Store, value: int, known: Known, whole: bool) -> str | None:
+    """`kind_of`; in a checkpoint that is `whole` in its known fields, any other "number", too."""
+    return kind_of(store, value, known) or ("number" if whole and is_number(value) else None)
+
+
+def is_number(value: int) -> bool:
+    """Whether a long is such as programs write, a count or a time in microseconds, and not a flipped bit, nor
+    a long that was written across two."""
+    return 0 < value < 1 << NUMBER_BITS and value & (value - 1) != 0 and value & 0xFFFFFFFF != 0
+
+
+def _longs(tail: bytes, first: int) -> Iterator[tuple[int, tuple[int]]]:
+    whole = tail[: len(tail) // _LONG.size * _LONG.size]
+    return zip(range(first, CHECKPOINT_SIZE, _LONG.size), _LONG.iter_unpack(whole), strict=False)
+
+
+def kind_of(store: Store, value: int, known: Known) -> str | None:
+    """What a number of a newer broker's can be: "offset" of a record or of the log's end, "time" of the log's
+    records; None: neither, as far as the log is here to tell. Raises StoreError."""
+    if value <= 0:
+        return None
+    log = store.commitlog
+    end = log.end_offset if known.end_offset is None else known.end_offset
+    if has_log_elsewhere(store) or log.start_offset is None or end is None:
+        return "offset"  # nothing here contradicts that
+    if value < max(log.start_offset, 1):
+        return "offset"  # an older broker leaves the field as it is while the log continues
+    if value <= end and (value == end or begins_record(log, value)):
+        return "offset"
+    if value < end and known.end_offset is None and not any(_bytes_at(log, value)):
+        return "offset"  # of the log's end, as far as a look at a few bytes tells
+    oldest, newest = known.min_store_timestamp, known.max_store_timestamp
+    if oldest is None or newest is None:
+        head = first_head(log.files[0])
+        oldest, newest = (head.store_timestamp if head is not None else value + 1, value)
+    return "time" if oldest <= value <= newest else None
+
+
+def _bytes_at(log: MappedFileQueue, physical_offset: int) -> bytes:
+    with OpenFiles(log) as files:
+        place = files.at(physical_offset)
+        return b"?" if place is None else place[0].read_upto(place[1], 8)
+
 
 CLOCK_TOLERANCE_MS = 86_400_000
 """A time is in the future when it is this much later than now: the broker's clock is not this machine's."""

@@ -11,12 +11,13 @@ from typing import Any
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import decode_config, valid_prefix
-from rocketfsck.formats.configviews import (
+from rocketfsck.formats.config import (
     OFFSET_VIEWS,
     data_version,
+    decode_config,
     delay_offsets,
     topic_configs,
+    valid_prefix,
 )
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.store.model import Store, StoreFile, StrayReason

@@ -19,8 +19,7 @@ from rocketfsck.store.newer import TAG_STORE, writes_more_entries
 from rocketfsck.verify.emit import queue_place
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.store.loading import by_version
-from rocketfsck.verify.store.segments import check_segments, is_among_segments, loaded_directories
+from rocketfsck.verify.store.segments import by_version, check_segments, is_among_segments, loaded_directories
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.watched import AREAS

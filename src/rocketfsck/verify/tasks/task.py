@@ -16,22 +16,55 @@ where the task was not run (subset, time limit, unreadable file), so "complete" 
 A result is a `TaskResult`, its `summary` the check's own: a dataclass of int, float, str, bool, bytes, None,
 NumPy arrays, and tuples and dicts (keys: str) of those. The types of the summary say which, so that it can be
 written to a resume file and read again (`verify.tasks.resume`).
+
+What the tasks of one check have in common in a process: made once, by the task that asks first.
+
+A value costs a step for each queue of the store, say, which no task may take again. Values never travel: on
+another machine, or in another process, the tasks that run there make their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import Any, TypeVar, cast
 
+from rocketfsck.store import Store
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.rules.catalog import FURTHER
 from rocketfsck.verify.rules.rule import DETAIL_LIMIT, Level
 from rocketfsck.verify.tasks.facts import IndexFacts, LogFacts, QueueFacts
-from rocketfsck.verify.tasks.shared import Shared
 
-if TYPE_CHECKING:
-    from rocketfsck.store import Store
+Made = TypeVar("Made")
+
+
+class Shared:
+    """Values by what makes them, and of which store. Safe to use by several threads."""
+
+    __slots__ = ("_lock", "_made", "asked")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.asked: dict[str, int] = {}
+        self._made: dict[tuple[Callable[[Store], Any], int], tuple[Store, Any]] = {}
+
+    def __reduce__(self) -> tuple[type[Shared], tuple[()]]:
+        return Shared, ()
+
+    def made(self, maker: Callable[[Store], Made], store: Store) -> Made:
+        """What `maker(store)` gave the first time that it was asked for."""
+        key = maker, id(store)  # the store is kept with the value, so that no other one gets its id
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = store, maker(store)
+            return cast(Made, self._made[key][1])
+
+    def ask(self, rule: str, count: int) -> None:
+        """Count places of which a check of the driver asked a rule; tasks have their `Collector.ask`."""
+        with self._lock:
+            self.asked[rule] = self.asked.get(rule, 0) + count
+
 
 # What a check knows of files that go on growing, so that a later one need only read what is new.
 #

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.dtypes import (
     TIERED_COMPACTED_ITEM_DTYPE,
     TIERED_COMPACTED_SLOT_DTYPE,
     TIERED_ITEM_DTYPE,
     TIERED_SLOT_DTYPE,
+    Flags,
+    Longs,
 )
 from rocketfsck.formats.javatext import INT32_MIN, index_hash
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.tiered import (
     OLD_LOCAL_NAMES,
     TIERED_INDEX_HEADER,

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, UNIT_DTYPE
+from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, UNIT_DTYPE, Flags, Longs
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.tiered import NO_TIMESTAMP, TIERED_CODA
 from rocketfsck.reader.tiered import SegmentRow, TieredQueue, heads_at
@@ -37,7 +36,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.log.copyfaults import odd_copies
+from rocketfsck.verify.log.rows import odd_copies
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.tiered.indexheaders import QueueKeys
 

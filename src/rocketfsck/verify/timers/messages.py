@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.arrays import Flags
-from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE
+from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, Flags
 from rocketfsck.formats.javatext import java_hash, parse_int64
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS

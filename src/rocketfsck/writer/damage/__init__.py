@@ -20,8 +20,7 @@ from rocketfsck.writer.damage.model import (
     Promise,
     PromisedPlace,
 )
-from rocketfsck.writer.damage.run import damage_store, truth_path
-from rocketfsck.writer.damage.table import DAMAGES, find_damage
+from rocketfsck.writer.damage.run import DAMAGES, damage_store, find_damage, truth_path
 
 __all__ = [
     "DAMAGES",

@@ -21,8 +21,7 @@ from rocketfsck.reader.compaction import (
 )
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.related import rules
+from rocketfsck.writer.damage.model import PromisedPlace, rules
 
 COMPACTED = "compacted logs"
 _OF_RECORD = rules(RuleName.COMPACTION_UNIT, RuleName.COMPACTION_RECORD_WITHOUT_UNIT)

@@ -7,10 +7,9 @@ from typing import Any
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import DamageError, PromisedPlace
-from rocketfsck.writer.damage.related import rules
+from rocketfsck.writer.damage.model import DamageError, PromisedPlace, rules
 
 CONSUMER_OFFSETS = "config/consumerOffset.json"
 DELAY_OFFSETS = "config/delayOffset.json"

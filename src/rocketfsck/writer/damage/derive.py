@@ -17,16 +17,14 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.consumequeue import UNIT
-from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
+from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.scan.columns import Trait
-from rocketfsck.scan.sorting import distinct
-from rocketfsck.writer.damage.indexscene import IndexScene
+from rocketfsck.scan.spans import distinct
 from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.logscene import LogRecord, LogScene
 from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.queuescene import QueueScene
+from rocketfsck.writer.damage.scenes import IndexScene, LogRecord, LogScene, QueueScene
 
 PROMISE_LIMIT = 64
 """Promises that one act makes of one area; the hashes show what else was hit."""

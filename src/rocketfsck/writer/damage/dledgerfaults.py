@@ -15,8 +15,7 @@ from rocketfsck.formats.dledger import (
 from rocketfsck.formats.layout import Layout
 from rocketfsck.store.model import MappedFile, OtherKind
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.related import RECORD_CHANGED, TAIL_LOST, rules
+from rocketfsck.writer.damage.model import RECORD_CHANGED, TAIL_LOST, PromisedPlace, rules
 
 NODE = "a DLedger log"
 _WALKED = 5000

@@ -17,8 +17,7 @@ from rocketfsck.writer.damage.derive import (
     derive_queue,
 )
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import DamageError
-from rocketfsck.writer.damage.related import ANY_INDEX, ANY_LOG, ANY_QUEUE, rules
+from rocketfsck.writer.damage.model import ANY_INDEX, ANY_LOG, ANY_QUEUE, DamageError, rules
 
 SECTOR_SIZE = 512
 PAGE_SIZE = 4096

@@ -16,10 +16,8 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Store
 from rocketfsck.writer.damage.editing import Editor
-from rocketfsck.writer.damage.indexscene import IndexScene
-from rocketfsck.writer.damage.logscene import LogRecord, LogScene
 from rocketfsck.writer.damage.model import DamageError, Promise, PromisedPlace
-from rocketfsck.writer.damage.queuescene import QueueScene, SceneUnit
+from rocketfsck.writer.damage.scenes import IndexScene, LogRecord, LogScene, QueueScene, SceneUnit
 
 Item = TypeVar("Item")
 Taken = tuple[str, int, int | None]

@@ -13,9 +13,8 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.queuescene import queue_directory
-from rocketfsck.writer.damage.related import QUEUE_LOST, rules
+from rocketfsck.writer.damage.model import QUEUE_LOST, PromisedPlace, rules
+from rocketfsck.writer.damage.scenes import queue_directory
 
 TOPICS = "config/topics.json"
 GHOST = "GhostTopic"

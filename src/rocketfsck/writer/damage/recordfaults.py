@@ -17,16 +17,16 @@ from rocketfsck.formats.properties import (
 )
 from rocketfsck.scan.columns import Trait
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.logscene import LogRecord, LogScene
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.related import (
+from rocketfsck.writer.damage.model import (
     ANY_LOG,
     KEYS_CHANGED,
     MOVED,
     RECORD_CHANGED,
     RECORD_LOST,
+    PromisedPlace,
     rules,
 )
+from rocketfsck.writer.damage.scenes import LogRecord, LogScene
 
 _HOUR = 3_600_000
 _LOST_TEXT = b"inMs\xe5\x88\xa9\xe5"

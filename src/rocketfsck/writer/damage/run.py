@@ -6,6 +6,8 @@ The copy is built under another name and appears whole; after any error nothing 
 The copy is independent: sparse files stay sparse, times of modification are kept, symbolic links are
 followed, so that nothing in it leads back to the source. What is neither a regular file nor a directory
 is left out.
+
+The table of all named faults.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 
 from rocketfsck.common.outputs import write_text
 from rocketfsck.errors import StoreError, UsageError
@@ -23,13 +27,70 @@ from rocketfsck.progress import phase
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader, named_errors
+from rocketfsck.writer.damage import (
+    compactionfaults,
+    configfaults,
+    databasefaults,
+    dledgerfaults,
+    genericfaults,
+    indexfaults,
+    queuefaults,
+    recordfaults,
+    segmentfaults,
+    smallfaults,
+    tieredfaults,
+    timerfaults,
+    unitfaults,
+)
 from rocketfsck.writer.damage.editing import Editor
 from rocketfsck.writer.damage.job import Damage, Job, Taken
 from rocketfsck.writer.damage.model import Act, Change, DamageError, DamageReport
-from rocketfsck.writer.damage.table import find_damage
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.disk.publish import building_directory
+
+
+def build_table(damages: Iterable[Damage]) -> Mapping[str, Damage]:
+    """Faults by name, in the order given; ValueError for a name that is used twice."""
+    table: dict[str, Damage] = {}
+    for damage in damages:
+        if damage.name in table:
+            raise ValueError(f"two faults have the name {damage.name}")
+        table[damage.name] = damage
+    return MappingProxyType(table)
+
+
+MODULES = (
+    recordfaults,
+    segmentfaults,
+    unitfaults,
+    queuefaults,
+    indexfaults,
+    smallfaults,
+    configfaults,
+    timerfaults,
+    compactionfaults,
+    tieredfaults,
+    dledgerfaults,
+    databasefaults,
+    genericfaults,
+)
+"""The modules in whose order, and in the order within them, the faults are listed."""
+
+DAMAGES: Mapping[str, Damage] = build_table(
+    value for module in MODULES for value in vars(module).values() if isinstance(value, Damage)
+)
+
+
+def find_damage(name: str) -> Damage:
+    """The fault of this name; DamageError, with the nearest name, for none."""
+    damage = DAMAGES.get(name)
+    if damage is None:
+        near = get_close_matches(name, DAMAGES, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise DamageError(f"no fault has the name {name!r}{hint}")
+    return damage
+
 
 TRUTH_SUFFIX = ".damage.json"
 

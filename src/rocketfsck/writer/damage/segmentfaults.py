@@ -8,16 +8,15 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.logscene import LogScene
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.queuescene import QueueScene, unit_place
-from rocketfsck.writer.damage.related import (
+from rocketfsck.writer.damage.model import (
     ANY_LOG,
     QUEUE_LOST,
     RECORD_LOST,
     SEGMENT_LOST,
+    PromisedPlace,
     rules,
 )
+from rocketfsck.writer.damage.scenes import LogScene, QueueScene, unit_place
 
 SECOND_PATH = "commitlog2"
 _MORE_EMPTY_FILES = 3

@@ -11,12 +11,10 @@ from rocketfsck.formats.checkpoint import (
     decode_checkpoint,
     encode_checkpoint,
 )
-from rocketfsck.formats.epoch import EpochEntry, encode_epochs
-from rocketfsck.formats.markers import ABORT_NAME, encode_abort
+from rocketfsck.formats.smallfiles import ABORT_NAME, EpochEntry, encode_abort, encode_epochs
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.related import rules
+from rocketfsck.writer.damage.model import PromisedPlace, rules
 
 FAR_FUTURE = 4_102_444_800_000
 """2100-01-01 in ms."""

@@ -18,8 +18,7 @@ from rocketfsck.reader.units import Units
 from rocketfsck.store.model import MappedFile, OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.related import rules
+from rocketfsck.writer.damage.model import PromisedPlace, rules
 
 TIERED = "tiered storage"
 _MIN_UNITS = 4

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.timer import (
     TIMER_LOG_UNIT,
     TIMER_LOG_UNIT_SIZE,
@@ -16,14 +16,23 @@ from rocketfsck.formats.timer import (
     TIMER_WHEEL_SLOT,
     TIMER_WHEEL_SLOT_SIZE,
 )
-from rocketfsck.reader.timerfiles import read_progress, timer_log, wheel_files
-from rocketfsck.reader.timers import TimerBlock, TimerUnits, timer_units
-from rocketfsck.reader.timerwheel import Slots, newest_first, precision_of, read_wheel, used_slots
+from rocketfsck.reader.timers import (
+    Slots,
+    TimerBlock,
+    TimerUnits,
+    newest_first,
+    precision_of,
+    read_progress,
+    read_wheel,
+    timer_log,
+    timer_units,
+    used_slots,
+    wheel_files,
+)
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import StoreFile
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.related import rules
+from rocketfsck.writer.damage.model import PromisedPlace, rules
 
 TIMERS = "timers"
 _FAR = 1 << 40

@@ -15,16 +15,14 @@ from rocketfsck.formats.consumequeue import (
     ext_offset,
     is_ext_address,
 )
-from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.logscene import LogRecord
-from rocketfsck.writer.damage.model import PromisedPlace
-from rocketfsck.writer.damage.queuescene import QueueScene, SceneUnit, unit_place
-from rocketfsck.writer.damage.related import ANY_QUEUE, UNITS_LOST, rules
+from rocketfsck.writer.damage.model import ANY_QUEUE, UNITS_LOST, PromisedPlace, rules
+from rocketfsck.writer.damage.scenes import LogRecord, QueueScene, SceneUnit, unit_place
 
 Wanted = Callable[[SceneUnit, QueueScene, LogRecord], object]
 

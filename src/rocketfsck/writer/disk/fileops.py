@@ -15,7 +15,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 
-from rocketfsck.common.privacy import mode_to_make
+from rocketfsck.common.outputs import mode_to_make
 from rocketfsck.store.layers import layers
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root, reached

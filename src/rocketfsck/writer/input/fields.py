@@ -17,15 +17,13 @@ from typing import Any
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.columns import DERIVED as DERIVED_COLUMNS
 from rocketfsck.formats.columns import GIVEN, NUMBERS
-from rocketfsck.formats.host import Host
-from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, INT64_MAX
 from rocketfsck.formats.magic import KNOWN_SYS_FLAGS
 from rocketfsck.formats.properties import (
     MAX_PROPERTIES_SIZE,
     serialize_properties,
 )
-from rocketfsck.formats.record import RECORD
+from rocketfsck.formats.record import RECORD, Host, InnerItem
 from rocketfsck.writer.message.messages import (
     Kind,
     Properties,

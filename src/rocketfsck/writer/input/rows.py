@@ -17,10 +17,10 @@ from typing import IO, Any
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.columns import GIVEN
-from rocketfsck.formats.delay import SCHEDULE_TOPIC
-from rocketfsck.formats.innerbatch import decode_items
 from rocketfsck.formats.magic import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
 from rocketfsck.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
+from rocketfsck.formats.record import decode_items
+from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.writer.input.fields import (
     AS_STORED,
     DERIVED,

@@ -3,6 +3,14 @@
 Both copies of a log file are scanned, so that a hash of the store is paired with that of the copy, whatever
 the dialect treats as a key. A hash that no record has, or not the record that a unit or an entry points to,
 goes through a keyed permutation: what did not fit before does not fit afterwards.
+
+Index files with other hashes: entries stay where they are, and their chains are laid again.
+
+The entries are put again, in order, into the slots of their new hashes. A head or link that was not the one
+that the puts make is wrong in the copy, too, in the same way as far as the new chains have room for it. No
+slot keeps its number: where a slot has no entry, what it holds goes to an empty one by chance.
+
+Consume queues, their extensions and timer logs with other tag codes and hashes of topics.
 """
 
 from __future__ import annotations
@@ -12,11 +20,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.consumequeue import EXT_END_MARK, EXT_UNIT_MIN_SIZE
+from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE, TIMER_UNIT_DTYPE, Dtype, Longs
+from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE, SLOT_SIZE, decode_header, entry_pos
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, java_hash
+from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.writer.mask.names import SYSTEM_NAMES
-from rocketfsck.writer.mask.permute import HashPermutation
+from rocketfsck.writer.mask.names import SYSTEM_NAMES, HashPermutation, Pseudonyms
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KINDS = 4
@@ -149,3 +159,186 @@ class HashMasks:
         for row, value in enumerate(hashes.tolist()):
             made[row] = became.get(value, int(made[row]))
         return made
+
+
+_SLOT_COUNT_AT = slice(32, 36)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryChains:
+    """Of each entry its slot and the entry put before it there (0: none); of each slot the newest entry.
+
+    Entry 0 is not in use.
+    """
+
+    slot: Longs
+    previous: Longs
+    head: Longs
+
+
+def chains_of(key_hash: Longs, slot_count: int, last: int) -> EntryChains:
+    """The chains that putting the entries makes; the slots hold no entry beyond `last`."""
+    slot = key_hash % slot_count
+    order = 1 + np.argsort(slot[1:], kind="stable")
+    same = slot[order[1:]] == slot[order[:-1]]
+    previous, head = np.zeros(len(slot), np.int64), np.zeros(slot_count, np.int64)
+    previous[order[1:][same]] = order[:-1][same]
+    head[slot[1 : last + 1]] = np.arange(1, last + 1)  # of equal slots the last one stays
+    return EntryChains(slot, previous, head)
+
+
+def mask_index(
+    data: bytearray, *, slot_count: int, counts_entries: bool, masks: HashMasks, seed: int
+) -> None:
+    """Change the hashes of an index file in place, and what follows from them.
+
+    `counts_entries`: hashSlotCount in the header counts entries, not slots. `seed` chooses empty slots.
+    """
+    room = min(max(len(data) - INDEX_HEADER_SIZE, 0) // SLOT_SIZE, slot_count)
+    if not room:
+        return
+    slots = np.frombuffer(data, SLOT_DTYPE, room, INDEX_HEADER_SIZE)
+    start = entry_pos(0, slot_count)
+    count = max(len(data) - start, 0) // ENTRY_SIZE
+    entries = np.frombuffer(data, ENTRY_DTYPE, count, start) if count else np.zeros(0, ENTRY_DTYPE)
+    filled = np.flatnonzero(
+        (entries["phyOffset"] != 0) | (entries["keyHash"] != 0) | (entries["prevIndex"] != 0)
+    )
+    entries = entries[: int(filled[-1]) + 1 if len(filled) else min(count, 1)]
+    old = entries["keyHash"].astype(np.int64)
+    new = masks.key_hashes(old, entries["phyOffset"].astype(np.int64))
+    used = min(decode_header(data).entry_count, max(len(old) - 1, 0))
+    stored = slots.astype(np.int64)
+    last = _newest_put(old, slot_count, stored, used)
+    before, after = chains_of(old, slot_count, last), chains_of(new, slot_count, last)
+    random = np.random.default_rng(seed)
+    entries["prevIndex"] = _links(entries["prevIndex"].astype(np.int64), before, after)
+    entries["keyHash"] = new
+    slots[:] = _heads(stored, before, after, random)
+    used_slots = [len(np.unique(chains.slot[1 : used + 1])) for chains in (before, after)]
+    data[_SLOT_COUNT_AT] = _slot_count(data, used_slots[0], used_slots[1], used, counts_entries)
+
+
+def _newest_put(key_hash: Longs, slot_count: int, stored: Longs, used: int) -> int:
+    """Whether the slots know the entries beyond the header's count, too: what more of them agree with."""
+    limits = {used, max(len(key_hash) - 1, 0)}
+    agreed = {
+        last: int((chains_of(key_hash, slot_count, last).head[: len(stored)] == stored).sum())
+        for last in sorted(limits)
+    }
+    return max(agreed, key=agreed.__getitem__)
+
+
+def _links(stored: Longs, before: EntryChains, after: EntryChains) -> Longs:
+    made = after.previous.copy()
+    if len(made):
+        made[0] = stored[0]
+    for entry in np.flatnonzero(stored != before.previous).tolist():
+        if entry:
+            made[entry] = _wrong(int(stored[entry]), entry, before, after, int(before.slot[entry]))
+    return made
+
+
+def _wrong(value: int, entry: int, before: EntryChains, after: EntryChains, slot: int) -> int:
+    """A wrong link: one that skipped entries of its chain, or led back, does so in the new one if it can."""
+    if not 0 < value < len(before.slot) or before.slot[value] != slot or value == entry:
+        return value
+    if value > entry:
+        newest = int(after.head[after.slot[entry]])
+        return newest if newest > entry else value
+    return int(after.previous[after.previous[entry]])
+
+
+def _heads(stored: Longs, before: EntryChains, after: EntryChains, random: np.random.Generator) -> Longs:
+    made = after.head[: len(stored)].copy()
+    wrong = np.flatnonzero(stored != before.head[: len(stored)])
+    empty = random.permutation(np.flatnonzero(made == 0))
+    taken = 0
+    for slot in wrong.tolist():
+        newest, value = int(before.head[slot]), int(stored[slot])
+        if newest and int(after.slot[newest]) < len(made):
+            place = int(after.slot[newest])
+            top = int(after.head[place])
+            skips = 0 < value < len(before.slot) and before.slot[value] == slot
+            made[place] = int(after.previous[top]) if skips else value
+        elif taken < len(empty):
+            made[empty[taken]] = value
+            taken += 1
+    return made
+
+
+def _slot_count(data: bytearray, old: int, new: int, used: int, counts_entries: bool) -> bytes:
+    """hashSlotCount: as wrong as it was, and as right."""
+    stored = decode_header(data).hash_slot_count
+    if stored == used and (old != used or counts_entries):
+        made = stored
+    elif old <= stored <= used:
+        made = min(stored - old + new, used)
+    else:
+        made = stored if stored > used else min(max(stored - old + new, -(1 << 31)), (1 << 31) - 1)
+    return made.to_bytes(4, "big", signed=True)
+
+
+_LOW_WORD = (1 << 63) - 1
+_CODE = slice(2, 10)
+
+
+def mask_units(data: bytearray, dtype: Dtype, masks: HashMasks, *, in_log: bool = True) -> Longs:
+    """Change the tag codes of consume queue units in place; the byte offsets of ext units that they name.
+
+    `in_log`: the units' offsets are those of the commit log.
+    """
+    count = len(data) // dtype.itemsize
+    if not count:
+        return np.empty(0, np.int64)
+    units = np.frombuffer(data, dtype, count)
+    codes, offset = units["tagsCode"].astype(np.int64), units["offset"].astype(np.int64)
+    units["tagsCode"] = masks.codes(codes, offset if in_log else None)
+    addresses = codes[codes < -(1 << 31)]
+    return addresses & _LOW_WORD
+
+
+def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Pseudonyms) -> set[int]:
+    """Change the tag codes of ext units in place, empty their bit maps; all that is not a unit becomes noise.
+
+    `places` are positions of units in the file, in addition to those that follow one another from its
+    beginning. Returns the positions of all of them. The zeros of a bit map, too, say which groups a message
+    was for: noise that keeps them would tell that.
+    """
+    before = bytes(data)
+    end = len(before.rstrip(b"\0"))
+    data[:end] = names.noise(b"\1" * end)
+    seen: set[int] = set()
+    for first in (0, *places):
+        place = first
+        while 0 <= place <= len(before) - EXT_UNIT_MIN_SIZE and place not in seen:
+            seen.add(place)
+            head = before[place : place + EXT_UNIT_MIN_SIZE]
+            if head.startswith(EXT_END_MARK):
+                break
+            size = int.from_bytes(head[:2], "big", signed=True)
+            if size < EXT_UNIT_MIN_SIZE:
+                data[place : place + 2] = head[:2]
+                break
+            code = int.from_bytes(head[_CODE], "big", signed=True)
+            made = int(masks.codes(np.array([code], np.int64))[0])
+            data[place : place + EXT_UNIT_MIN_SIZE] = head
+            data[place + 2 : place + 10] = made.to_bytes(8, "big", signed=True)
+            data[place + EXT_UNIT_MIN_SIZE : place + size] = bytes(
+                min(place + size, len(before)) - place - EXT_UNIT_MIN_SIZE
+            )
+            place += size
+        if 0 <= place < len(before) and before[place : place + 2] == EXT_END_MARK:
+            data[place : place + 2] = EXT_END_MARK
+    return seen
+
+
+def mask_timer_log(data: bytearray, masks: HashMasks, names: Pseudonyms) -> None:
+    """Change the hashes of topics in the units of a timer log in place."""
+    count = len(data) // TIMER_LOG_UNIT_SIZE
+    if not count:
+        return
+    units = np.frombuffer(data, TIMER_UNIT_DTYPE, count)
+    rows = np.flatnonzero(units["size"] == TIMER_LOG_UNIT_SIZE)
+    hashes = units["hashCodeOfRealTopic"][rows].astype(np.int64)
+    units["hashCodeOfRealTopic"][rows] = masks.name_hashes(hashes, names.known())

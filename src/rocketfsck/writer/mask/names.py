@@ -3,6 +3,17 @@
 A keyed permutation of all texts of one form gives them (`permute.py`), so that two names never have one
 pseudonym, and neither the text nor its Java hash tells the name. Tag codes and key hashes are computed again
 from the pseudonyms (`hashes.py`).
+
+Keyed permutations: of the texts that a name may become, and of 32-bit hashes.
+
+A Feistel network of two unequal halves permutes the numbers below any product. Without the secret, what a
+number became tells nothing of it but whether two of them are equal.
+
+Other times for those of a store: moved by a secret number of seconds, and rounded down if that is asked.
+
+One map is for all times, wherever they are, so that the distance between two times stays (with rounding, to
+within the unit). A number that is not a plausible time stays: 0, negative ones, and what damage made of a
+time.
 """
 
 from __future__ import annotations
@@ -10,16 +21,185 @@ from __future__ import annotations
 import hashlib
 import secrets
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from math import prod
 from unicodedata import category
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.filename import index_filename, index_filename_time
 from rocketfsck.formats.javatext import java_hash
 from rocketfsck.formats.magic import FENCE_TOPIC
-from rocketfsck.writer.mask.permute import permuted_digits
-from rocketfsck.writer.mask.times import Times, next_index_name
+
+_TURNS = 8
+_SPARE = 16
+"""Bytes more than a number has, so that the remainder is as good as evenly spread."""
+_HALF = 1 << 16
+_WORD = 1 << 32
+
+
+def permuted_digits(secret: bytes, digits: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """The image of `digits` (each below its size) under a keyed permutation of all such rows of digits.
+
+    Every row of these sizes is the image of exactly one row.
+    """
+    if not sizes:
+        return []
+    tweak = hashlib.sha256(secret + repr(list(sizes)).encode()).digest()
+    if len(sizes) == 1:
+        order = np.random.default_rng(int.from_bytes(tweak)).permutation(sizes[0])
+        return [int(order[digits[0]])]
+    half = len(sizes) // 2
+    low, high = prod(sizes[:half]), prod(sizes[half:])
+    left, right = _number(digits[:half], sizes[:half]), _number(digits[half:], sizes[half:])
+    for turn in range(_TURNS):
+        left = (left + _draw(tweak, 2 * turn, right, low)) % low
+        right = (right + _draw(tweak, 2 * turn + 1, left, high)) % high
+    return _digits(left, sizes[:half]) + _digits(right, sizes[half:])
+
+
+def _draw(tweak: bytes, turn: int, value: int, size: int) -> int:
+    data = tweak + bytes([turn]) + value.to_bytes(value.bit_length() // 8 + 1)
+    return int.from_bytes(hashlib.shake_128(data).digest(size.bit_length() // 8 + _SPARE)) % size
+
+
+def _number(digits: Sequence[int], sizes: Sequence[int]) -> int:
+    number = 0
+    for digit, size in zip(digits, sizes, strict=True):
+        number = number * size + digit
+    return number
+
+
+def _digits(number: int, sizes: Sequence[int]) -> list[int]:
+    digits = []
+    for size in reversed(sizes):
+        number, digit = divmod(number, size)
+        digits.append(digit)
+    return digits[::-1]
+
+
+class HashPermutation:
+    """A keyed permutation of 32-bit hashes; 0 stays 0."""
+
+    __slots__ = ("_tables",)
+
+    def __init__(self, secret: bytes) -> None:
+        draws = (hashlib.shake_128(secret + b"hash" + bytes([turn])) for turn in range(_TURNS))
+        self._tables = [np.frombuffer(draw.digest(2 * _HALF), np.uint16).astype(np.int64) for draw in draws]
+
+    def codes(self, values: Longs) -> Longs:
+        """The images of tag codes, all of them signed 32-bit numbers: any number but 0."""
+        return self._walked(values, keeps_sign=False)
+
+    def key_hashes(self, values: Longs) -> Longs:
+        """The images of key hashes: of positive numbers positive ones, of negative (wrong) ones negative."""
+        return self._walked(values, keeps_sign=True)
+
+    def _walked(self, values: Longs, *, keeps_sign: bool) -> Longs:
+        """Permute until the image is one of the wanted kind: so the kind is permuted in itself."""
+        made = values.astype(np.int64)
+        rows = np.flatnonzero(made)
+        while len(rows):
+            made[rows] = self._once(made[rows])
+            bad = made[rows] == 0
+            if keeps_sign:
+                bad |= (made[rows] < 0) != (values[rows] < 0)
+            rows = rows[bad]
+        return made
+
+    def _once(self, values: Longs) -> Longs:
+        left, right = (values % _WORD) >> 16, values & (_HALF - 1)
+        for table in self._tables:
+            left, right = right, left ^ table[right]
+        words: NDArray[np.int64] = left << 16 | right
+        return np.where(words >= _WORD >> 1, words - _WORD, words)
+
+
+SECOND = 1000
+DAY = 86_400 * SECOND
+_EARLIEST, _LATEST = 10**12, 10**13
+"""What a time in ms is between: 13 digits, from 2001 on."""
+_LEAST_SHIFT, _SHIFTS = 365 * DAY // SECOND, 7 * 365 * DAY // SECOND
+_LEAP = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What becomes of times: `shift` is added, then they are rounded down to multiples of `unit`; all in ms.
+
+    `shift` is a number of whole seconds, so that the slots of a timer wheel stay whole at any precision.
+    """
+
+    shift: int = 0
+    unit: int = 1
+
+    @property
+    def stay(self) -> bool:
+        """Whether every time is as in the store."""
+        return self.shift == 0 and self.unit == 1
+
+    @property
+    def are_rounded(self) -> bool:
+        """Whether times are rounded, too, so that distances change."""
+        return self.unit > 1
+
+    def of(self, value: int) -> int:
+        """What a time (ms) becomes."""
+        return self.moved(value) // self.unit * self.unit if _EARLIEST <= value < _LATEST else value
+
+    def moved(self, value: int) -> int:
+        """The same without rounding, for times at which timers are due."""
+        return value + self.shift if _EARLIEST <= value < _LATEST else value
+
+    def of_all(self, values: Longs) -> Longs:
+        """`of` for a column."""
+        made = values + self.shift
+        return np.where(are_times(values), made // self.unit * self.unit, values)
+
+    def of_text(self, text: bytes, *, rounded: bool = True) -> bytes:
+        """A decimal number in ASCII; any other text stays, and so does the length."""
+        if not text.isdigit():
+            return text
+        value = int(text)
+        return b"%0*d" % (len(text), self.of(value) if rounded else self.moved(value))
+
+    def of_file(self, mtime_ns: int) -> int:
+        """A time of modification (ns)."""
+        value, rest = divmod(mtime_ns, _LEAP)
+        return self.of(value) * _LEAP + (0 if self.are_rounded else rest)
+
+    def of_index_name(self, name: str) -> str:
+        """The name of an index file, which is a local time; any other name stays."""
+        created = index_filename_time(name)
+        if created is None or self.stay:
+            return name
+        value = (created.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        made = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.of(value))
+        return index_filename(made)
+
+
+def next_index_name(name: str) -> str:
+    """The name one millisecond later; a name that is not a time gets a digit more."""
+    created = index_filename_time(name)
+    return f"{name}0" if created is None else index_filename(created + timedelta(milliseconds=1))
+
+
+def are_times(values: Longs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which numbers of a column are plausible times in ms."""
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = (values >= _EARLIEST) & (values < _LATEST)
+    return found
+
+
+def secret_shift(secret: bytes) -> int:
+    """A shift (ms) into the past, of 1 to 8 years in whole seconds, that only the secret tells."""
+    draw = int.from_bytes(hashlib.shake_128(secret + b"times").digest(16))
+    return -(_LEAST_SHIFT + draw % _SHIFTS) * SECOND
+
 
 SYSTEM_NAMES = frozenset(
     {

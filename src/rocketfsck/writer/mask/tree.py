@@ -26,7 +26,7 @@ from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.timer import DEFAULT_PRECISION_MS, PRECISIONS_MS
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import CONFIG_LIMIT
-from rocketfsck.reader.timerwheel import PRECISION_SETTING, known_precision
+from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
@@ -36,8 +36,15 @@ from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace
-from rocketfsck.writer.mask.chains import mask_index
-from rocketfsck.writer.mask.hashes import FileHashes, HashMasks, file_hashes
+from rocketfsck.writer.mask.hashes import (
+    FileHashes,
+    HashMasks,
+    file_hashes,
+    mask_ext,
+    mask_index,
+    mask_timer_log,
+    mask_units,
+)
 from rocketfsck.writer.mask.moved import (
     StoreTimes,
     move_checkpoint,
@@ -48,11 +55,8 @@ from rocketfsck.writer.mask.moved import (
     move_units,
     move_wheel,
 )
-from rocketfsck.writer.mask.names import Pseudonyms
-from rocketfsck.writer.mask.record import mask_record, mask_rest
-from rocketfsck.writer.mask.texts import mask_json
-from rocketfsck.writer.mask.times import Times
-from rocketfsck.writer.mask.units import mask_ext, mask_timer_log, mask_units
+from rocketfsck.writer.mask.names import Pseudonyms, Times
+from rocketfsck.writer.mask.record import mask_json, mask_record, mask_rest
 
 _PLAIN_OTHERS = frozenset({OtherKind.EPOCH, OtherKind.ABORT_BACKUP})
 _TIMED_OTHERS = frozenset({OtherKind.TIMER_WHEEL, OtherKind.TIMER_CHECK})

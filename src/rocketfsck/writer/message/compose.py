@@ -11,9 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rocketfsck.formats.columns import GIVEN
-from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.innerbatch import InnerItem, encode_items
 from rocketfsck.formats.javatext import (
     INT16_MAX,
     INT32_MAX,
@@ -52,7 +50,10 @@ from rocketfsck.formats.record import (
     TRANSACTION_NOT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
+    InnerItem,
+    encode_items,
 )
+from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.writer.message.messages import (
     HALF_TOPIC,
     LMQ_PREFIX,
@@ -61,8 +62,6 @@ from rocketfsck.writer.message.messages import (
     MessageError,
     OutgoingMessage,
     Properties,
-)
-from rocketfsck.writer.message.propertytext import (
     as_map,
     property_bytes,
     with_properties,

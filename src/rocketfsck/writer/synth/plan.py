@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.properties import (
     CLUSTER,
     KEYS,
@@ -19,7 +20,7 @@ from rocketfsck.formats.properties import (
     WAIT,
     java_hash_map_order,
 )
-from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
+from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE, Host
 from rocketfsck.scan.synth.draws import (
     DRAW_BODY,
     DRAW_BORN,
@@ -40,8 +41,15 @@ from rocketfsck.scan.synth.draws import (
 )
 from rocketfsck.writer.message.messages import DEFAULT_STORE_HOST
 from rocketfsck.writer.options import PROPERTY_ALLOWANCE, WriteOptions
-from rocketfsck.writer.synth.draws import AliasTable, alias_table, message_key, step_of, zipf_weights
-from rocketfsck.writer.synth.mix import CONTENTS, Mix
+from rocketfsck.writer.synth.mix import (
+    CONTENTS,
+    AliasTable,
+    Mix,
+    alias_table,
+    message_key,
+    step_of,
+    zipf_weights,
+)
 
 CLUSTER_NAME = "DefaultCluster"
 WORD_PREFIX = "key-"
@@ -201,7 +209,6 @@ def body_bytes(key: int, size: int, *, text: bool) -> bytes:
     Random: 8 bytes, little-endian, of each draw w = 0, 1 … with `draw(key, DRAW_BODY)` as the key. Text: each
     byte of these draws, lowest first, names one of FRAGMENTS (its lowest 6 bits).
     """
-    import numpy as np
 
     words = -(-size // (64 if text else 8))
     numbers = np.arange(1, words + 1, dtype=np.uint64) * np.uint64(GOLDEN)

@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 
-from rocketfsck.formats.host import Host
-from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_SHIFT, MULTI_TAGS
 from rocketfsck.formats.properties import KEYS, PGROUP, TAGS, TRAN_MSG, UNIQ_KEY, serialize_properties
+from rocketfsck.formats.record import Host, InnerItem
 from rocketfsck.scan.synth.draws import (
     DRAW_CHOICE,
     DRAW_COUNT,
@@ -35,8 +34,7 @@ from rocketfsck.writer.message.messages import (
     op_message,
 )
 from rocketfsck.writer.options import WriteOptions
-from rocketfsck.writer.synth.draws import AliasTable, alias_table
-from rocketfsck.writer.synth.mix import KIND_NAMES
+from rocketfsck.writer.synth.mix import KIND_NAMES, AliasTable, alias_table
 from rocketfsck.writer.synth.plan import (
     Basics,
     Clock,

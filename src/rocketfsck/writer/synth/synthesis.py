@@ -10,13 +10,13 @@ from rocketfsck.errors import UsageError
 from rocketfsck.progress import phase
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.writer.input.rows import DEFAULT_START_TIME
-from rocketfsck.writer.making import PROGRESS_EVERY, WRITING, Fill, MadeStore, OnPut, Sums, make_store
 from rocketfsck.writer.manifest import ManifestLevel
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter, put
 from rocketfsck.writer.synth.mix import Mix
 from rocketfsck.writer.synth.plan import SynthesisPlan, largest_record, make_plan
 from rocketfsck.writer.synth.stories import INNER_TOPIC, Storyteller
+from rocketfsck.writer.writing import PROGRESS_EVERY, WRITING, Fill, MadeStore, OnPut, Sums, make_store
 
 MAX_START_TIME = 32_503_680_000_000  # the year 3000
 MAX_MESSAGES = 1 << 40

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.browse.model.cells import Table, file_line
-from rocketfsck.cli.browse.model.fields import Fields
+from rocketfsck.cli.browse.model.cells import Fields, Table, file_line
 from rocketfsck.cli.browse.model.files import OpenFile, Shelf
 from rocketfsck.cli.browse.model.links import chain_links, links_of
 from rocketfsck.query.view import StoreView

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.browse.model.checking import CheckProgress, load_findings, run_check
-from rocketfsck.cli.browse.model.fields import Fields
+from rocketfsck.cli.browse.model.cells import Fields
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
-from rocketfsck.cli.browse.model.findings import Findings
+from rocketfsck.cli.browse.model.findings import CheckProgress, Findings, load_findings, run_check
 from rocketfsck.cli.browse.model.links import Link, chain_links, links_of
 from rocketfsck.cli.browse.model.question import Question, SearchKind
 from rocketfsck.cli.browse.model.reading import stoppable
@@ -23,7 +22,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import CancelledError, StoreError, UsageError
 from rocketfsck.query.view import StoreView
 from rocketfsck.repair.plan.document import read_plan
-from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.store import open_store
 from rocketfsck.verify import check_store
 from rocketfsck.verify.finding import Severity

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.cli.browse.model.checking import check_command
 from rocketfsck.cli.browse.model.files import FilePlace, Shelf
+from rocketfsck.cli.browse.model.findings import check_command
 from rocketfsck.store import open_store
 from rocketfsck.store.places.blocks import Blocks
 from rocketfsck.store.places.remote import RemoteFile

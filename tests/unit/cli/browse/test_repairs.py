@@ -19,7 +19,7 @@ from rocketfsck.errors import CancelledError
 from rocketfsck.progress import go_on
 from rocketfsck.repair.plan.law import all_assumptions, assume_options
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.store import open_store
 from rocketfsck.verify import check_store
 

@@ -12,9 +12,8 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.query.start import load
-from rocketfsck.query.start.disk import Disk
+from rocketfsck.query.start.load import Disk, PlainQueues, plain_queues, queue_directories
 from rocketfsck.query.start.model import Start
-from rocketfsck.query.start.plainqueues import PlainQueues, plain_queues, queue_directories
 from rocketfsck.query.start.simulate import simulate_starts, start_files
 from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.reader.shortqueues import read_short_queues

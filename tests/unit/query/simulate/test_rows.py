@@ -9,7 +9,7 @@ from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.queues import AppendedColumns
 from rocketfsck.query.start.rows import Bound, RowsModel
-from rocketfsck.store.lifted import QueueBounds
+from rocketfsck.store.model import QueueBounds
 
 SIZE = 400
 

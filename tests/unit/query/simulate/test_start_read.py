@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.properties import property_crc, property_crc_digits
-from rocketfsck.formats.record import encode_record, make_record
+from rocketfsck.formats.record import Host, encode_record, make_record
 from rocketfsck.query.start.read import HUGE_SIZE, BrokerReading, Verdict, judge_record
 from rocketfsck.store.reading import FileReader
 

@@ -17,7 +17,6 @@ import pytest
 
 from rocketfsck.formats.dialect import ALL_VERSIONS
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE
-from rocketfsck.query.start import timerfate
 from rocketfsck.query.start import timers as timers_module
 from rocketfsck.query.start.model import Start, TimerStart
 from rocketfsck.query.start.simulate import simulate_start
@@ -257,7 +256,7 @@ def test_the_last_start_in_time(real_copy: Directory) -> None:
 def test_bounds_of_what_is_looked_at(real_copy: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     root = real_copy("5.5.0-timer")
     no_timerlog(root)
-    monkeypatch.setattr(timerfate, "LOOKED_AT", 3)
+    monkeypatch.setattr(timers_module, "LOOKED_AT", 3)
     assert any("covers the first 3 messages" in note for note in start_of(root).notes)
     shutil.rmtree(root)
     again = real_copy("5.5.0-timer")

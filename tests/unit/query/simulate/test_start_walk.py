@@ -11,17 +11,15 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.formats.host import Host
-from rocketfsck.formats.record import encode_record, make_record
+from rocketfsck.formats.record import Host, encode_record, make_record
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.losses import Census, Ranges
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
-from rocketfsck.query.start.read import BrokerReading, Verdict
+from rocketfsck.query.start.read import BrokerReading, Ending, LogWalker, Verdict
 from rocketfsck.query.start.simulate import simulate_start
-from rocketfsck.query.start.walk import Ending, LogWalker
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store import open_store
 from rocketfsck.store.model import QueueKind

@@ -11,7 +11,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import is_directory_name
-from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.formats.record import InnerItem
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.build import QueueGap, build_queues
 from rocketfsck.repair.build.queues import batch_topics_of
@@ -220,7 +220,7 @@ def test_what_cannot_be_written_is_an_error_with_its_name(tmp_path: Path) -> Non
 def test_more_topics_than_directories_that_are_kept_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocketfsck.repair.build.unitwriter.MAX_OPEN", 2)
+    monkeypatch.setattr("rocketfsck.repair.build.queues.MAX_OPEN", 2)
     monkeypatch.setattr("rocketfsck.repair.build.queues.MAX_UNITS", 8)  # so that a topic is come back to
     store = make_store(tmp_path, [message(number, f"T{number % 5}", number % 2) for number in range(80)])
     before = len(list(Path("/proc/self/fd").iterdir()))

@@ -10,8 +10,8 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, EXIT_USAGE, UsageError
-from rocketfsck.formats.rocksmessages import MARKS, TimerKey, TransKey, encode_timer_key, encode_trans_key
-from rocketfsck.repair.build.rowmessages import DATABASE, build_message_rows
+from rocketfsck.formats.rocks import MARKS, TimerKey, TransKey, encode_timer_key, encode_trans_key
+from rocketfsck.repair.build.databases import DATABASE, build_message_rows
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store

@@ -10,8 +10,8 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.rocks import decode_bound_key, decode_unit_key
 from rocketfsck.query.start.simulate import simulate_start
-from rocketfsck.repair.apply.startjudge import predict_rebuilt
-from rocketfsck.repair.build.rowqueues import FAMILIES, RowBuilder, row_writer
+from rocketfsck.repair.apply.judging import predict_rebuilt
+from rocketfsck.repair.build.databases import QUEUE_FAMILIES, RowBuilder, row_writer
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
@@ -125,7 +125,7 @@ def test_a_writer_that_fails(tmp_path: Path) -> None:
     pipe = io.BytesIO()
     pipe.close = lambda: (_ for _ in ()).throw(BrokenPipeError())  # type: ignore[method-assign]
     with pytest.raises(StoreError, match="the process that writes the database ended"):
-        RowBuilder(RowPipe(pipe, "x", FAMILIES), light=False).finish()
+        RowBuilder(RowPipe(pipe, "x", QUEUE_FAMILIES), light=False).finish()
 
 
 def test_the_child_by_itself(tmp_path: Path) -> None:

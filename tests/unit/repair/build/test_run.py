@@ -18,9 +18,9 @@ import pytest
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.checkpoint import decode_checkpoint
-from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.formats.record import InnerItem
 from rocketfsck.progress import State, watched
-from rocketfsck.repair.build import resumable
+from rocketfsck.repair.build import files as building_files
 from rocketfsck.repair.build.checkpoint import build_checkpoint
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.queuestates import WantedQueues, queue_end
@@ -262,7 +262,7 @@ def test_a_restart_of_the_machine_begins_anew(
     other = tmp_path / "boot"
     other.write_text("another\n", "ascii")
     with monkeypatch.context() as patched:
-        patched.setattr(resumable, "BOOT_ID", other)
+        patched.setattr(building_files, "BOOT_ID", other)
         assert not rebuild_store(store, built, SAVING).resumed
     assert files(built, AREAS) == files(store.root, AREAS)
 
@@ -271,7 +271,7 @@ def test_without_a_boot_id_nothing_is_believed(
     tmp_path: Path, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = _store(tmp_path)
-    monkeypatch.setattr(resumable, "BOOT_ID", tmp_path / "nowhere")
+    monkeypatch.setattr(building_files, "BOOT_ID", tmp_path / "nowhere")
     _half_done(store, built, monkeypatch)
     assert not rebuild_store(store, built, SAVING).resumed
 
@@ -282,7 +282,7 @@ def test_a_state_that_makes_no_sense_begins_anew(
 ) -> None:
     store = _store(tmp_path)
     work = _half_done(store, built, monkeypatch)
-    (work / resumable.STATE_NAME).write_text(text, "ascii")
+    (work / building_files.STATE_NAME).write_text(text, "ascii")
     assert not rebuild_store(store, built, SAVING).resumed
 
 

@@ -11,8 +11,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Notice, Plan
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.options import CheckOptions

@@ -11,8 +11,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.plan.document import parse_plan, plan_text
 from rocketfsck.repair.plan.model import Plan
-from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.unlisted import all_findings
+from rocketfsck.repair.plan.planning import all_findings, make_plan
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store import open_store

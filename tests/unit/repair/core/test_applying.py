@@ -18,14 +18,12 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply import applying
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount
-from rocketfsck.repair.apply.matching import OffsetRange
+from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount, OffsetRange
 from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Extent, Plan
-from rocketfsck.repair.plan.scene import ActScene
-from rocketfsck.repair.plan.table import Row
+from rocketfsck.repair.plan.table import ActScene, Row
 from rocketfsck.store import open_store
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store

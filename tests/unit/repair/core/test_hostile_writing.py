@@ -24,7 +24,7 @@ from rocketfsck.repair.plan.arguments import NewSize
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.store import open_store
-from rocketfsck.store.unfinished import JOURNAL
+from rocketfsck.store.inuse import JOURNAL
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, enter_root, open_root, place_at
 
@@ -351,17 +351,17 @@ ALLOWED = {
     ("writer/disk/traits.py", "*"): "changes traits of files that are open",
     ("writer/disk/publish.py", "open"): "syncs a directory; opened for reading",
     ("writer/input/rows.py", "open"): "input, opened for reading",
-    ("writer/streams.py", "open"): "reads back what was written",
+    ("writer/commitlog.py", "open"): "reads back what was written",
     ("writer/damage/editing.py", "open"): "reads a file of the copy",
     (
         "repair/area/locking.py",
         "open",
     ): "the lock that a broker takes is locked, through a link, too; not written",
-    ("writer/damage/rowfaults.py", "TemporaryDirectory"): "scratch space of its own",
-    ("repair/apply/repairlog.py", "open"): "reads the log of repairs",
+    ("writer/damage/databasefaults.py", "TemporaryDirectory"): "scratch space of its own",
+    ("repair/apply/results.py", "open"): "reads the log of repairs",
     ("repair/heal/plan.py", "TemporaryDirectory"): "scratch space of its own",
-    ("repair/plan/trial.py", "TemporaryDirectory"): "scratch space of its own",
-    ("repair/area/thintree.py", "rename"): "of the tree that it is",
+    ("repair/plan/tried.py", "TemporaryDirectory"): "scratch space of its own",
+    ("repair/area/worktree.py", "rename"): "of the tree that it is",
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.consumequeue import BATCH_UNIT
-from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS
+from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.plan.arguments import DelayLevels, QueuesToBuild
 from rocketfsck.repair.plan.basis import BASES, StoreAlone, assumptions_of
@@ -28,9 +28,9 @@ from rocketfsck.repair.plan.law import (
 )
 from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
-from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.repair.repairs import index as index_repairs
-from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
+from rocketfsck.repair.repairs.groupoffsets import committed_behind, delay_follows, new_end
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.verify import CheckOptions, Report, check_store

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.repair.apply import ledger as module
-from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount, make_ledger
-from rocketfsck.repair.apply.matching import OffsetRange, match_rows
+from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount, OffsetRange, make_ledger, match_rows
 from rocketfsck.repair.plan.model import Loss
 from rocketfsck.store import open_store
 from rocketfsck.store.model import StoreFile

@@ -14,8 +14,7 @@ from rocketfsck.repair.plan.arguments import Arguments, NewSize
 from rocketfsck.repair.plan.model import Action, Extent, Notice
 from rocketfsck.repair.plan.opening import describe_store, open_planned
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.scene import PlanScene, hash_bytes
-from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.plan.table import PlanScene, Repair, Row, hash_bytes
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.options import CheckOptions, Subset

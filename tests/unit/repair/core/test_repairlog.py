@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.repairlog import NAME, append_actions, read_actions, state_log
-from rocketfsck.repair.plan.document import plan_digest
-from rocketfsck.repair.plan.kept import kept_plan
+from rocketfsck.repair.apply.results import NAME, append_actions, read_actions, state_log
+from rocketfsck.repair.plan.document import kept_plan, plan_digest
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.scene import hash_bytes
+from rocketfsck.repair.plan.table import hash_bytes
 from rocketfsck.store import open_store
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.damage import damage_store

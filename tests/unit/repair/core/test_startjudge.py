@@ -14,18 +14,18 @@ from rocketfsck.cli.show.start import bad_count, comparison_lines, verdict_lines
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.results import ApplyReport
-from rocketfsck.repair.apply.startjudge import (
+from rocketfsck.repair.apply.judging import (
     Former,
     StartComparison,
     compare_starts,
     predict_rebuilt,
     start_problem,
 )
+from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.scene import ActScene
+from rocketfsck.repair.plan.table import ActScene
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.verify import CheckOptions, check_store

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.repair.area.tells import TIME, Tell, find_tells, side_of
+from rocketfsck.repair.area.manifests import TIME, Tell, find_tells, side_of
 
 
 @pytest.fixture

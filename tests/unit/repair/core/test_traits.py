@@ -21,7 +21,7 @@ from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action
-from rocketfsck.repair.plan.scene import ActScene
+from rocketfsck.repair.plan.table import ActScene
 from rocketfsck.repair.salvage.ledger import SalvageOptions
 from rocketfsck.repair.salvage.salvage import find_records
 from rocketfsck.repair.salvage.salvage import write_store as write_salvaged

@@ -13,7 +13,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
-from rocketfsck.repair.plan.scene import ActScene
+from rocketfsck.repair.plan.table import ActScene
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Severity

@@ -10,8 +10,7 @@ import pytest
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.config import decode_config, encode_config
-from rocketfsck.formats.configviews import topic_configs
+from rocketfsck.formats.config import decode_config, encode_config, topic_configs
 from rocketfsck.repair.build.config import build_subscriptions, build_topics, close_text, read_config
 from rocketfsck.repair.plan.arguments import ConfigOrigin, DelayLevels, TopicType, TopicTypes
 from rocketfsck.repair.plan.model import Action

@@ -15,7 +15,7 @@ from rocketfsck.repair.build.checkpoint import last_in_queues
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
-from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.repair.repairs import queuemerge
 from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.checkpoint import can_finish, plan_save_index

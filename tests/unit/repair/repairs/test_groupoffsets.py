@@ -9,17 +9,16 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.config import decode_config, encode_config
-from rocketfsck.formats.configviews import consumer_offsets
+from rocketfsck.formats.config import consumer_offsets, decode_config, encode_config
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
-from rocketfsck.repair.build.wishes import wished_offsets
+from rocketfsck.repair.build.config import wished_offsets
 from rocketfsck.repair.plan.arguments import GroupOffset, OffsetChange, OffsetChanges
 from rocketfsck.repair.plan.document import plan_from_json, plan_to_json
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.store import delays
+from rocketfsck.verify.store import config
 
 from tests.conftest import Directory
 from tests.unit.repair.repairs.conftest import Patient, Patients, bad, names
@@ -128,7 +127,7 @@ def test_offsets_in_rocksdb_are_not_set(real_dir: Directory) -> None:
 def test_lost_delay_offsets_resume_at_what_was_not_due(
     patient: Patients, content: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delays, "UNSET_MS", 0)  # the store was stopped soon after its last delivery
+    monkeypatch.setattr(config, "UNSET_MS", 0)  # the store was stopped soon after its last delivery
     sick = patient("4.9.8-delay")
     sick.file(f"{DELAYS}.bak").unlink(missing_ok=True)
     if content is None:

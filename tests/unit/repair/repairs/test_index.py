@@ -12,7 +12,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.repair.plan.arguments import HeaderValue, HeaderValues, IndexPartArgument
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
-from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.repair.repairs.index import first_wrong
 from rocketfsck.verify import check_store
 from rocketfsck.verify.finding import Finding, Where

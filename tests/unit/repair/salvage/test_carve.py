@@ -12,13 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.record import Record, encode_record, make_record
+from rocketfsck.formats.record import Host, Record, encode_record, make_record
 from rocketfsck.progress import part, phase
 from rocketfsck.repair.carve import carve
-from rocketfsck.repair.carve.carve import CarvedRecords, Carver
-from rocketfsck.repair.carve.sources import list_sources
+from rocketfsck.repair.carve.carve import CarvedRecords, Carver, list_sources
 from rocketfsck.scan.columns import Fault
 from rocketfsck.store.reading import FileReader
 

@@ -20,8 +20,15 @@ from rocketfsck.repair.carve.confidence import (
     level_of,
     names_of,
 )
-from rocketfsck.repair.salvage.choose import FATES, Fate, choose
-from rocketfsck.repair.salvage.layout import Placement, fits_file, place_kept, place_packed
+from rocketfsck.repair.salvage.choose import (
+    FATES,
+    Fate,
+    Placement,
+    choose,
+    fits_file,
+    place_kept,
+    place_packed,
+)
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.scan.queues import QueueTable
 

@@ -10,7 +10,6 @@ import pytest
 
 from rocketfsck.cli.commands.compare import comparison_json, comparison_lines
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.compare.bytes import LogBytes, files_of
 from rocketfsck.repair.compare.compare import (
     Comparison,
     Copy,
@@ -20,6 +19,7 @@ from rocketfsck.repair.compare.compare import (
     compare_stores,
     describe_side,
 )
+from rocketfsck.repair.compare.records import LogBytes, files_of
 from rocketfsck.repair.heal.heal import heal_stores
 from rocketfsck.repair.salvage.ledger import SalvageOptions
 from rocketfsck.scan.options import ScanOptions
@@ -133,7 +133,7 @@ def test_a_record_longer_than_a_block(
     store_copy: Directory, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its bytes are compared in parts."""
-    from rocketfsck.repair.compare import bytes as compare_bytes
+    from rocketfsck.repair.compare import records as compare_bytes
     from rocketfsck.repair.compare import records as compare_records
 
     for module in (compare_records, compare_bytes):

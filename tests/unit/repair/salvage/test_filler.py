@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES, dialect_for
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.properties import parse_properties, property_crc, property_crc_value
 from rocketfsck.formats.record import (
     TRANSACTION_ROLLBACK,
+    Host,
     Record,
     body_crc,
     decode_record,
@@ -141,9 +141,8 @@ def test_a_property_crc_of_zero_is_avoided(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_compiled_scan_finds_no_fault() -> None:
     from rocketfsck.scan.columns import new_batch
     from rocketfsck.scan.compiled.records import scan_records
-    from rocketfsck.scan.options import ScanOptions
+    from rocketfsck.scan.options import ScanOptions, Stop
     from rocketfsck.scan.queues import QueueTable
-    from rocketfsck.scan.stops import Stop
 
     data = b"".join(filler_records(4096, 300_000, version="5.3.3", store_timestamp=WHEN))
     batch = new_batch()

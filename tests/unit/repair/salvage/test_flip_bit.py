@@ -13,7 +13,7 @@ from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.plan.arguments import FlippedBits
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.scene import ActScene, PlanScene, hash_bytes
+from rocketfsck.repair.plan.table import ActScene, PlanScene, hash_bytes
 from rocketfsck.repair.repairs import flipbit
 from rocketfsck.repair.repairs.flipbit import ONE_BIT
 from rocketfsck.scan.options import ScanOptions

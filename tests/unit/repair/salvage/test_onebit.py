@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.formats.record import body_crc
-from rocketfsck.repair.repairs.onebit import (
+from rocketfsck.repair.repairs.flipbit import (
     ORDER,
     FlippedBit,
     explain_crc,

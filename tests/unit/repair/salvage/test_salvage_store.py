@@ -15,13 +15,11 @@ import pytest
 
 from rocketfsck.cli.commands.salvage import salvage_lines
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.host import Host
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
-from rocketfsck.formats.record import Blank, decode_record, encode_blank, encode_record, make_record
-from rocketfsck.repair.carve.carve import Carver
+from rocketfsck.formats.record import Blank, Host, decode_record, encode_blank, encode_record, make_record
+from rocketfsck.repair.carve.carve import Carver, SourceFile
 from rocketfsck.repair.carve.confidence import Level
-from rocketfsck.repair.carve.sources import SourceFile
-from rocketfsck.repair.salvage import write as salvage_write
+from rocketfsck.repair.salvage import build as salvage_write
 from rocketfsck.repair.salvage.ledger import RecordGap, Salvage, SalvageOptions, find_gaps, prove_tiling
 from rocketfsck.repair.salvage.salvage import default_ledger, find_records, write_store
 from rocketfsck.store.reading import FileReader

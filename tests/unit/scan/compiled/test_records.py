@@ -9,10 +9,9 @@ import numpy as np
 
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.compiled import records as kernels
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import ScanOptions, Stop
 from rocketfsck.scan.plain import records as plain
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.stops import Stop
 
 from tests.unit.scan.logmaker import BASE, record
 

@@ -22,7 +22,7 @@ from rocketfsck.scan.join.keyjoin import EntryCode, EntryJoin, Mismatches, put_r
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
-from rocketfsck.scan.plain.properties import further_queues
+from rocketfsck.scan.plain.records import further_queues
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store

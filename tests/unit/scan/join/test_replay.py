@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketfsck.common.budget import within
-from rocketfsck.formats.arrays import Bytes
-from rocketfsck.formats.dtypes import ENTRY_DTYPE
+from rocketfsck.formats.dtypes import ENTRY_DTYPE, Bytes
 from rocketfsck.scan.join.replay import EntryFlag, IndexReplay
 from rocketfsck.store import open_store
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketfsck.repair.carve.carve import crcs_of
-from rocketfsck.scan.log.headers import NOT_FOUND, find_candidate, find_header
+from rocketfsck.scan.log.resync import NOT_FOUND, find_candidate, find_header
 
 MAGICS = (0xDAA320A7, 0xDAA320AB, 0xCBD43194, 0xDAA320A8)
 

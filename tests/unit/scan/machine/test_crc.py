@@ -9,22 +9,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketfsck.scan.machine import crc, jit
+from rocketfsck.scan.machine import jit
 
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    crc.chosen.cache_clear()
+    jit.chosen.cache_clear()
     yield
-    crc.chosen.cache_clear()
+    jit.chosen.cache_clear()
 
 
-@pytest.mark.parametrize("name", crc.LIBRARIES)
+@pytest.mark.parametrize("name", jit.LIBRARIES)
 def test_functions_are_right(name: str) -> None:
-    address = crc.find_crc(name)
+    address = jit.find_crc(name)
     if not address:
         pytest.skip(f"{name} is not installed")
-    assert crc.is_right(address)
+    assert jit.is_right(address)
 
 
 def test_another_function_is_wrong() -> None:
@@ -33,13 +33,13 @@ def test_another_function_is_wrong() -> None:
 
     kind = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t)
     function = kind(adler)
-    assert not crc.is_right(ctypes.cast(function, ctypes.c_void_p).value or 0)
+    assert not jit.is_right(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
 def test_the_quickest_is_chosen_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
     addresses = {"isal": 0, "zlib": 0}
-    monkeypatch.setattr(crc, "find_crc", addresses.__getitem__)
-    monkeypatch.setattr(crc, "is_right", lambda address: address != 3)
+    monkeypatch.setattr(jit, "find_crc", addresses.__getitem__)
+    monkeypatch.setattr(jit, "is_right", lambda address: address != 3)
     for found, asked, chosen in (
         ((1, 2), None, 1),
         ((1, 2), "zlib", 2),
@@ -54,20 +54,20 @@ def test_the_quickest_is_chosen_unless_told(monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.delenv("ROCKETFSCK_CRC", raising=False)
         else:
             monkeypatch.setenv("ROCKETFSCK_CRC", asked)
-        crc.chosen.cache_clear()
-        assert crc.chosen() == chosen
+        jit.chosen.cache_clear()
+        assert jit.chosen() == chosen
 
 
 def test_without_any_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCKETFSCK_KERNELS", raising=False)
     monkeypatch.setattr(sys, "byteorder", "little")
     assert jit.compiled_wanted(1 << 40)
-    monkeypatch.setattr(crc, "find_crc", lambda _: 0)
-    crc.chosen.cache_clear()
+    monkeypatch.setattr(jit, "find_crc", lambda _: 0)
+    jit.chosen.cache_clear()
     assert not jit.compiled_wanted(1 << 40)
 
 
-@pytest.mark.parametrize("name", crc.LIBRARIES)
+@pytest.mark.parametrize("name", jit.LIBRARIES)
 def test_kernels_check_bodies_with_each(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     import numpy as np
@@ -79,7 +79,7 @@ def test_kernels_check_bodies_with_each(name: str, monkeypatch: pytest.MonkeyPat
 
     from tests.unit.scan.logmaker import BASE, log
 
-    if not crc.find_crc(name):
+    if not jit.find_crc(name):
         pytest.skip(f"{name} is not installed")
     monkeypatch.setenv("ROCKETFSCK_CRC", name)
     data = np.frombuffer(log(b"", b"x", b"body" * 300), np.uint8).copy()

@@ -19,11 +19,10 @@ from rocketfsck.formats.properties import parse_properties, property_crc_trailer
 from rocketfsck.formats.record import Host, decode_record
 from rocketfsck.scan.columns import KEY_DTYPES, KEY_TAGS, KEY_UNIQUE, KEY_WORD, Fault, Trait, new_batch
 from rocketfsck.scan.compiled import records as compiled
-from rocketfsck.scan.options import PropertyParser, ScanOptions
+from rocketfsck.scan.options import PropertyParser, ScanOptions, Stop
 from rocketfsck.scan.plain import records as plain
-from rocketfsck.scan.plain.properties import find_properties
+from rocketfsck.scan.plain.records import find_properties
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.stops import Stop
 
 from tests.conftest import STORE_NAMES, Directory, Document
 from tests.unit.scan.logmaker import BASE, blank, log, record, scan

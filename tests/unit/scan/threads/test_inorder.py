@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rocketfsck.scan.threads.inorder import AHEAD, in_order
+from rocketfsck.scan.threads.pieces import AHEAD, in_order
 
 
 @dataclass

@@ -19,7 +19,7 @@ from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.threads import readahead, shared
+from rocketfsck.scan.threads import pieces, readahead
 from rocketfsck.scan.threads.readahead import LEAST_FRONT_SIZE, ReadAhead
 from rocketfsck.store.reading import FileReader
 
@@ -206,8 +206,8 @@ def test_a_log_that_is_written_to_under_the_scan(
 ) -> None:
     """Whatever the scan finds then, it tiles the file and ends."""
     pytest.importorskip("numba")
-    for name, size in (("PIECE_SIZE", 9000), ("SHARED_FROM", 18_000), ("BUFFER_SIZE", 700)):
-        monkeypatch.setattr(shared, name, size)
+    for name, size in (("PIECE_SIZE", 9000), ("SHARED_FROM", 18_000), ("SHARED_BUFFER_SIZE", 700)):
+        monkeypatch.setattr(pieces, name, size)
     rng = random.Random(seed)
     data = closed(log(*([bytes([65 + n % 26]) * (n * 7 % 300) for n in range(400)])), 150_000)
     path = tmp_path / "log"

@@ -19,7 +19,7 @@ from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.threads import pieces, shared
+from rocketfsck.scan.threads import pieces
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
@@ -35,11 +35,11 @@ NOW = 1_800_000_000_000
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "BUFFER_SIZE", 700)
+    monkeypatch.setattr(pieces, "SHARED_BUFFER_SIZE", 700)
     monkeypatch.setattr(pieces, "BEHIND_SIZE", 100)
-    monkeypatch.setattr(shared, "PIECE_SIZE", PIECE_SIZE)
-    monkeypatch.setattr(shared, "SHARED_FROM", 2 * PIECE_SIZE)
-    monkeypatch.setattr(shared, "_spare", deque())  # some tests make batches of their own size
+    monkeypatch.setattr(pieces, "PIECE_SIZE", PIECE_SIZE)
+    monkeypatch.setattr(pieces, "SHARED_FROM", 2 * PIECE_SIZE)
+    monkeypatch.setattr(pieces, "_spare", deque())  # some tests make batches of their own size
 
 
 def scan(path: Path, base: int, jobs: int, table: QueueTable | None = None) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def same(path: Path, base: int = BASE, jobs: int = 3) -> dict[str, Any]:
 def shared_count(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many records were given on by `shared_records`, file by file."""
     counts: list[int] = []
-    real = shared.shared_records
+    real = pieces.shared_records
 
     def counted(*given: Any) -> Any:
         counts.append(0)
@@ -197,9 +197,9 @@ def test_a_copy_of_a_record_in_a_body_is_no_record(tmp_path: Path) -> None:
 def test_more_keys_than_a_piece_may_keep(
     tmp_path: Path, shared_count: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pieces, shared, tiling):
+    for module in (pieces, tiling):
         monkeypatch.setattr(module, "new_batch", lambda: new_batch(2, 64))
-    monkeypatch.setattr(shared, "BATCHES_A_PIECE", 2)
+    monkeypatch.setattr(pieces, "BATCHES_A_PIECE", 2)
     path = write(tmp_path, log(*[b"x"] * 60))
     assert len(same(path)["columns"]["pos"]) == 60
     assert shared_count == [4]
@@ -302,10 +302,10 @@ def test_free_cores_share_a_file(store_dir: Directory, monkeypatch: pytest.Monke
 
 
 def test_numbers_are_those_of_the_asking_table() -> None:
-    rows, table, batch = shared._Rows(), QueueTable(), new_batch(4, 4)
+    rows, table, batch = pieces._Rows(), QueueTable(), new_batch(4, 4)
     table.intern(b"b", 0)
     batch.counts[0] = 3
     batch.records["queue_index"][:3] = (1, -1, 0)
-    lent = shared._Lent(batch, QueueTable(), 2)
+    lent = pieces._Lent(batch, QueueTable(), 2)
     assert rows.translate(lent, [(b"a", 0), (b"b", 0)], table)
     assert np.array_equal(batch["queue_index"], [0, -1, 1])

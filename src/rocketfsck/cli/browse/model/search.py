@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 
 from rocketfsck.cli.browse.model.files import FilePlace, FileRow, OpenFile, Shelf
-from rocketfsck.cli.browse.model.logwalk import Head, LogWalk
+from rocketfsck.cli.browse.model.pages import Head, LogWalk
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.show.text import visible
-from rocketfsck.common.quantities import parse_time
+from rocketfsck.common.wording import parse_time
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import go_on, moved_to
 from rocketfsck.query.keys import find_by_key

@@ -1,26 +1,119 @@
-"""The browser: its screens, the way through them, and the work that runs in the background."""
+"""The browser: its screens, the way through them, and the work that runs in the background.
+
+The files of the store: the first screen.
+
+Several stores, one of which is to be browsed: nothing of a store is listed before it is chosen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
-from textual.binding import BindingType
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Static
 
+from rocketfsck.cli.browse.model.cells import file_line, file_title
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
 from rocketfsck.cli.browse.views.filescreen import FileScreen
-from rocketfsck.cli.browse.views.filesscreen import FilesScreen
+from rocketfsck.cli.browse.views.lines import Lines, Stop
 from rocketfsck.cli.browse.views.session import Offer, Session
-from rocketfsck.cli.browse.views.work import Stop
-from rocketfsck.cli.show.text import count_of
+from rocketfsck.cli.show.text import byte_size, count_of, visible
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.browse.model.checking import CheckProgress
-    from rocketfsck.cli.browse.model.findings import Findings
+    from rocketfsck.cli.browse.model.findings import CheckProgress, Findings
+
+
+class FilesScreen(StoreScreen):
+    """All files that can be looked at, in the order of the store."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Open"),
+        Binding("backspace", "app.return", "Back", show=False),
+    ]
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", classes="title", markup=False)
+        yield Static(file_title(), classes="columns", markup=False)
+        yield Lines(id="files")
+        yield Static(self.said, id="status", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        rows, store = self.session.shelf.rows, self.session.store
+        size = byte_size(sum(row.size for row in rows))
+        live = "; a broker is running" if store.live.locked else ""
+        said = f"{visible(self.session.name)}: {count_of(len(rows), 'file')}, {size}"
+        self.query_one("#title", Static).update(f"{said}, RocketMQ {store.dialect.version}{live}")
+        self.query_one(Lines).show(len(rows), self._lines, ready=True)
+        self.say("Nothing is checked yet: c checks the store." if self.session.findings is None else "")
+
+    def _lines(self, low: int, high: int) -> list[str]:
+        rows, columns = self.session.shelf.rows[low:high], self.size.width - 2
+        return [file_line(row, self.session.findings, columns) for row in rows]
+
+    def on_resize(self) -> None:
+        self.query_one(Lines).again()
+
+    def findings_changed(self) -> None:
+        self.query_one(Lines).again()
+
+    def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        self.browser.go(FilePlace(self.session.shelf.rows[event.number].key))
+
+    def action_choose(self) -> None:
+        self.query_one(Lines).action_choose()
+
+
+class StoresScreen(StoreScreen, inherit_bindings=False):
+    """The stores that a pattern names; Enter opens one, and what was opened stays open."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Open"),
+        Binding("question_mark", "app.help", "Help", key_display="?"),
+        Binding("q", "app.quit", "Quit"),
+        Binding("t", "app.theme", "Light or dark", show=False),
+        Binding("escape", "app.stop", "Stop", show=False),
+    ]
+
+    def __init__(self, offers: Sequence[Offer]) -> None:
+        super().__init__()
+        self._offers = offers
+        self._opened: dict[int, Session] = {}
+
+    def compose(self) -> ComposeResult:
+        title = f"{count_of(len(self._offers), 'store')}: Enter opens one"
+        yield Static(title, classes="title", markup=False)
+        yield Lines(id="stores")
+        yield Static(self.said, id="status", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        names = [visible(offer.name, keep_backslash=True) for offer in self._offers]
+        self.query_one(Lines).show(len(names), lambda low, high: names[low:high], ready=True)
+
+    def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        known = self._opened.get(event.number)
+        if known is not None:
+            self.browser.enter(known, again=True)
+            return
+
+        def take(session: Session) -> None:
+            self._opened[event.number] = session
+            self.browser.enter(session)
+
+        self.work("store", self._offers[event.number].open, take)
+
+    def action_choose(self) -> None:
+        self.query_one(Lines).action_choose()
+
+    def words(self, error: BaseException) -> str:
+        return visible(str(error), keep_backslash=True)
+
 
 MOST_BACK = 1_000
 """Steps back that are remembered."""
@@ -63,7 +156,6 @@ class BrowseApp(App[None]):
     def get_default_screen(self) -> StoreScreen:
         if not self.offers:
             return FilesScreen()
-        from rocketfsck.cli.browse.views.storesscreen import StoresScreen
 
         return StoresScreen(self.offers)
 
@@ -217,7 +309,7 @@ class BrowseApp(App[None]):
             self.call_from_thread(self._say, f"Check: {progress.phase}{share}… Escape stops.")
 
         def check() -> Findings:
-            from rocketfsck.cli.browse.model.checking import run_check
+            from rocketfsck.cli.browse.model.findings import run_check
 
             return run_check(self.session.shelf, self.session.asked.level, stop, stated)
 
@@ -235,7 +327,7 @@ class BrowseApp(App[None]):
         self.front.say(f"Checked: {count_of(len(findings.all), 'finding')}. f lists, p plans repairs.")
 
     def action_findings(self) -> None:
-        from rocketfsck.cli.browse.views.findingsscreen import FindingsScreen
+        from rocketfsck.cli.browse.views.repairsscreen import FindingsScreen
 
         self._over(FindingsScreen)
 

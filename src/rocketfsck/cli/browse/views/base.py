@@ -13,8 +13,8 @@ from textual.worker import get_current_worker
 
 from rocketfsck.cli.browse.model.files import FilePlace
 from rocketfsck.cli.browse.model.reading import stoppable
+from rocketfsck.cli.browse.views.lines import Stop
 from rocketfsck.cli.browse.views.session import Session
-from rocketfsck.cli.browse.views.work import Stop
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import CancelledError, RocketfsckError
 

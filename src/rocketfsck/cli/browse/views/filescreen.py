@@ -11,8 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Footer, Static
 
-from rocketfsck.cli.browse.model.cells import Table
-from rocketfsck.cli.browse.model.fields import Fields
+from rocketfsck.cli.browse.model.cells import Fields, Table
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import LinksScreen

@@ -2,12 +2,15 @@
 
 Lines that must be read come from `fetch`, which runs in a worker thread; until they are there, their place is
 empty. No line is markup: what a store says is printable text when it comes here, and is drawn as it is.
+
+What work in a worker thread is stopped by: the worker that Textual cancels, or the user.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,11 +20,26 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.worker import get_current_worker
+from textual.worker import Worker, get_current_worker
 
 from rocketfsck.cli.browse.model.reading import stoppable
-from rocketfsck.cli.browse.views.work import Stop
 from rocketfsck.errors import CancelledError, RocketfsckError
+
+
+class Stop(threading.Event):
+    """Set by whoever gives up the work, and as soon as the worker that it follows is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._worker: Worker[Any] | None = None
+
+    def follow(self, worker: Worker[Any]) -> None:
+        """Count as set once this worker is cancelled."""
+        self._worker = worker
+
+    def is_set(self) -> bool:
+        return super().is_set() or (self._worker is not None and self._worker.is_cancelled)
+
 
 AHEAD = 100
 """Lines that are fetched before and after those on the screen."""

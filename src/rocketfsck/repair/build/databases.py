@@ -1,0 +1,257 @@
+"""The database of consume queues, made again from the log. Reference 3.9; `formats.rocks`.
+
+    default   a row for each record that a broker dispatches, at its queue offset; of several the last
+    offset    of each queue the greatest, of the record that was put last, and the least; the end of the last
+              record with a row
+
+A process of its own writes the rows (`rowpipe`). Memory: some 300 bytes a queue.
+
+`rocksdbstore/` made again: the index from the log, timers and transactions from the database there is.
+
+    default   a row for each key, for the tags and the unique key of each record; up to where, and when
+    timer     copied: the log does not show what was delivered already
+    trans     copied: the log does not show how often a producer was asked, and which messages were given up
+
+A family that cannot be read any more stays empty, which `notes` say. Reference 11.3, 11.7.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.rocks import (
+    DISPATCHED_KEY,
+    MARKS,
+    ROCKS_OFFSET,
+    BoundKey,
+    UnitKey,
+    encode_bound_key,
+    encode_i64,
+    encode_unit_key,
+)
+from rocketfsck.formats.timer import TIMER_TOPIC
+from rocketfsck.reader.index import index_rows, log_messages
+from rocketfsck.repair.build.model import BuiltQueue, QueueBuild
+from rocketfsck.repair.build.queuestates import RawNames
+from rocketfsck.repair.build.walk import LogWalked
+from rocketfsck.scan.build.units import FLAGS, INDEX, OFFSET, OWN, QUEUE, SIZE, SKIPPED, TAGS, TIME
+from rocketfsck.store.model import Other, OtherKind, Store
+from rocketfsck.store.rocks.families import DEFAULT
+from rocketfsck.store.rocks.reading import read_rows
+from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
+
+DATABASE = "rocksdbstore"
+MESSAGE_FAMILIES = (DEFAULT, "timer", "trans")
+HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+TOPICS: Mapping[str, str] = {"timer": TIMER_TOPIC, "trans": HALF_TOPIC}
+"""By family: the topic whose messages it has rows of."""
+WITHOUT: Mapping[str, str] = {
+    "timer": (
+        f"a broker with timerRocksDBEnable=true reads {TIMER_TOPIC} from its first message on, and delivers "
+        "messages a second time"
+    ),
+    "trans": (
+        "a broker with transRocksDBEnable=true asks only about the prepared messages that it dispatches again"
+    ),
+}
+"""By family: what a broker does where it is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRows:
+    """A database of messages as it was rebuilt. `kept_counts` are the rows, marks among them, of each family
+    that was copied; `lost` are the families whose rows could not be read."""
+
+    database: str
+    record_count: int
+    index_row_count: int
+    kept_counts: dict[str, int] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def build_message_rows(store: Store, root: Path) -> MessageRows:
+    """Make the database below `root`. Raises StoreError where the log cannot be read or RocksDB not write."""
+    with row_pipe(root / DATABASE, MESSAGE_FAMILIES) as pipe:
+        record_count, row_count, seen = _put_index(store, pipe)
+        kept, notes = {}, []
+        for family in MESSAGE_FAMILIES[1:]:
+            try:
+                kept[family] = _copy(store, pipe, family)
+            except _UnreadableError as error:
+                if TOPICS[family] in seen:
+                    notes.append(f"{DATABASE}: the rows of {family} are lost ({error}): {WITHOUT[family]}")
+        pipe.end()
+    lost = tuple(family for family in MESSAGE_FAMILIES[1:] if family not in kept and TOPICS[family] in seen)
+    return MessageRows(DATABASE, record_count, row_count, kept, lost, tuple(notes))
+
+
+def _put_index(store: Store, pipe: RowPipe) -> tuple[int, int, set[str]]:
+    """Put the index; the number of records with rows, that of rows, and which of TOPICS the log has."""
+    record_count = row_count = newest = 0
+    last: int | None = None
+    seen = set()
+    for offset, message in log_messages(store):
+        if message.topic in TOPICS.values():
+            seen.add(message.topic)
+        keys, value = index_rows(message, offset)
+        if not keys:
+            continue
+        for key in keys:
+            pipe.put(DEFAULT, key, value)
+        record_count += 1
+        row_count += len(keys)
+        last, newest = offset, max(newest, message.store_timestamp)
+    if last is not None:
+        for mark, number in zip(MARKS[DEFAULT], (last, newest), strict=True):
+            pipe.put(DEFAULT, mark, encode_i64(number))
+    return record_count, row_count, seen
+
+
+class _UnreadableError(Exception):
+    """Why the rows of a family are not known."""
+
+
+def _copy(store: Store, pipe: RowPipe, family: str) -> int:
+    """Copy the rows of a family; how many there are. Raises _UnreadableError before any was put."""
+    other = _database(store)
+    if other is None:
+        raise _UnreadableError("the store has no such database")
+    with _unreadable():
+        pairs = [pair for rows in read_rows(other, [family]) for pair in rows.pairs()]
+    for key, value in pairs:
+        pipe.put(family, key, value)
+    return len(pairs)
+
+
+@contextmanager
+def _unreadable() -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        raise _UnreadableError(str(error)) from error
+
+
+def _database(store: Store) -> Other | None:
+    return next(
+        (
+            other
+            for other in store.others
+            if other.kind is OtherKind.ROCKSDB and other.relative == DATABASE and other.files
+        ),
+        None,
+    )
+
+
+QUEUE_FAMILIES = (UNITS, BOUNDS) = ("default", "offset")
+ROW = np.dtype([("place", ">i8"), ("offset", ">i8"), ("size", ">i4"), ("tags", ">i8"), ("time", ">i8")])
+PLACE_SIZE = 8
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Queue offset and physical offset of both ends, and how many rows were put."""
+
+    greatest: tuple[int, int]
+    least: tuple[int, int]
+    row_count: int
+
+
+class RowBuilder:
+    """Takes the dispatches of the log and puts them into a new database.
+
+    `light`: records go to the further queues that they name, too.
+    """
+
+    def __init__(self, pipe: RowPipe, *, light: bool) -> None:
+        self.pipe = pipe
+        self.light = light
+        self.queues: dict[tuple[bytes, int], _Queue] = {}
+        self.mark: int | None = None
+        self.record_count = 0
+        self.refused_count = 0
+
+    def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:  # noqa: ARG002
+        """Put the rows of a batch of records. Raises StoreError if the other process is gone."""
+        wanted = (rows[:, FLAGS] & SKIPPED) == 0
+        if not self.light:
+            wanted &= (rows[:, FLAGS] & OWN) != 0
+        self.refused_count += int(np.count_nonzero(wanted & (rows[:, QUEUE] < 0)))
+        rows = rows[wanted & (rows[:, QUEUE] >= 0)]
+        if not len(rows):
+            return
+        self.record_count += int(np.count_nonzero(rows[:, FLAGS] & OWN))
+        self.mark = int(rows[-1, OFFSET] + rows[-1, SIZE])
+        for number in np.unique(rows[:, QUEUE]).tolist():
+            topic, queue_id = raw_names[number]
+            self._put(java_decode(topic).encode("utf-8", "replace"), queue_id, rows[rows[:, QUEUE] == number])
+
+    def _put(self, topic: bytes, queue_id: int, rows: Longs) -> None:
+        data = np.empty(len(rows), ROW)
+        columns = (INDEX, OFFSET, SIZE, TAGS, TIME)
+        for name, column in zip(ROW.names or (), columns, strict=True):
+            data[name] = rows[:, column]
+        prefix = encode_unit_key(UnitKey(topic, queue_id, 0))[:-PLACE_SIZE]
+        self.pipe.put_many(UNITS, prefix, PLACE_SIZE, data.tobytes(), len(rows))
+        greatest = (int(rows[-1, INDEX]), int(rows[-1, OFFSET]))
+        first = int(np.argmin(rows[:, INDEX]))
+        least = (int(rows[first, INDEX]), int(rows[first, OFFSET]))
+        queue = self.queues.setdefault((topic, queue_id), _Queue(greatest, least, 0))
+        queue.greatest, queue.least = greatest, min(queue.least, least)
+        queue.row_count += len(rows)
+
+    def finish(self) -> tuple[BuiltQueue, ...]:
+        """Put the bounds and the mark; what every queue became, by topic and queueId."""
+        for (topic, queue_id), queue in self.queues.items():
+            for is_max, (place, offset) in ((True, queue.greatest), (False, queue.least)):
+                key = encode_bound_key(BoundKey(topic, queue_id, is_max))
+                self.pipe.put(BOUNDS, key, ROCKS_OFFSET.build({"phyOffset": offset, "cqOffset": place}))
+        if self.mark is not None:
+            self.pipe.put(BOUNDS, DISPATCHED_KEY, encode_i64(self.mark))
+        self.pipe.end()
+        return tuple(
+            BuiltQueue(
+                os.fsdecode(topic),
+                queue_id,
+                "file",
+                queue.least[0],
+                queue.greatest[0] + 1,
+                queue.row_count,
+                0,
+            )
+            for (topic, queue_id), queue in sorted(self.queues.items())
+        )
+
+
+def rows_built(builder: RowBuilder, walked: LogWalked, database: str) -> QueueBuild:
+    """What is to be said of a database of queues, once `finish` is done."""
+    built = builder.finish()
+    notes = [f"{file} is damaged: records in its broken parts have no rows" for file in walked.damaged_files]
+    return QueueBuild(
+        built,
+        builder.record_count,
+        sum(queue.unit_count for queue in built),
+        builder.refused_count,
+        False,
+        tuple(notes),
+        database,
+    )
+
+
+@contextmanager
+def row_writer(directory: Path, *, light: bool) -> Iterator[RowBuilder]:
+    """Yield who takes the units for a new database in `directory`; it is whole when the block has ended.
+
+    The block ends with `rows_built`. Raises StoreError without rocksdict, and where RocksDB cannot write.
+    """
+    with row_pipe(directory, QUEUE_FAMILIES) as pipe:
+        yield RowBuilder(pipe, light=light)
