@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rocketfsck.scan.machine.jit import compiled_wanted
+
 from tests import surroundings
 
 surroundings.settle()
+compiled_wanted(1 << 40)  # one process for many stores: kernels, where there are any, from the first scan on
 
 DATA = Path(__file__).parent / "data"
 

@@ -25,6 +25,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -95,6 +96,8 @@ def chosen() -> int | None:
 COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
 COMPILED_COLD_FROM = 96 << 20  # the same where it must first be compiled
 KERNEL_PACKAGES = ("rocketfsck.formats", "rocketfsck.scan")
+IN_USE = threading.Event()
+"""Set once `auto` chose compiled kernels in this process: from then on small work is quicker by them, too."""
 KEPT_COUNT = 8  # sets of compiled kernels that one user's cache keeps
 _CACHE_NAME = re.compile("kernels-[0-9a-f]{20}")
 
@@ -106,7 +109,8 @@ def compiled_wanted(total_bytes: int = 0) -> bool:
 
     What was decided for the whole that these bytes are a part of (`common.budget`) comes first, then the
     environment variable ROCKETFSCK_KERNELS (`plain`, `compiled` or `auto`), then Numba's own
-    NUMBA_DISABLE_JIT, which asks for Python. Raises UsageError for another value of the first variable.
+    NUMBA_DISABLE_JIT, which asks for Python. A process that has chosen kernels once stays with them. Raises
+    UsageError for another value of the first variable.
     """
     decided = current().compiled
     if decided is not None:
@@ -115,8 +119,11 @@ def compiled_wanted(total_bytes: int = 0) -> bool:
     if mode == "auto":
         if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):
             return False
-        least = COMPILED_FROM if total_bytes < COMPILED_FROM or _is_warm() else COMPILED_COLD_FROM
-        return total_bytes >= least and _can_compile()
+        if not IN_USE.is_set():
+            least = COMPILED_FROM if total_bytes < COMPILED_FROM or _is_warm() else COMPILED_COLD_FROM
+            if total_bytes >= least and _can_compile():
+                IN_USE.set()
+        return IN_USE.is_set()
     return mode == "compiled"
 
 
@@ -233,7 +240,7 @@ def _forget_old(root: Path) -> None:
 def cache_roots(*, make: bool) -> Iterator[Path]:
     """The places for a cache, best first; ROCKETFSCK_CACHE_DIR alone, where it names one.
 
-    $NUMBA_CACHE_DIR/rocketfsck, the user's cache (`common.caches`), and rocketfsck-UID in the system's
+    $NUMBA_CACHE_DIR/rocketfsck, the user's cache (`common.outputs`), and rocketfsck-UID in the system's
     directory for temporary files. Anybody could make that last one, so it counts only where it is a
     directory, this user's own, that nobody else may look into; `make` says whether to make it.
     """

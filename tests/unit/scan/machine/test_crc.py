@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 import zlib
 from collections.abc import Iterator
 
@@ -61,7 +62,9 @@ def test_the_quickest_is_chosen_unless_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_without_any_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCKETFSCK_KERNELS", raising=False)
     monkeypatch.setattr(sys, "byteorder", "little")
+    monkeypatch.setattr(jit, "IN_USE", threading.Event())
     assert jit.compiled_wanted(1 << 40)
+    jit.IN_USE.clear()
     monkeypatch.setattr(jit, "find_crc", lambda _: 0)
     jit.chosen.cache_clear()
     assert not jit.compiled_wanted(1 << 40)

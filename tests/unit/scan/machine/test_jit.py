@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -47,14 +48,17 @@ def run(code: str, **environment: str) -> str:
 def test_size_decides_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("ROCKETFSCK_KERNELS", raising=False)
     monkeypatch.setenv("ROCKETFSCK_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit, "IN_USE", threading.Event())
     jit._is_warm.cache_clear()
     assert not jit.compiled_wanted(1 << 20)
     assert not jit.compiled_wanted(50 << 20), "compiling takes longer than that"
     assert jit.compiled_wanted(1 << 30)
+    assert jit.compiled_wanted(1 << 20), "they are here now"
+    jit.IN_USE.clear()
     (tmp_path / "kernels-0" / "x").mkdir(parents=True)
     jit._is_warm.cache_clear()
-    assert jit.compiled_wanted(50 << 20)
     assert not jit.compiled_wanted(1 << 20)
+    assert jit.compiled_wanted(50 << 20)
     jit._is_warm.cache_clear()
     monkeypatch.setenv("ROCKETFSCK_KERNELS", "plain")
     assert not jit.compiled_wanted(1 << 30)
