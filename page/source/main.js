@@ -117,7 +117,7 @@ function licences() {
 function build() {
     const page = JSON.parse(document.getElementById("document").textContent);
     const main = document.getElementById("main");
-    const fleet = page.kind === "rocketfsck.page.model";
+    const fleet = page.kind === "rocketfsck.page.fleet";
     const { sections, open, made } = fleet ? { sections: fleetSections(page) } : storeSections(page, main);
     main.replaceChildren(...sections);
     fillContents(sections);

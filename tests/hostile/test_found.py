@@ -14,6 +14,7 @@ from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 
+from tests.conftest import NIGHTLY
 from tests.hostile.fuzz.cases import Case, Scenario
 from tests.hostile.fuzz.drawing import survey
 from tests.hostile.fuzz.mutations import Mutation, apply_mutation, copy_store
@@ -588,7 +589,7 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Sub
     yield build_subjects(tmp_path_factory.mktemp("subjects"))
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", [*FOUND][:: 1 if NIGHTLY else 3])
 def test_found(name: str, subjects: dict[str, Subject], tmp_path: Path) -> None:
     case = FOUND[name]
     subject = subjects[case.subject]

@@ -1,4 +1,4 @@
-"""The fuzzer over all commands: 200 mutants always, 100,000 by `make nightly`. Any number by hand:
+"""The fuzzer over all commands: 100 mutants always, 100,000 by `make nightly`. Any number by hand:
 
 python -m tests.hostile.fuzz --seeds 0-99999 --jobs 2
 """
@@ -28,7 +28,7 @@ from tests.hostile.fuzz.subjects import build_subjects
 from tests.hostile.fuzz.workers import Outcome, Pool
 
 ROOT = Path(__file__).parents[2]
-COUNT, CHUNK = 200, 100  # each chunk warms up a process of its own
+COUNT, CHUNK = 100, 100  # each chunk warms up a process of its own
 NIGHTLY_COUNT, NIGHTLY_CHUNK = 100_000, 5_000
 
 VIOLATION = Violation("crash", "check …", "somewhere")

@@ -479,7 +479,7 @@ def fleet_page(stores: int = 40, texts: list[str] | None = None) -> dict[str, An
             )
     counts = {state: sum(row[3] == state for row in rows) for state in STATES}
     return {
-        "kind": "rocketfsck.page.model",
+        "kind": "rocketfsck.page.fleet",
         "schema_version": 1,
         "tool_version": "0.1.0",
         "store_counts": {"count": stores + 2, "kept_count": stores},

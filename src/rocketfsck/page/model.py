@@ -46,7 +46,6 @@ from rocketfsck.verify.finding import SeverityName
 from rocketfsck.verify.report import Diagnosis, StoreFacts
 from rocketfsck.verify.rules.rule import Level
 
-FLEET_KIND = "rocketfsck.page.model"
 STORE_LIMIT = 10_000
 RULE_LIMIT = 20_000
 _TEXT_LIMIT = 400
@@ -75,7 +74,7 @@ class FleetPage:
     """The page of a fleet. `state_counts` and sums cover all stores, `stores` are the first of them; `rules`
     is None without a table of findings."""
 
-    kind: Literal["rocketfsck.page.model"]
+    kind: Literal["rocketfsck.page.fleet"]
     tool_version: str
     store_counts: Counts
     state_counts: Mapping[FleetState, int]
@@ -97,7 +96,7 @@ def fleet_page(
     counts = Counter(row.state for row in stores)
     kept = stores[:STORE_LIMIT]
     return FleetPage(
-        kind="rocketfsck.page.model",
+        kind="rocketfsck.page.fleet",
         tool_version=__version__,
         store_counts=Counts(len(stores), len(kept)),
         state_counts={state: counts[state] for state in ORDER if counts[state]},

@@ -128,7 +128,7 @@ def test_another_store_is_refused(cli: Cli, damaged: Path, store_dir: Directory,
         "{}",
         "[]",
         '{"kind":"rocketfsck.page"}',
-        '{"kind":"rocketfsck.page.model","stores":7}',
+        '{"kind":"rocketfsck.page.fleet","stores":7}',
         '{"kind":"rocketfsck.check.stores","rows":[{}]}',
         '{"kind":"rocketfsck.check.stores","rows":7}',
         '{"kind":"rocketfsck.check.stores","rows":[7]}',
@@ -152,7 +152,7 @@ def test_a_table_that_is_no_parquet_is_refused(cli: Cli, tmp_path: Path) -> None
 def test_pages_of_a_fleet(cli: Cli, damaged: Path, store_dir: Directory, tmp_path: Path) -> None:
     stores = (damaged, store_dir(STORE), store_dir(OTHER))
     checked = data(cli, tmp_path / "a.json", "check", *stores, "--tables", tmp_path / "tables", "--report")
-    assert checked["kind"] == "rocketfsck.page.model"
+    assert checked["kind"] == "rocketfsck.page.fleet"
     assert checked["store_counts"] == {"count": 3, "kept_count": 3}
     assert checked["stores"]["state"][0] == "harmful"
     assert checked["stores"]["root"][0] == str(damaged)

@@ -121,7 +121,7 @@ def test_a_plain_export_is_appended_to_and_brokers_are_apart(
 KILLED = """
 import os, signal, sys
 from rocketfsck.cli.app import run
-from rocketfsck.pipeline.export import append, existing
+from rocketfsck.pipeline.export import existing, job
 place, *arguments = sys.argv[1:]
 def killing(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 def after(sound):
@@ -130,7 +130,7 @@ def after(sound):
         killing()
     return then
 if place in ("accept_files", "sync_below"):
-    setattr(append, place, killing)
+    setattr(job, place, killing)
 else:
     for kind in (existing._Delta, existing._Iceberg):
         kind.append = killing if place == "commit" else after(kind.append)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocketfsck.store.model import Store
     from rocketfsck.verify.report import Report
 
-PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.model": "page.fleet.FleetPage"}
+PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.fleet": "page.model.FleetPage"}
 
 
 def read_said(path: Path) -> Any:
