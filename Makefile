@@ -10,7 +10,7 @@ STRICT := formats reader verify repair writer query
 STRICT_BAR := 95
 OTHERS := commands:93 common:90 page:93 scan:90 store:96 engine:90 pipeline:96 cli:93 testing:90
 # Tests that add nothing to what is measured.
-UNMEASURED := $(addprefix tests/,architecture hostile kaitai property vectors) \
+UNMEASURED := $(addprefix tests/,architecture hostile kaitai mutation property vectors) \
   $(addprefix tests/unit/,benchmarks specs) \
   $(addprefix tests/cases/test_,broker_stores.py dump_and_write.py messages_of_broker_stores.py)
 # CPython 3.11 may say this of any ast.parse that a garbage collection interrupts; nothing of ours can help it.
@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers suites unit coverage spark spark-lowest oracle nightly
-.PHONY: sizes bench audit sbom lock upgrade specs pictures transcripts page-samples clean
+.PHONY: sizes bench mutation audit sbom lock upgrade specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,7 +52,7 @@ demo: $(STAMP) ## damage a broker-written store in several ways, check it, expla
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
 
 # Tests make and remove many small files, and wait for a disk to have them: not in memory, where there is room.
-unit: export PYTEST_DEBUG_TEMPROOT = $(shell df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 4e6 {print "/dev/shm"}')
+unit mutation: export PYTEST_DEBUG_TEMPROOT = $(shell df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 4e6 {print "/dev/shm"}')
 
 # Two targets at a time: one that waits for a broker's code to sleep leaves the cores to the other. A suite that
 # fails keeps none of the others from running, and `test` fails in the end.
@@ -137,6 +137,11 @@ oracle: $(STAMP) brokers ## the real broker's store code over stores that we wro
 
 nightly: coverage ## the long suites: tens of thousands of mutants, deep property tests, the bars of coverage
 	ROCKETFSCK_NIGHTLY=1 ROCKETFSCK_LATE_FRAMES=150 $(BIN)/pytest -n $(JOBS) $(RERUN) -m 'nightly or not nightly' tests
+
+# Not part of `test`: it runs the suite once, and then each change's tests for up to a minute.
+mutation: $(STAMP) ## change 500 places of the source, one at a time, and see whether a test notices
+	@rm -f build/mutation/calls.json
+	$(BIN)/python -m tests.mutation --count 500 --seed 1 --jobs $(JOBS) --write benchmarks/results/mutation.md
 
 sizes: $(STAMP) ## count the lines of code of each feature, in benchmarks/results/sizes.md
 	@$(BIN)/python -m benchmarks.sizes
