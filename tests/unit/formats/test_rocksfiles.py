@@ -166,6 +166,22 @@ def test_the_sum_of_edits() -> None:
 
 
 @pytest.mark.parametrize(
+    "added",
+    [
+        varints(7, 0, 10, 500) + varints(1) + b"a" + varints(1) + b"z",
+        varints(100, 0, 10, 500) + varints(1) + b"a" + varints(1) + b"z" + varints(3, 4),
+        varints(102, 0, 10, 0, 500) + varints(1) + b"a" + varints(1) + b"z" + varints(3, 4),
+    ],
+    ids=["first form", "with sequence numbers", "with a path"],
+)
+def test_files_as_earlier_versions_add_them(added: bytes) -> None:
+    """What follows is read where the file ends: here the number of a log."""
+    manifest = decode_manifest(log_of(added + varints(2, 8)))
+    assert {name: table.size for name, table in names_of(manifest).items()} == {"000010.sst": 500}
+    assert manifest.log_number == 8
+
+
+@pytest.mark.parametrize(
     "edit",
     [varints(77), varints(1, 200), varints(2), b"\xff" * 12, varints(103, 0, 1, 1, 0, 0, 0, 0, 99, 0, 1)],
 )

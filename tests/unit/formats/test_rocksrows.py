@@ -9,7 +9,7 @@ import pytest
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats import rocks
-from rocketfsck.formats.rocks import OffsetKey, Table, encode_config_key
+from rocketfsck.formats.rocks import ConfigKey, OffsetKey, Table, encode_config_key
 
 OFFSET = encode_config_key(OffsetKey(Table.PULL_OFFSET, b"group", b"topic", 3))
 UNIT = rocks.encode_unit_key(rocks.UnitKey(b"topic", 3, 9))
@@ -54,6 +54,20 @@ def test_what_is_no_key_is_refused(decode: Callable[[bytes], Any], key: bytes) -
         decode(key)
     assert caught.value.offset is not None
     assert 0 <= caught.value.offset <= len(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ConfigKey(Table.TOPIC, None),
+        ConfigKey(Table.TOPIC, b""),
+        ConfigKey(Table.SUBSCRIPTION_GROUP, b"group"),
+        OffsetKey(Table.CONSUMER_OFFSET, b"", b"topic", 0),
+        OffsetKey(Table.PULL_OFFSET, b"group", b"topic", 3),
+    ],
+)
+def test_keys_of_the_second_form_come_back(key: ConfigKey | OffsetKey) -> None:
+    assert rocks.decode_config_key(encode_config_key(key)) == key
 
 
 def test_numbers_of_another_length_are_refused() -> None:

@@ -99,8 +99,9 @@ def test_abort(data: bytes, pid: int | None) -> None:
 
 @pytest.mark.parametrize("data", [b"x", b"-1", b" 1", b"1\n", b"9" * 21, "٣".encode()])
 def test_abort_with_other_content(data: bytes) -> None:
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError) as caught:
         decode_abort(data)
+    assert caught.value.offset == 0
 
 
 def test_lock() -> None:
