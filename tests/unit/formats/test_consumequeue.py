@@ -97,6 +97,7 @@ def test_positions() -> None:
     assert queue_offset_of(6_000_000) == 300_000
     assert rounded_file_size(6_000_000) == 6_000_000
     assert rounded_file_size(6_000_001) == 6_000_020
+    assert rounded_file_size(0) == 0
     assert rounded_file_size(100, BATCH_UNIT.size) == 138
     with pytest.raises(FormatError):
         rounded_file_size(-1)

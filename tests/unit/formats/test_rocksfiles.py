@@ -123,6 +123,15 @@ def test_a_log_that_is_damaged(at: int, value: int) -> None:
     assert caught.value.offset == 0
 
 
+def test_a_fragment_ends_in_its_block() -> None:
+    """Also where its bytes are all there and have their CRC."""
+    body = b"\x01" + bytes(BLOCK_SIZE)
+    data = struct.pack("<IH", masked(crc32c(body)), BLOCK_SIZE) + body + bytes(BLOCK_SIZE)
+    with pytest.raises(FormatError, match="does not fit into its block") as caught:
+        list(log_records(data))
+    assert caught.value.offset == 0
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"MANIFEST-5", b"manifest-000005\n", b"MANIFEST-../x\n", b"MANIFEST-000005\nx"]
 )
@@ -138,6 +147,11 @@ def test_current() -> None:
 def new_file(number: int, size: int) -> bytes:
     ends = varints(1) + b"a" + varints(1) + b"z"
     return varints(103, 0, number, size) + ends + varints(1, 2, 5, 1) + b"x" + varints(1)
+
+
+def test_the_number_of_a_file_may_have_a_path_in_it() -> None:
+    manifest = decode_manifest(log_of(new_file(1 << 62 | 10, 100)))
+    assert list(names_of(manifest)) == ["000010.sst"]
 
 
 def test_the_sum_of_edits() -> None:

@@ -18,42 +18,41 @@ POP = rocks.encode_pop_key(rocks.PopKey(1, b"group", b"topic", 2, 3))
 
 
 @pytest.mark.parametrize(
-    ("decode", "key"),
+    ("decode", "key", "offset"),
     [
-        (rocks.decode_config_key, b""),
-        (rocks.decode_config_key, b"\x02\x00\x01\x02"),
-        (rocks.decode_config_key, b"\x01\x00\x09\x02"),
-        (rocks.decode_config_key, b"\x01\x00\x03\x03\x00\x00"),
-        (rocks.decode_config_key, b"\x01\x00\x03\x01other"),
-        (rocks.decode_config_key, b"\x01\x00\x03\x02"),
-        (rocks.decode_config_key, b"\x01\x00\x03\x02\x00\x05ab"),
-        (rocks.decode_config_key, b"\x01\x00\x03\x02\xff\xffab"),
-        (rocks.decode_config_key, b"\x01\x00\x03\x02\x00\x01ab"),
-        (rocks.decode_config_key, OFFSET[:-1]),
-        (rocks.decode_config_key, OFFSET + b"x"),
-        (rocks.decode_config_key, OFFSET.replace(b"group\x01", b"group\x02")),
-        (rocks.decode_config_key, OFFSET.replace(b"topic\x01", b"topic\x02")),
-        (rocks.json_of, b""),
-        (rocks.json_of, b"\x02{}"),
-        (rocks.decode_unit_key, UNIT.replace(b"topic\x01", b"topic\x02")),
-        (rocks.decode_unit_key, UNIT[:15] + b"\x02" + UNIT[16:]),
-        (rocks.decode_bound_key, BOUND.replace(b"max\x01", b"max\x02")),
-        (rocks.decode_index_key, bytes(30)),
-        (rocks.decode_index_key, bytes(8) + b"@topic@X@key@uniq@" + bytes(8)),
-        (rocks.decode_index_key, bytes(8) + b"@topic@K@uniq@" + bytes(8)),
-        (rocks.decode_timer_key, bytes(7)),
-        (rocks.decode_trans_key, bytes(8)),
-        (rocks.decode_trans_key, bytes(8) + b"@topic"),
-        (rocks.decode_trans_key, bytes(8) + b"x@topic@uniq"),
-        (rocks.decode_pop_key, POP[:-1]),
-        (rocks.decode_pop_key, POP.replace(b"group@topic", b"groupXtopic")),
+        (rocks.decode_config_key, b"", 0),
+        (rocks.decode_config_key, b"\x02\x00\x01\x02", 0),
+        (rocks.decode_config_key, b"\x01\x00\x09\x02", 0),
+        (rocks.decode_config_key, b"\x01\x00\x03\x03\x00\x00", 3),
+        (rocks.decode_config_key, b"\x01\x00\x03\x01other", 3),
+        (rocks.decode_config_key, b"\x01\x00\x03\x02", 4),
+        (rocks.decode_config_key, b"\x01\x00\x03\x02\x00\x05ab", 4),
+        (rocks.decode_config_key, b"\x01\x00\x03\x02\xff\xffab", 4),
+        (rocks.decode_config_key, b"\x01\x00\x03\x02\x00\x01ab", 4),
+        (rocks.decode_config_key, OFFSET[:-1], 20),
+        (rocks.decode_config_key, OFFSET + b"x", 20),
+        (rocks.decode_config_key, OFFSET.replace(b"group\x01", b"group\x02"), 11),
+        (rocks.decode_config_key, OFFSET.replace(b"topic\x01", b"topic\x02"), 19),
+        (rocks.json_of, b"", 0),
+        (rocks.json_of, b"\x02{}", 0),
+        (rocks.decode_unit_key, UNIT.replace(b"topic\x01", b"topic\x02"), 10),
+        (rocks.decode_unit_key, UNIT[:15] + b"\x02" + UNIT[16:], 15),
+        (rocks.decode_bound_key, BOUND.replace(b"max\x01", b"max\x02"), 14),
+        (rocks.decode_index_key, bytes(30), 0),
+        (rocks.decode_index_key, bytes(8) + b"@topic@X@key@uniq@" + bytes(8), 15),
+        (rocks.decode_index_key, bytes(8) + b"@topic@K@uniq@" + bytes(8), 15),
+        (rocks.decode_timer_key, bytes(7), 0),
+        (rocks.decode_trans_key, bytes(8), 8),
+        (rocks.decode_trans_key, bytes(8) + b"@topic", 8),
+        (rocks.decode_trans_key, bytes(8) + b"x@topic@uniq", 8),
+        (rocks.decode_pop_key, POP[:-1], 0),
+        (rocks.decode_pop_key, POP.replace(b"group@topic", b"groupXtopic"), 8),
     ],
 )
-def test_what_is_no_key_is_refused(decode: Callable[[bytes], Any], key: bytes) -> None:
+def test_what_is_no_key_is_refused(decode: Callable[[bytes], Any], key: bytes, offset: int) -> None:
     with pytest.raises(FormatError) as caught:
         decode(key)
-    assert caught.value.offset is not None
-    assert 0 <= caught.value.offset <= len(key)
+    assert caught.value.offset == offset
 
 
 @pytest.mark.parametrize(
@@ -68,6 +67,10 @@ def test_what_is_no_key_is_refused(decode: Callable[[bytes], Any], key: bytes) -
 )
 def test_keys_of_the_second_form_come_back(key: ConfigKey | OffsetKey) -> None:
     assert rocks.decode_config_key(encode_config_key(key)) == key
+
+
+def test_the_json_of_a_value() -> None:
+    assert rocks.json_of(b"\x01{}") == b"{}"
 
 
 def test_numbers_of_another_length_are_refused() -> None:

@@ -138,6 +138,7 @@ def test_epoch_file() -> None:
     assert (decoded.entries, decoded.crc) == (EPOCHS, crc)
     assert decode_epochs(b"3\n0\n" + text).entries == EPOCHS
     assert decode_epochs(encode_epochs(EPOCHS, line_separator="\r\n")).entries == EPOCHS
+    assert decode_epochs(b"0\n0\n").entries == ()
     assert epoch_crc(b"") == 0
     with pytest.raises(FormatError):
         encode_epochs([])
