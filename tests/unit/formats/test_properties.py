@@ -66,6 +66,9 @@ def test_serialize() -> None:
 def test_hash_map_order_grows_the_map() -> None:
     names = [f"name{number}" for number in range(13)]  # one more than 12 doubles 16 buckets
     assert java_hash_map_order(names) == java_hash_map_order(names, 32)
+    letters = list("bcdefghijklmp")  # p is in bucket 0 of 16 and in bucket 16 of 32
+    assert java_hash_map_order(letters) == letters
+    assert java_hash_map_order(letters[1:]) == ["p", *letters[1:-1]]
     assert java_hash_map_order(["b", "a", "b"]) == ["a", "b"]
 
 

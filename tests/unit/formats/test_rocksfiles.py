@@ -95,6 +95,16 @@ def test_records_come_back(records: list[bytes]) -> None:
     assert [record.data for record in log_records(log_of(*records))] == records
 
 
+def test_a_fragment_without_bytes() -> None:
+    """A block with room for a head has it, where a record begins."""
+    records = [bytes(BLOCK_SIZE - 14), b"second"]
+    data = log_of(*records)
+    assert data[BLOCK_SIZE - 3 : BLOCK_SIZE] == b"\0\0\x02", (
+        "no bytes, of the first type, and no room for more"
+    )
+    assert [record.data for record in log_records(data)] == records
+
+
 def test_room_taken_in_advance_is_no_fault() -> None:
     assert [record.data for record in log_records(log_of(b"one") + bytes(4096))] == [b"one"]
 
@@ -149,6 +159,11 @@ def new_file(number: int, size: int) -> bytes:
     return varints(103, 0, number, size) + ends + varints(1, 2, 5, 1) + b"x" + varints(1)
 
 
+def test_numbers_of_several_bytes() -> None:
+    manifest = decode_manifest(log_of(new_file(128, 300)))
+    assert {name: table.size for name, table in names_of(manifest).items()} == {"000128.sst": 300}
+
+
 def test_the_number_of_a_file_may_have_a_path_in_it() -> None:
     manifest = decode_manifest(log_of(new_file(1 << 62 | 10, 100)))
     assert list(names_of(manifest)) == ["000010.sst"]
@@ -197,7 +212,14 @@ def test_files_as_earlier_versions_add_them(added: bytes) -> None:
 
 @pytest.mark.parametrize(
     "edit",
-    [varints(77), varints(1, 200), varints(2), b"\xff" * 12, varints(103, 0, 1, 1, 0, 0, 0, 0, 99, 0, 1)],
+    [
+        varints(77),
+        varints(77, 0),
+        varints(1, 200),
+        varints(2),
+        b"\xff" * 12,
+        varints(103, 0, 1, 1, 0, 0, 0, 0, 99, 0, 1),
+    ],
 )
 def test_an_edit_that_cannot_be_read(edit: bytes) -> None:
     with pytest.raises(FormatError) as caught:

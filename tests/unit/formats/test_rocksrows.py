@@ -33,6 +33,8 @@ POP = rocks.encode_pop_key(rocks.PopKey(1, b"group", b"topic", 2, 3))
         (rocks.decode_config_key, OFFSET + b"x", 20),
         (rocks.decode_config_key, OFFSET.replace(b"group\x01", b"group\x02"), 11),
         (rocks.decode_config_key, OFFSET.replace(b"topic\x01", b"topic\x02"), 19),
+        (rocks.decode_config_key, OFFSET.replace(b"\x00\x05group", b"\x7f\xffgroup"), 4),
+        (rocks.decode_config_key, OFFSET.replace(b"\x00\x05group", b"\xff\xffgroup"), 4),
         (rocks.json_of, b"", 0),
         (rocks.json_of, b"\x02{}", 0),
         (rocks.decode_unit_key, UNIT.replace(b"topic\x01", b"topic\x02"), 10),
@@ -67,6 +69,18 @@ def test_what_is_no_key_is_refused(decode: Callable[[bytes], Any], key: bytes, o
 )
 def test_keys_of_the_second_form_come_back(key: ConfigKey | OffsetKey) -> None:
     assert rocks.decode_config_key(encode_config_key(key)) == key
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        rocks.PopKey(1, b"group", b"topic", 2, 3),
+        rocks.PopKey(-1, b"", b"", 0, 0),
+        rocks.PopKey(1, b"g", b"a@b", 2, 3),
+    ],
+)
+def test_keys_of_messages_in_flight_come_back(key: rocks.PopKey) -> None:
+    assert rocks.decode_pop_key(rocks.encode_pop_key(key)) == key
 
 
 def test_the_json_of_a_value() -> None:
