@@ -20,6 +20,7 @@ from rocketfsck.commands.shared import (
 from rocketfsck.common.options import WRITE_FILE, Argument, Option, PathKind
 from rocketfsck.common.outputs import limit_to
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.dialect import WRITTEN_NAME
 
 if TYPE_CHECKING:
     from rocketfsck.writer.options import WriteOptions
@@ -44,9 +45,9 @@ class StoreShape:
         Option(
             "Version of the broker that wrote the store, like 4.9.8.",
             metavar="VERSION",
-            shows_default="5.3.3",
+            shows_default=WRITTEN_NAME,
         ),
-    ] = "5.3.3"
+    ] = WRITTEN_NAME
     broker_conf: BrokerConf = None
     commitlog_file_size: CommitlogFileSize = None
     consumequeue_file_size: Annotated[

@@ -19,6 +19,8 @@ from rocketfsck.formats.versions import VERSIONS, BrokerTraits
 ALL_VERSION_NAMES = tuple(VERSIONS)
 NEWEST_NAME = ALL_VERSION_NAMES[-1]
 """The newest version that is described here."""
+WRITTEN_NAME = "5.3.3"
+"""The version that a store is written as where nobody names one."""
 
 _TEXT = re.compile(r"(?:rocketmq-)?(?:all-)?v?(\d+)\.(\d+)\.(\d+)(?:-([A-Za-z]+))?", re.ASCII)
 _STAGES = ("PREVIEW", "ALPHA", "SNAPSHOT", "")

@@ -21,7 +21,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-from rocketfsck.formats.dialect import ALL_VERSION_NAMES, Dialect, dialect_for, parse_version
+from rocketfsck.formats.dialect import ALL_VERSION_NAMES, WRITTEN_NAME, Dialect, dialect_for, parse_version
 from rocketfsck.formats.magic import COMPRESSED, MULTI_TAGS
 from rocketfsck.formats.properties import TRAN_MSG, serialize_properties
 from rocketfsck.formats.record import Host, InnerItem
@@ -70,7 +70,7 @@ def geometries(*, largest: int = 8192) -> st.SearchStrategy[Geometry]:
     )
 
 
-def topics(version: str = "5.3.3") -> st.SearchStrategy[str]:
+def topics(version: str = WRITTEN_NAME) -> st.SearchStrategy[str]:
     """Names of topics that a broker makes directories of."""
     usual = st.sampled_from(("TopicTest", "Orders", "主题", "%RETRY%group", "%DLQ%group"))
     made = st.text("abcXYZ019%_-|", min_size=1, max_size=40).filter(lambda name: not name.startswith("%LMQ%"))
@@ -89,7 +89,7 @@ def bodies(largest: int = 200) -> st.SearchStrategy[bytes]:
     return st.binary(max_size=largest)
 
 
-def hosts(version: str = "5.3.3") -> st.SearchStrategy[Host]:
+def hosts(version: str = WRITTEN_NAME) -> st.SearchStrategy[Host]:
     """Addresses with ports; IPv6 where the version stores it."""
     sizes = (4, 16) if dialect_for(version).ipv6_hosts else (4,)
     addresses = st.sampled_from(sizes).flatmap(lambda size: st.binary(min_size=size, max_size=size))

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-from rocketfsck.formats.dialect import Dialect, dialect_for
+from rocketfsck.formats.dialect import WRITTEN_NAME, Dialect, dialect_for
 from rocketfsck.formats.indexfile import index_file_size
 from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, parse_int32
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
@@ -52,7 +52,7 @@ class WriteOptions:
     `sync` makes all bytes durable before the store appears under its name.
     """
 
-    version: str = "5.3.3"
+    version: str = WRITTEN_NAME
     geometry: Geometry = field(default_factory=Geometry)
     end_state: EndState = EndState.CLEAN
     time_zone: str = "UTC"

@@ -21,7 +21,7 @@ import numpy as np
 from rocketfsck.common.outputs import is_special
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.dialect import parse_version
+from rocketfsck.formats.dialect import WRITTEN_NAME, parse_version
 from rocketfsck.progress import part, phase
 from rocketfsck.repair.carve.carve import (
     LOG_DIRECTORY,
@@ -128,7 +128,7 @@ def finish_story(
     version = options.version or (None if origin is None else str(origin.dialect.version))
     if version is None:
         has_crc = bool((found["traits"][placement.rows] & int(Trait.PROPERTY_CRC)).any())
-        version = "5.3.3" if has_crc else ""
+        version = WRITTEN_NAME if has_crc else ""
     return Salvage(options, story, version, note, origin)
 
 
