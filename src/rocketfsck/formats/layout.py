@@ -9,6 +9,7 @@ to the bytes given.
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,9 +47,6 @@ I8, I16, I32, I64 = Int8sb, Int16sb, Int32sb, Int64sb
 _KINDS = {">b": "i8", ">h": "i16", ">l": "i32", ">q": "i64"}
 _NUMPY_KINDS = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
 _STRUCT_KINDS = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
-_MODULES = (
-    "record", "dledger", "consumequeue", "indexfile", "checkpoint", "timer", "tiered", "rocks",
-)  # fmt: skip
 
 
 class _Placed(Subconstruct):
@@ -311,9 +309,10 @@ def _steps(placed: Sequence[tuple[str, _Placed]]) -> tuple[Step, ...]:
 
 
 def registry() -> dict[str, Layout]:
-    """Every layout of this package by name."""
-    for module in _MODULES:
-        importlib.import_module(f"rocketfsck.formats.{module}")
+    """Every layout of this package by name; imports all of its modules."""
+    package = importlib.import_module("rocketfsck.formats")
+    for module in pkgutil.iter_modules(package.__path__, "rocketfsck.formats."):
+        importlib.import_module(module.name)
     return dict(_REGISTRY)
 
 
