@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from rocketfsck.cli.base import Command
+from rocketfsck.cli.budget import timed, timing_param, within_budget
 from rocketfsck.cli.output import Destination, format_params, integers_param, mode_params, output_param
 from rocketfsck.cli.paramtypes import (
     ByteSize,
@@ -32,7 +33,7 @@ from rocketfsck.cli.paramtypes import (
     StorePath,
     Timestamp,
 )
-from rocketfsck.cli.settings import common_params, keep_storage_options, timed, timing_param, within_budget
+from rocketfsck.cli.settings import common_params, keep_storage_options
 from rocketfsck.common.options import Argument, Completion, Option, PathKind, PutAfter
 from rocketfsck.common.outputs import STDOUT
 from rocketfsck.engine.passes import measured

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import Destination, open_output
-from rocketfsck.cli.settings import Jobs
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.commands.shared import StoreOptions, refuse_inside
 from rocketfsck.common.documents import json_text, to_document

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.config.applying import policy_in_force, refuse_own_config
 from rocketfsck.cli.lostfile import LostFile, lost_form, write_lost
 from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Destination, Format, open_rows, to_json
 from rocketfsck.cli.pages.writing import PageFile, write_page
-from rocketfsck.cli.settings import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
 from rocketfsck.commands.shared import refuse_inside

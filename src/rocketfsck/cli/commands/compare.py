@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.base import WritingCommand
+from rocketfsck.cli.budget import Jobs, max_memory
+from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.output import Destination, open_output, plain_values
-from rocketfsck.cli.settings import Jobs, max_memory
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.text import Palette, byte_size, count_of, text_columns, timestamp, visible
 from rocketfsck.commands.compare import CompareCommand, compare, heal, plan_healing

@@ -9,10 +9,10 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.base import WritingCommand, pause_before_danger, say_notes
+from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.config.applying import policy_in_force
+from rocketfsck.cli.danger import WritingCommand, pause_before_danger, say_notes
 from rocketfsck.cli.output import Destination, to_json
-from rocketfsck.cli.settings import Jobs, max_memory
 from rocketfsck.cli.show.text import byte_size, text_columns
 from rocketfsck.commands.fix import FixAnswer, FixCommand, Proposal, fix
 from rocketfsck.commands.shared import refuse_inside

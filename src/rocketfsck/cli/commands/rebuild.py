@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.base import WritingCommand
+from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.config.applying import refuse_own_config
+from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.output import Destination, to_json
-from rocketfsck.cli.settings import Jobs, max_memory
 from rocketfsck.cli.show.text import count_of, duration, visible
 from rocketfsck.commands.rebuild import RebuildCommand, rebuild, rebuild_fleet
 from rocketfsck.common.documents import named, to_document

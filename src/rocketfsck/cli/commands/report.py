@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
-from rocketfsck.cli.settings import Jobs, max_memory
 from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.report import Part, ReportCommand, report
 from rocketfsck.common.options import Option, PutAfter

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.base import WritingCommand
+from rocketfsck.cli.budget import Jobs, max_memory
+from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.output import Destination, plain_values
-from rocketfsck.cli.settings import Jobs, max_memory
 from rocketfsck.cli.show.start import verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.commands.salvage import SalvageCommand, problems_of, salvage
