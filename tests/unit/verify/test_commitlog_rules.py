@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from rocketfsck.scan.columns import new_batch
+from rocketfsck.scan.log import tiling
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Finding
@@ -478,6 +481,33 @@ def test_cl024_a_producer_ahead(copy: Copy) -> None:
 def test_cl025_hosts(copy: Copy) -> None:
     finding = copy("4.9.8-ipv6").check().one("CL025")
     assert "[" in f"{finding.found['previous_host']}{finding.found['host']}"
+
+
+@pytest.fixture
+def short_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of eight records in place of thousands, so that a small log has several."""
+    monkeypatch.setattr(tiling, "new_batch", partial(new_batch, record_capacity=8))
+
+
+@pytest.mark.parametrize("name", ["5.3.3-basic", "4.9.8-ghosttail", "4.4.0-collisions"])
+def test_batches_end_without_a_trace(name: str, copy: Copy, request: pytest.FixtureRequest) -> None:
+    store = copy(name)
+    whole = store.check().findings
+    request.getfixturevalue("short_batches")
+    assert store.check().findings == whole
+
+
+@pytest.mark.usefixtures("short_batches")
+@pytest.mark.parametrize("number", [8, 11, 15])
+def test_cl025_in_a_later_batch(copy: Copy, number: int) -> None:
+    """At the first record of a batch, in the middle, and at the last one, and back each time."""
+    store = copy("5.3.3-basic")
+    pos, _ = store.records(FIRST)[number]
+    store.set(FIRST, pos, "storePort", 10912)
+    finding = store.check().one("CL025")
+    assert (finding.where.start, finding.found["change_count"]) == (pos, 2)
+    assert str(finding.found["host"]).endswith(":10912")
+    assert not str(finding.found["previous_host"]).endswith(":10912")
 
 
 def test_cl025_at_the_first_record_of_a_batch_and_back(copy: Copy) -> None:

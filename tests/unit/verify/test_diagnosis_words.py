@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rocketfsck.store import open_store
+from rocketfsck.store.model import StatedOptions
+from rocketfsck.store.places.urls import StorageOptions
 from rocketfsck.verify import CheckOptions, check_store
+from rocketfsck.verify.diagnoses import stated_words
 
 from tests.conftest import Directory
+
+
+def test_a_command_line_says_how_the_store_was_opened() -> None:
+    """Without the values of storage options, which may be secrets."""
+    stated = StatedOptions(
+        Path("broker.conf"),
+        "5.3.3",
+        (Path("one"), Path("two")),
+        storage_options=StorageOptions({"key": "secret"}),
+    )
+    assert stated_words(stated) == (
+        "--broker-conf", "broker.conf", "--broker-version", "5.3.3",
+        "--commitlog-path", "one", "--commitlog-path", "two", "--storage-option", "key=VALUE",
+    )  # fmt: skip
+    assert stated_words(StatedOptions()) == ()
 
 
 def test_an_empty_last_segment_of_a_broker_that_deletes_it(store_copy: Directory) -> None:

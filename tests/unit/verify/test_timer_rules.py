@@ -182,6 +182,20 @@ def test_the_place_of_a_slot_and_of_a_unit(timers: Timers) -> None:
     assert (finding.where.file, finding.where.start, finding.where.end) == (LOG, 156, 208)
 
 
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"offsetPy": 1 << 40}, "the commit log ends at "),
+        ({"sizePy": 1}, "no record of 1 bytes starts there"),
+    ],
+)
+def test_tm012_says_what_is_at_the_place(timers: Timers, values: dict[str, int], reason: str) -> None:
+    timers.set_unit(len(timers.units) - 1, **values)
+    (finding,) = [finding for finding in timers.found() if finding.rule == "TM012"]
+    end = open_store(timers.root).commitlog.end_offset if "offsetPy" in values else ""
+    assert finding.found["reason"] == f"{reason}{end}"
+
+
 def test_a_message_that_is_not_scheduled(timers: Timers) -> None:
     """Its unit is gone from the end of the log, the progress still says that the message was read."""
     last = len(timers.units) - 1
