@@ -10,12 +10,13 @@ import argparse
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.mutation.calls import Calls, make_calls, read_calls
 from tests.mutation.functions import Source
 from tests.mutation.mutants import Mutant, draw
-from tests.mutation.running import collect, run_all
+from tests.mutation.running import Outcome, collect, run_all
 from tests.mutation.summary import page, text
 
 
@@ -40,14 +41,15 @@ def main(arguments: list[str]) -> int:
     print(f"{len(mutants)} mutants, {len(calls.seconds)} tests", file=sys.stderr)
     collect(_tests(mutants, calls, chosen.budget))
     end = time.monotonic() + chosen.seconds if chosen.seconds else float("inf")
-    outcomes = []
-    for outcome in run_all(
-        source, mutants, calls, budget=chosen.budget, patience=chosen.patience, jobs=chosen.jobs
-    ):
-        outcomes.append(outcome)
-        print(f"{len(outcomes)} {outcome.verdict}: {outcome.mutant}", file=sys.stderr, flush=True)
-        if time.monotonic() > end:
-            break
+    outcomes: list[Outcome] = []
+    with suppress(KeyboardInterrupt):  # what is known by then is said
+        for outcome in run_all(
+            source, mutants, calls, budget=chosen.budget, patience=chosen.patience, jobs=chosen.jobs
+        ):
+            outcomes.append(outcome)
+            print(f"{len(outcomes)} {outcome.verdict}: {outcome.mutant}", file=sys.stderr, flush=True)
+            if time.monotonic() > end:
+                break
     print(text(outcomes))
     if chosen.write:
         chosen.write.write_text(page(outcomes, _sample(chosen, len(outcomes), calls)), "utf-8")

@@ -7,6 +7,7 @@ which ends with it, and its memory has a limit: a change may well ask for too mu
 from __future__ import annotations
 
 import gc
+import math
 import os
 import resource
 import shutil
@@ -32,6 +33,7 @@ Verdict = Literal["killed", "hung", "survived", "not covered", "left out", "brok
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-n", "0")
 MEMORY = 6 << 30  # bytes of data that one child may have
 SLOWER = 5  # times: a test beside others, in a process that has just been made
+WAITING = 4  # times the processor's seconds, on the clock: others have the processor, too
 POLL = 0.02  # seconds
 
 
@@ -50,7 +52,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a child does: give functions this code, run these tests, end after so many seconds."""
+    """What a child does: give functions this code, run these tests, end after so many processor seconds."""
 
     mutant: Mutant
     code: CodeType
@@ -76,7 +78,7 @@ def run_all(
     """The outcomes of mutants, as they come. Call `collect` before.
 
     `budget` is in seconds that the tests of a mutant took when calls were noted. `SLOWER` times as long is
-    not yet a hang, and `patience` seconds more.
+    not yet a hang, and `patience` seconds more, all of them seconds of the processor.
     """
     source.import_all()
     objects = living([source.file(module) for module in source.modules()])
@@ -95,6 +97,7 @@ def run_all(
         while running:
             yield from _ended(running)
     finally:
+        gc.unfreeze()  # or nobody finds the functions of this process again
         for child, (_, _, scratch) in running.items():
             _end(child, scratch)
             os.waitpid(child, 0)
@@ -125,11 +128,14 @@ def _start(work: Work, running: dict[int, tuple[Work, float, Path]]) -> None:
     sys.stdout.flush()
     child = os.fork()
     if child:
-        running[child] = (work, time.monotonic() + work.limit, scratch)
+        running[child] = (work, time.monotonic() + WAITING * work.limit, scratch)
         return
     code = 70
     try:
         os.setpgid(0, 0)
+        seconds = math.ceil(work.limit)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         replace(dict.fromkeys(work.objects, work.code))
         options = [*OPTIONS, f"--basetemp={scratch / 'tests'}", *work.tests]
@@ -157,7 +163,9 @@ def _ended(running: dict[int, tuple[Work, float, Path]]) -> Iterator[Outcome]:
 
 
 def _verdict(code: int) -> Verdict:
-    """What pytest's exit code says; a signal, less than 0, is a crash that nobody overlooks."""
+    """What pytest's exit code says; a signal, less than 0, is a crash that nobody overlooks, or the limit."""
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return "hung"
     if code == pytest.ExitCode.OK:
         return "survived"
     if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
