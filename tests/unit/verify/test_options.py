@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.options import CheckOptions, Subset
+from rocketfsck.verify.policy import RulePolicy, ignored_rules, unpreened_rules
 from rocketfsck.verify.rules.catalog import RULES
 
 
@@ -103,3 +104,11 @@ def test_the_choice_depends_on_names_only(keys: list[str]) -> None:
     turned = keys[::-1]
     assert chosen == {turned[index] for index in subset.choose(turned, [1] * len(keys))}
     assert len(chosen) == min(3, len(keys))
+
+
+def test_what_a_policy_leaves_out() -> None:
+    policy = {
+        "CQ001": RulePolicy(ignore=True), "CP003": RulePolicy(preen=False), "IX001": RulePolicy(max_count=1),
+    }  # fmt: skip
+    assert ignored_rules(policy) == ("CQ001",)
+    assert unpreened_rules(policy) == {"CP003"}
