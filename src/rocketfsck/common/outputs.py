@@ -25,7 +25,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -300,7 +299,9 @@ def _whole(path: str | os.PathLike[str], binary: bool) -> Iterator[IO[Any]]:
     with _named(path):
         folder, name = os.path.split(place_of(path)[0])
         shelf = os.open(folder, _DIRECTORY)
-    part = f".{name[:200]}.{secrets.token_hex(8)}.part"
+    from secrets import token_hex
+
+    part = f".{name[:200]}.{token_hex(8)}.part"
     made = False
     try:
         with _named(path):

@@ -12,16 +12,8 @@ import click
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
-from rocketfsck.cli.dump.item import (
-    DATABASE,
-    KINDS,
-    DumpFilter,
-    DumpSource,
-    Item,
-    Kind,
-    is_database,
-    load_kind,
-)
+from rocketfsck.cli.dump.item import DATABASE, KINDS, Item, Kind, is_database, load_kind
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.dump.targets import (
     ALL,
     StoreHints,

@@ -6,16 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rocketfsck.cli.dump.fixed import rest_items, unit_items
-from rocketfsck.cli.dump.item import (
-    DumpFilter,
-    DumpSource,
-    Item,
-    Spec,
-    TextColumn,
-    layout_columns,
-    layout_spans,
-)
+from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
 from rocketfsck.cli.dump.records import record_spans
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.formats.dledger import (

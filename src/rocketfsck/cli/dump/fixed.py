@@ -12,16 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.dump.item import (
-    DumpFilter,
-    DumpSource,
-    Item,
-    Spec,
-    TextColumn,
-    field_text,
-    layout_columns,
-    layout_spans,
-)
+from rocketfsck.cli.dump.item import Item, Spec, TextColumn, field_text, layout_columns, layout_spans
+from rocketfsck.cli.dump.source import DumpFilter, DumpSource
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.cli.show.text import count_of

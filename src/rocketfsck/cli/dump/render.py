@@ -13,7 +13,8 @@ from rocketfsck.cli.show.hexview import Span, hex_lines
 from rocketfsck.cli.show.text import pad, shorten, table_columns, timestamp, visible
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.dump.item import DumpSource, Item, Kind
+    from rocketfsck.cli.dump.item import Item, Kind
+    from rocketfsck.cli.dump.source import DumpSource
     from rocketfsck.cli.show.text import Palette
 
 BODY_SHOWN = 200

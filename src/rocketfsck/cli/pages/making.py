@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.dump.item import DumpSource, layout_spans
+from rocketfsck.cli.dump.item import layout_spans
 from rocketfsck.cli.dump.records import record_spans
+from rocketfsck.cli.dump.source import DumpSource
 from rocketfsck.cli.dump.targets import Target, store_targets
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.cli.show.report import amounts_lines

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rocketfsck.cli.dump.item import COMMON_COLUMNS, DumpFilter, Item, Kind, TextColumn, load_kind
+from rocketfsck.cli.dump.item import COMMON_COLUMNS, Item, Kind, TextColumn, load_kind
 from rocketfsck.cli.dump.records import message_values
 from rocketfsck.cli.dump.render import TextRenderer
+from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.output import BodyForm, Column, body_values
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette

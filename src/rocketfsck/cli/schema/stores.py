@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 
 from rocketfsck.cli.commands.explain import COLUMNS as EXPLAIN_COLUMNS
 from rocketfsck.cli.commands.report import COLUMNS as REPORT_COLUMNS
-from rocketfsck.cli.dump.item import KINDS, DumpFilter, load_kind
+from rocketfsck.cli.dump.item import KINDS, load_kind
+from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.output import BodyForm
 from rocketfsck.cli.query.found import found_columns
 from rocketfsck.cli.schema.making import maybe, members_of, record, row
