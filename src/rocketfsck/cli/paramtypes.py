@@ -1,51 +1,17 @@
-"""Types of parameters: points in time, ranges, durations, sizes, and the places of stores.
-
-What a command reads like a file and is not one: standard input (`-`), pipes, `<(…)`.
-
-Documents, files of a store and images are read at any place, so that what comes from a pipe is kept in a file
-first, where intermediate files go (`store.scratch`); the file is deleted when the command ends.
-"""
+"""Types of parameters: points in time, ranges, durations, sizes, and the places of stores."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-import stat
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rocketfsck.common.outputs import STDIN, STDOUT, limit_to
 from rocketfsck.common.wording import parse_duration, parse_size, parse_time
-from rocketfsck.errors import StoreError
-
-PIECE_SIZE = 1 << 20
-
-
-def as_file(path: Path, context: click.Context | None) -> Path:
-    """The path, or that of a file with all that comes out of the pipe there. Raises StoreError."""
-    try:
-        if not stat.S_ISFIFO(path.stat().st_mode) or context is None or context.resilient_parsing:
-            return path
-    except OSError:
-        return path  # whoever opens it says what is wrong
-    from rocketfsck.store.scratch import scratch_parent
-
-    folder = TemporaryDirectory(prefix="rocketfsck-", dir=scratch_parent())
-    context.call_on_close(folder.cleanup)
-    kept = Path(folder.name) / ("stdin" if path == STDIN else path.name)
-    try:
-        with path.open("rb", buffering=0) as source, kept.open("xb", buffering=0) as target:
-            shutil.copyfileobj(source, target, PIECE_SIZE)
-    except OSError as error:
-        text = f"cannot be read into {folder.name}: {error.strerror}"
-        raise StoreError(text, path=os.fspath(path)) from error
-    return kept
-
 
 if TYPE_CHECKING:
     _Int = click.ParamType[int]
@@ -103,6 +69,7 @@ class InputPath(click.Path):
         super().__init__(path_type=Path, **kwargs)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from rocketfsck.cli.inputs import as_file
 
         named = str(STDIN) if value == "-" else value
         path = as_file(Path(os.fsdecode(super().convert(named, param, ctx))), ctx)
