@@ -64,6 +64,40 @@ MAX_ITEMS = 16 << 20
 _SECOND = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where slots say that their items are, behind the two slots before them. `odd`: no length is like that.
+
+    A slot begins where the one before it ends. One whose place or length is wrong says nothing of those after
+    it: they are right where they follow what it says, or where it should have been.
+    """
+
+    position: Longs
+    length: Longs
+    odd: Flags
+
+    @classmethod
+    def at(cls, start: int) -> _Places:
+        """Of items that begin at `start`, with no slot yet."""
+        return cls(np.full(2, start), np.zeros(2, np.int64), np.zeros(2, bool))
+
+    def then(self, more: _Places) -> _Places:
+        """More slots, behind the last two of these."""
+        return _Places(
+            np.concatenate((self.position[-2:], more.position)),
+            np.concatenate((self.length[-2:], more.length)),
+            np.concatenate((self.odd[-2:], more.odd)),
+        )
+
+    def judged(self) -> tuple[Longs, Flags]:
+        """Of all rows but the first two: where their items should begin, and whether they are wrong."""
+        position, odd, last_odd = self.position[2:], self.odd[2:], self.odd[1:-1]
+        ends = self.position + self.length
+        by_last, by_both = ends[1:-1], ends[:-2] + self.length[1:-1]
+        follows = last_odd | (position == by_last) | (~self.odd[:-2] & (position == by_both))
+        return np.where(last_odd, position, by_last), odd | ~follows
+
+
 @dataclass(slots=True)
 class IndexWalk:
     """All index files: `logs` are the queues by topic and queueId, `keys` the keys of their records."""
@@ -110,7 +144,7 @@ class IndexWalk:
         self, file: StoreFile, reader: FileReader, header: TieredIndexHeader, shape: IndexShape
     ) -> Iterator[Finding]:
         """Slots that have their items behind each other, in order of the slots."""
-        end, used = shape.items_start, 0
+        chain, used = _Places.at(shape.items_start), 0
         for first in range(0, shape.slot_count, BLOCK):
             count = min(BLOCK, shape.slot_count - first)
             start = TIERED_INDEX_HEADER.size + first * TIERED_COMPACTED_SLOT.size
@@ -119,24 +153,20 @@ class IndexWalk:
             )
             length = slots["length"].astype(np.int64)
             position = slots["position"].astype(np.int64)
-            odd = (length < 0) | (length % shape.item_size != 0)
-            sound = np.where(odd, 0, length)
-            expected = end + np.cumsum(sound) - sound
-            wrong = odd | ((position != expected) & ((length > 0) | (position != 0)))
-            wrong |= position + sound > shape.end
-            for row in np.flatnonzero(wrong).tolist():
+            odd = (length < 0) | (length % shape.item_size != 0) | (position + length > shape.end)
+            rows = np.flatnonzero((length != 0) | (position != 0))
+            chain = chain.then(_Places(position[rows], length[rows], odd[rows]))
+            expected, wrong = chain.judged()
+            for row, right in zip(rows[wrong].tolist(), expected[wrong].tolist(), strict=True):
                 at = start + row * TIERED_COMPACTED_SLOT.size
                 where = Where(
                     file=file.relative, start=at, end=at + TIERED_COMPACTED_SLOT.size, slot=first + row
                 )
                 found: Facts = {"items_pos": int(position[row]), "items_size": int(length[row])}
-                yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": int(expected[row])})
-            good = ~wrong & (length > 0)
-            used += int(np.count_nonzero(good))
-            yield from self._of_slots(
-                file, reader, header, shape, first + np.flatnonzero(good), position[good], length[good]
-            )
-            end += int(sound.sum())
+                yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": right})
+            good = rows[~wrong & (length[rows] > 0)]
+            used += len(good)
+            yield from self._of_slots(file, reader, header, shape, first + good, position[good], length[good])
         stated = header.values["slotCount"]
         if not shape.old and stated != used:
             place = TIERED_INDEX_HEADER.offset("slotCount")
