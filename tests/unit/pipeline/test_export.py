@@ -20,12 +20,12 @@ from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import NoStoreError, StoreError, UsageError
 from rocketfsck.pipeline.export import job, tasks
-from rocketfsck.pipeline.export import tasks as exportwork
+from rocketfsck.pipeline.export import work as exportwork
 from rocketfsck.pipeline.export.file import escape
 from rocketfsck.pipeline.export.manifest import write_manifest
 from rocketfsck.pipeline.export.model import ExportOptions, ExportTask
 from rocketfsck.pipeline.export.plan import merge_files
-from rocketfsck.pipeline.export.tasks import export_part
+from rocketfsck.pipeline.export.work import export_part
 from rocketfsck.pipeline.export.write import PartitionWriter
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part
