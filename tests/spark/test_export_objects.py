@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocketfsck.pipeline.export import tasks
+from rocketfsck.pipeline.export import tasks, work
 from rocketfsck.pipeline.export.job import append_stores
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult, TableFormat
 from rocketfsck.pipeline.export.tables import delta_options, iceberg_options
@@ -123,7 +123,7 @@ def test_tables_have_each_row_once_when_workers_die(
     properties = catalog if table_format == "iceberg" else {}
     stores = [store_dir(name) for name in STORES]
     export(tmp_path / "local", *stores)
-    monkeypatch.setattr(tasks, "export_part", DyingAtThePut(tasks.export_part, tmp_path, "after"))
+    monkeypatch.setattr(tasks, "export_part", DyingAtThePut(work.export_part, tmp_path, "after"))
 
     def append() -> ExportResult:
         sources = find_sources(stores, brokers=[store.parent.name for store in stores])
