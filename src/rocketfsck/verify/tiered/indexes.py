@@ -66,7 +66,7 @@ _SECOND = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where slots say that their items are, behind the two slots before them. `odd`: no length is like that.
+    """Where slots say that their items are, after those of the two slots before them. `odd`: no length is like that.
 
     A slot begins where the one before it ends. One whose place or length is wrong says nothing of those after
     it: they are right where they follow what it says, or where it should have been.
@@ -82,7 +82,7 @@ class _Places:
         return cls(np.full(2, start), np.zeros(2, np.int64), np.zeros(2, bool))
 
     def then(self, more: _Places) -> _Places:
-        """More slots, behind the last two of these."""
+        """More slots, after the last two of these."""
         return _Places(
             np.concatenate((self.position[-2:], more.position)),
             np.concatenate((self.length[-2:], more.length)),
