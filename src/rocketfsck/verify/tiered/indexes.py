@@ -66,7 +66,7 @@ _SECOND = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where slots say that their items are; two rows are of the slots before. `odd`: no such length can be.
+    """Where slots have their items, with those of the two slots before first. `odd`: no such length can be.
 
     A slot begins where the one before it ends. One whose place or length is wrong says nothing of those after
     it: they are right where they follow what it says, or where it should have been.
