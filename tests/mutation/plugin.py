@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.mutation.calls import Calls
-from tests.mutation.functions import Source, codes_of, fits, functions_of, living
+from tests.mutation.functions import Source, codes_of, fits, functions_of, living, replace
 
 NOTE = "_mutation_note_call"
 """The name, next to Python's own, by which a function notes that it was called."""
@@ -100,10 +100,8 @@ def install(source: Source) -> None:
                 ast.copy_location(node, function.body[0])
             function.body.insert(place, call)
         codes = codes_of(tree, file)
-        for name, line in functions:
-            for found in objects.get((file, name, line), []):
-                if fits(found, codes[name, line]):
-                    found.__code__ = codes[name, line]
+        found = ((item, codes[place]) for place in functions for item in objects.get((file, *place), []))
+        replace({item: code for item, code in found if fits(item, code)})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

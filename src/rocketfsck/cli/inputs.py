@@ -11,20 +11,11 @@ import shutil
 import stat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocketfsck.common.outputs import STDIN
 from rocketfsck.errors import StoreError
-
-if TYPE_CHECKING:
-    _Int = click.ParamType[int]
-    _Pair = click.ParamType[tuple[int, int]]
-    _Float = click.ParamType[float]
-    _Any = click.ParamType[Any]
-else:  # generic only from click 8.2 on
-    _Int = _Pair = _Float = _Any = click.ParamType
 
 PIECE_SIZE = 1 << 20
 

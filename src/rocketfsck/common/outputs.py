@@ -5,7 +5,7 @@
     a descriptor of this process    /dev/stdout, /dev/fd/N, `>(…)`: written through, where it is
     a device, a pipe                written through
 
-Nothing that is not a regular file is ever replaced or removed. Who may read a new file: `privacy`.
+Nothing that is not a regular file is ever replaced or removed. Who may read a new file is said below.
 
 Who may read what a command writes: only those who may read the stores that it reads.
 

@@ -7,5 +7,5 @@ offset of the field at fault, and a length leads to an allocation only if it was
 hand.
 
 Importing this package imports nothing else: take what is needed from its modules. `javatext`, `properties`,
-`magic`, `filename`, `delay`, `dialect`, `messageid` and `config` need only the standard library.
+`magic`, `filename`, `smallfiles`, `dialect`, `messageid` and `config` need only the standard library.
 """

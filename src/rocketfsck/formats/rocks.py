@@ -6,8 +6,7 @@
                 value := phyOffset cqOffset
                          | phyOffset                of DISPATCHED_KEY: the end of the last record with units
 
-The database itself is RocksDB's (`rocksfiles`); only what the broker puts into it is here. The broker's other
-databases: `rocksmessages`, `rocksconfig`.
+The database itself is RocksDB's (`rocksfiles`); only what the broker puts into it is here.
 
 Keys and values of the configs that brokers keep in RocksDB. Reference 1.6.4, 11.5.
 

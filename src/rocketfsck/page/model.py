@@ -9,12 +9,12 @@ of them. Numbers of rows lead from one table to another (`file` is a row of `map
 are not UTF-8 are escapes, as `check` prints them. Sizes are in bytes, times in ms since 1970, ranges are
 half-open.
 
-`collect` fills the document; `limits` bound it, so that its size does not grow with the store.
+`collect` fills the document; the limits of `tables` bound it, so that its size does not grow with the store.
 
 The document of a page for several stores, from their table of verdicts.
 
 `rocketfsck check --tables` writes the table (`pipeline.fleet.model.STORE_COLUMNS`), a row each store. Texts
-are printable, as in `page.model`; stores are worst first.
+are printable, as above; stores are worst first.
 """
 
 from __future__ import annotations

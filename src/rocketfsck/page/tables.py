@@ -1,6 +1,6 @@
 """The tables of a page's document: the map of files, the timeline, queues, groups and index files.
 
-Columns of equal length, as `page.model` says; `strips`, `timeline`, `queues` and `survey` fill them.
+Columns of equal length, as `page.model` says; `timeline`, `queues` and `survey` fill them.
 
 Tables of columns, made row by row, and texts that are safe to show.
 

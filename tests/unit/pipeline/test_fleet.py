@@ -16,7 +16,6 @@ from rocketfsck import CheckOptions, check_store, check_stores, open_store
 from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import LostError, StoreError, UsageError
 from rocketfsck.pipeline.fleet import run
-from rocketfsck.pipeline.fleet import run as run_module
 from rocketfsck.pipeline.fleet.model import (
     FLEET_FINDING_COLUMNS,
     STORE_COLUMNS,
@@ -278,11 +277,11 @@ def test_a_store_that_kills_workers_is_found_and_the_others_are_checked(deadly: 
 
 
 def test_two_runs_have_two_ids() -> None:
-    ids = {run_module.make_run_id(1_800_000_000.0) for _ in range(50)}
+    ids = {run.make_run_id(1_800_000_000.0) for _ in range(50)}
     assert len(ids) == 50
     assert all(name.startswith("20270115T080000Z-") for name in ids)
-    later = run_module.make_run_id(1_800_000_000.002)
-    assert max(ids) < later < run_module.make_run_id(1_800_000_001.0)
+    later = run.make_run_id(1_800_000_000.002)
+    assert max(ids) < later < run.make_run_id(1_800_000_001.0)
 
 
 def test_seconds_of_a_row_are_those_of_its_task() -> None:

@@ -5,7 +5,7 @@
     DIR/_crowded/…                                rows of partitions beyond those that a task may have
     DIR/_delta_log/, metadata/, catalog.db        Delta's log; Iceberg's metadata and its catalog
     DIR/_manifest.json, DIR/_SUCCESS              what was written; last of all, that it is whole
-    DIR/run-<id>/                                  the same of a run that appends (`append`)
+    DIR/run-<id>/                                  the same of a run that appends
 
 Everything is built in a directory next to DIR that takes its name when it is whole, so that half an export
 is never seen under that name. `remote` does the same for object stores, which have no renames.

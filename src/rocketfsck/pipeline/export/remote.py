@@ -7,7 +7,7 @@
 
 Readers of plain Parquet that list objects wait for `_SUCCESS`, as after any job on an object store; the
 manifest, which is put whole before it, names the objects. Whatever is killed leaves what was there before,
-and a directory `run-…` that the next run deletes (`runs`).
+and a directory `run-…` that the next run deletes.
 
 Runs in an object store: each has a directory of its own, and shows that its driver lives.
 

@@ -1,6 +1,6 @@
 """Rebuilds parts of many stores in one job, each into a directory of its own: DIR/NAME.
 
-    DIR/.RUN_ID/NAME.ATTEMPT/built    where a worker builds; gone at the end               `shelf`
+    DIR/.RUN_ID/NAME.ATTEMPT/built    where a worker builds; gone at the end               `records`
     DIR/.RUN_ID/NUMBER/               scratch files and parts of a large store; gone when the store is built
     DIR/.rebuilt/NAME.INODE.json      what a result was built from; stays                  `records`
     DIR/NAME                          the result, which appears whole by one rename

@@ -193,7 +193,7 @@ class StoreJob(Protocol):
         """The result, small and picklable."""
 
     def weigh(self, task: Any) -> int:
-        """The weight of a task that `work` gives to its engine (`packing`)."""
+        """The weight of a task that `work` gives to its engine."""
 
     def name(self, task: Any) -> str:
         """The file or files that a task reads, for an error."""

@@ -6,7 +6,7 @@
     DIR/stores/data/RUN_ID.parquet
     DIR/findings/_delta_log, metadata    Delta's log, Iceberg's metadata
     DIR/catalog.db                       Iceberg's catalog of both, unless another is named
-    URL/_appending/RUN_ID/_owner         the run is being appended to an object store (`export.runs`)
+    URL/_appending/RUN_ID/_owner         the run is being appended to an object store (`export.remote`)
 
 The findings come first: a run that has rows in the table of stores is in both. A Parquet file appears whole;
 the commit of a Delta or Iceberg table names the run. Runs that end at the same time are both appended:

@@ -122,7 +122,7 @@ def plan_log_parts(view: str, source: StoreSource, store: Store, wanted: WantedR
 def _step(size: int, split_size: int) -> int:
     """The bytes of a part of a file of `size` bytes.
 
-    Each part walks the frames in front of it, or those that its process has not walked yet (`continuing`): n
+    Each part walks the frames in front of it, or those that its process has not walked yet (`walking`): n
     parts in as many processes cost n(n - 1) / 2 walks of a part. So a long file has at most MOST_PARTS,
     whatever size was asked for.
     """

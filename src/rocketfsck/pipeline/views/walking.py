@@ -2,7 +2,7 @@
 
 A part is a range of file positions; what begins in it is its own. What comes before a record says what
 the record is, and whether it is live, so the walk of a part begins with the file, or continues one that came
-from there (`continuing`), and passes over the records in front of the part by their frames: parts are the
+from there, and passes over the records in front of the part by their frames: parts are the
 file, exactly, whatever is in it.
 
 Walks of commit log files that a process ended, for the part of the same file that it reads next.

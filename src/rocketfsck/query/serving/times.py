@@ -1,7 +1,7 @@
 """The queue offset for a time, as brokers search it. Reference 7.3.
 
 Two searches were in use for consume queues of 20-byte units (`Dialect.time_search`), one for batch
-queues (`batches`), one for queues in RocksDB. "nearest": the first file that was modified at that time or
+queues (`files`), one for queues in RocksDB. "nearest": the first file that was modified at that time or
 later, in it the unit whose record's time is nearest. "boundary": the file by its records' own times, in it
 the first unit of that time or later (lower) or the last of that time or earlier (upper).
 """

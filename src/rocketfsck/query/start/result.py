@@ -1,6 +1,6 @@
 """What a simulated start leaves, put together: files that come and go, queues with their bounds, losses.
 
-Everything is read from the `StartState` that `steps` has brought to its end. Reference 6.
+Everything is read from the `StartState` that `simulate` has brought to its end. Reference 6.
 """
 
 from __future__ import annotations

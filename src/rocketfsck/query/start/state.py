@@ -1,6 +1,6 @@
 """The state of a simulated start: the store, what decides, and what each step has left so far.
 
-For `steps`, which does what a broker does, and `result`, which reads what is left. Reference 6.
+For `simulate`, which does what a broker does, and `result`, which reads what is left. Reference 6.
 """
 
 from __future__ import annotations

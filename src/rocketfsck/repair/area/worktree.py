@@ -8,7 +8,7 @@
 A file is shared with the store as long as nothing changes it. Before the first change it is made our own: a
 reflink, else a sparse copy. So no change of the tree ever reaches the store. Content that changes keeps its
 file's time of modification, by which a broker deletes old files; `set_mtime` sets another. What takes a
-file's place gets its owner, permissions and attributes, what is new those of the files next to it (`models`).
+file's place gets its owner, permissions and attributes, what is new those of the files next to it.
 
 Symbolic links of the store: one that leads out of it is followed, and what it leads to can be changed, but
 the link itself is never moved. One that leads to something in the store or above it stays a link; neither it

@@ -181,7 +181,6 @@ RULE = RuleName.RECORD_BODY_CRC
 SINGLE_LIMIT = 1000
 """Records of a file that may have an action each: as many as somebody could look at."""
 _INT = struct.Struct(">i")
-_CHUNK_SIZE = 1 << 20
 _WINDOW_SIZE = 1 << 16
 
 
@@ -356,8 +355,8 @@ def _property_crc_agrees(reader: FileReader, record: BodyPlace, byte_pos: int, m
     if not trailer.startswith(CRC32.encode()):
         return True
     crc = 0
-    for pos in range(record.pos, end, _CHUNK_SIZE):
-        chunk = bytearray(reader.read(pos, min(_CHUNK_SIZE, end - pos)))
+    for pos in range(record.pos, end, CHUNK_SIZE):
+        chunk = bytearray(reader.read(pos, min(CHUNK_SIZE, end - pos)))
         if pos <= byte_pos < pos + len(chunk):
             chunk[byte_pos - pos] ^= mask
         crc = zlib.crc32(chunk, crc)

@@ -240,7 +240,7 @@ class Manner(NamedTuple):
     read_bodies: bool
     in_entries: bool
     index_tags: bool
-    jit: int
+    crc: int
 
 
 class Room(NamedTuple):

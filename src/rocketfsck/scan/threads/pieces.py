@@ -10,7 +10,7 @@ Tasks done by several threads, whose results come in the order of the tasks.
 
 The first run of records of a large file by several threads, batch after batch in the order of the file.
 
-The file is cut into pieces (`scan.threads.pieces`). Batches are given on as long as every piece begins where
+The file is cut into such pieces. Batches are given on as long as every piece begins where
 the one before it ended: then they hold every record of the run, as one walk would find them. Where a piece
 does not fit, holds damage, a record of many MiB or more than it may keep in memory, or cannot be read, there
 are no further batches, and whoever asked continues alone from there.

@@ -1,7 +1,7 @@
 """Which broker versions may have written a store, and which dialect to read it with. Reference 0.2 to 0.4.
 
-No file names its version. The versions that fit are those whose traits agree with every clue
-(`store.dialect.infer`), taken in the order of their weight; a clue that would leave no version is set aside
+No file names its version. The versions that fit are those whose traits agree with every clue,
+taken in the order of their weight; a clue that would leave no version is set aside
 and said to conflict: several versions wrote the store, or it is damaged. Of those left, the newest release
 stands for all. A version that the user names is used as it is.
 

@@ -6,7 +6,7 @@ kvStore/                               popState
 config/topics/, …, config/metadata/    first form of the configs
 config/rdb/                            second form
 
-Rows of the databases as values, by what their family holds (`store.rocks.families`).
+Rows of the databases as values, by what their family holds.
 
 A row whose key or value has not the form of its family raises FormatError; that it is odd is for others to
 say.

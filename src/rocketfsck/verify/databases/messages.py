@@ -4,7 +4,7 @@
             first record that has any up to the mark `lastOffsetPy`; and no row is for anything else
     timer   the record is there, of that size, with that unique key and delivery time; and every message of
             the timer topic that was scanned, is not due yet and was not cancelled has a row
-    trans   the record is there, of that size, prepared for that topic; and see `prepared`
+    trans   the record is there, of that size, prepared for that topic; and see below
 
 The index is compared by hashes of 64 bits, so that a row costs some 24 bytes; its rows are read a second
 time only to name those that no record explains. Reference 11.3, 11.7.

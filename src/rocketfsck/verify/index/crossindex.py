@@ -3,8 +3,8 @@
     records with keys and no entry      XR020, XR031, XR040   entries that met no record    XR022 to XR030
     order and fullness of the files         IX019 to IX022    index ahead of the log        XR027
     entries of none of a record's keys      XR024, XR035      (`strangeentries`)
-    records without an entry for tags       XR041, XR042      (`tagentries`)
-    first times, hashSlotCounts             IX023, IX029 to IX031  (`neighbours`)
+    records without an entry for tags       XR041, XR042      (`entryjoin`)
+    first times, hashSlotCounts             IX023, IX029 to IX031  (`spread`)
     how keys spread, and names' times       IX025 to IX028    (`spread`)
 
 Reference 4.5 to 4.8, 9.4 I12, I14 to I16.

@@ -135,7 +135,7 @@ class EntryRanges:
     without any entry; `loose` rows (place in `Store.indexes`, BEYOND/IN_DAMAGE/NOWHERE, first entry, first
     offset, last offset, entry count). `first_keyed`/`last_keyed` are the physical offsets of the first and
     last record with keys, -1 without; `keyed_count` how many have keys or indexed tags. `tags` are runs of
-    records with indexed tags (`tagentries`). `strange` are entries of records, but of none of their keys.
+    records with indexed tags. `strange` are entries of records, but of none of their keys.
     """
 
     unindexed: Longs

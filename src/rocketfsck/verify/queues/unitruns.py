@@ -227,7 +227,7 @@ def short_queues(context: Context, wanted: Iterable[int]) -> dict[int, ShortQueu
     """The short ones among these elements of `store.queues`, by their numbers there.
 
     One that is not sound is to be gone through as it was read: bytes that are right when they are read again
-    are wrong all the same (`tasks.reread`).
+    are wrong all the same (`tasks.execute`).
     """
     queues = context.store.queues
     numbers = [number for number in wanted if _may_be_short(context, number)]

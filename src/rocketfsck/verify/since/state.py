@@ -1,8 +1,8 @@
 """The state file of `check --since`: what earlier checks read, when, and what they found of it.
 
 The file is small, safe to lose and replaced as a whole. What it says counts for the same store, options and
-version of rocketfsck only, and of each file only as far as the file proves to be what it was
-(`verify.since.state`). A state that is damaged or of something else is a reason to check everything.
+version of rocketfsck only, and of each file only as far as the file proves to be what it was.
+A state that is damaged or of something else is a reason to check everything.
 
 Whether a file, or its first part, is what an earlier check read, without reading all of it again.
 

@@ -5,7 +5,7 @@
     queue offsets rise                           KV007
     a key once, up to the position               KV008, KV009
 
-Files by themselves are in `compactionfiles`. The scan that reads the commit log reads a log file, too: a
+The scan that reads the commit log reads a log file, too: a
 record's physicalOffset is its place here.
 
 Checks the files of the compacted logs, not their records: names, lengths, leftovers, positions. Ref. 1.9.

@@ -3,7 +3,7 @@
 Reference 1.6, 1.8.3, 9.6; fault classes K5, K6, Q8, Q10.
 
 Committed offsets and those of delay levels are compared with what is known of the queues (`offsets`,
-`delays`); a queue that was not gone through is not judged.
+and here for delay levels); a queue that was not gone through is not judged.
 
 How far delayed messages were delivered, against the queues of SCHEDULE_TOPIC_XXXX and the log's last time.
 

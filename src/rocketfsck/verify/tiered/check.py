@@ -1,6 +1,6 @@
 """Checks tiered storage, part after part. Reference 1.10.
 
-segments   against the metadata                          verify.tiered.check
+segments   against the metadata                          here
 queues     records, units, the store's own log           verify.tiered.queues
 indexes    items against the records of all queues       verify.tiered.indexes
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT, ExtUnit, encode_ext_unit
 from rocketfsck.formats.indexfile import ENTRY, slot_of, time_diff
 from rocketfsck.scan.build import units
-from rocketfsck.scan.build import units as buildrows
 from rocketfsck.scan.build.units import put_entries
 
 _OFFSETS = st.sampled_from((0, 1, 2, 3, 4, 5, 7, 40, -1, 1 << 40, (1 << 63) - 1, -(1 << 63)))
@@ -42,8 +41,8 @@ PENDING = ("queue", "place", "offset", "size", "tagsCode", "storeTime", "msgBase
 
 
 def _place(listed: Any, how: Any, *, compiled: bool) -> tuple[Any, ...]:
-    rows = np.array(listed, np.int64).reshape(-1, buildrows.ROW_SIZE)
-    rows[:, buildrows.OFFSET] = np.maximum(np.cumsum(rows[:, buildrows.OFFSET]), 0)
+    rows = np.array(listed, np.int64).reshape(-1, units.ROW_SIZE)
+    rows[:, units.OFFSET] = np.maximum(np.cumsum(rows[:, units.OFFSET]), 0)
     state = np.tile(np.array(units.NEW_STATE, np.int64), (QUEUE_COUNT, 1))
     state[BATCH_QUEUE, units.IS_BATCH] = 1
     room = np.full((3, len(rows), units.PENDING_SIZE), 77, np.int64)

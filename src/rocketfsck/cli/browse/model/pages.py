@@ -2,8 +2,8 @@
 
     window := items that follow each other without a gap
 
-How a window is found depends on the kind: commit log files are entered where a record knows its own place
-(`logwalk`); arrays of equal structures are entered anywhere; other files are walked from the last known item,
+How a window is found depends on the kind: commit log files are entered where a record knows its own
+place; arrays of equal structures are entered anywhere; other files are walked from the last known item,
 and some places on the way are kept. Rows of a database have no place: they are numbered instead.
 
 A commit log file from any position on, item by item, without a look at what is before it.

@@ -28,7 +28,7 @@ from rocketfsck.store.reading import FileReader
 
 # Points in time in one commit log file: the first record stored at a time or later, by binary search.
 #
-# Between two positions the search looks for the next record that knows its place (`logwalk`), so that a step
+# Between two positions the search looks for the next record that knows its place (`pages`), so that a step
 # reads some bytes, whatever the length of the file. Trusts that storeTimestamps rise, as all searches for a
 # time do; where a broker's clock went back the answer is one of several.
 
