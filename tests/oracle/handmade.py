@@ -170,6 +170,31 @@ def _older_queues(store: Path) -> None:
         _zero_from_half(paths[len(paths) // 2])
 
 
+def _queues_of_a_moment(store: Path) -> None:
+    """All queues are of one moment in the middle of the last log file but one: none has a later unit."""
+    units = struct.Struct(">qi8x")
+    paths = [path for path in sorted((store / "consumequeue").glob("*/*/*")) if path.is_file()]
+    begin = int(_log(store, -2).name)
+    known = sorted(
+        offset
+        for path in paths
+        for offset, size in units.iter_unpack(path.read_bytes())
+        if size > 0 and begin <= offset < begin + _log(store, -2).stat().st_size
+    )
+    moment = known[len(known) // 2]
+    for path in paths:
+        data = path.read_bytes()
+        left = b"".join(
+            data[pos : pos + units.size]
+            for pos in range(0, len(data), units.size)
+            if units.unpack_from(data, pos)[0] < moment
+        )
+        if left.strip(b"\0"):
+            path.write_bytes(left.ljust(len(data), b"\0"))
+        else:
+            path.unlink()
+
+
 def _remove(store: Path, name: str) -> None:
     path = store / name
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -368,5 +393,6 @@ DAMAGES: Mapping[str, Damage] = {
         _two, first="log-from-older-backup", second="queues-from-older-backup"
     ),
     "config-removed-and-queue-removed": partial(_two, first="config-removed", second="queue-removed"),
+    "queues-of-a-moment": _queues_of_a_moment,
 }
 """By name: what somebody does to a store with four log files, two index files, `Topic0` and `Topic1`."""

@@ -20,14 +20,14 @@ from tests.oracle.conftest import Needs
 from tests.oracle.scenarios import write
 from tests.oracle.unconfigured import SCENARIOS, Case, Tried, ask, damage, repair, survivors, wrong
 
-PARTS = 12
+PARTS = 24
 ALL = [Case(fault, version) for version in VERSIONS for fault in sorted(DAMAGES)]
 SAMPLE = [
     Case(fault, VERSIONS[number // PARTS % len(VERSIONS)])
     for number, fault in enumerate(sorted(DAMAGES))
     if number % PARTS == 0
 ]
-"""A dozen."""
+"""Half a dozen."""
 
 GEOMETRY_LOST = [Case("missing-all-queues", version) for version in VERSIONS]
 """Nothing is left that tells the size of a queue file."""

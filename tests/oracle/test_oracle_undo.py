@@ -54,7 +54,7 @@ CASES = [
     for place, version in enumerate(VERSIONS)
     for number, name in enumerate(DAMAGES)
     for killed in (False, True)
-    if NIGHTLY or (number % 12 == 4 * place and killed == bool(number % 24 < 12))
+    if NIGHTLY or (number % 24 == 4 * place and killed == bool(number % 48 < 24))
 ]
 JOBS_AT_ONCE = 30
 

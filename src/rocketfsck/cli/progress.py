@@ -23,7 +23,8 @@ from typing import Any
 
 from rocketfsck import progress
 from rocketfsck.cli.output import SCHEMA_VERSION, to_json
-from rocketfsck.cli.show.text import LEAST, MOST, byte_size, duration, shorten, visible, width
+from rocketfsck.cli.show.text import LEAST, MOST, byte_size, shorten, visible, width
+from rocketfsck.common.wording import duration
 
 DELAY_SECONDS = 1.0
 """A command that is done by then shows no line."""

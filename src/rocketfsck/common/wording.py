@@ -53,6 +53,18 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
+def duration(seconds: float) -> str:
+    """`0.3 s`, `12 s`, `3 min 05 s`, `2 h 10 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
 def parse_time(text: str) -> int:
     """The time in ms since 1970 that a text says: `1715934600000` or `2024-05-17T08:30:00`.
 

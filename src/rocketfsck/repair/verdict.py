@@ -17,6 +17,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import (
@@ -50,10 +51,10 @@ from rocketfsck.repair.state import (
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.account.model import MessageAccount
-from rocketfsck.verify.diagnoses import fix_command, store_command
+from rocketfsck.verify.diagnoses import ORIGINS, fix_command, store_command
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.rules.catalog import RULES, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,20 @@ MISSING_LAST = (
     "look for the last commit log files first (is a disk not mounted?): once a broker has written in their "
     "place, they cannot be put back"
 )
+OLDER_LOG = (
+    "look for the newer copy of the commit log first: once a broker has written at these offsets, it cannot "
+    "be put back"
+)
+OLDER_FILES = (
+    "look for the newer copy of {files} first: once a repair has filled the gap, it cannot be put back"
+)
+FOREIGN_FILES = (
+    "put the right {files} back first: a repair cannot make the messages of a file that is not there"
+)
+FOREIGN_LOG = "put the right commit log back first: queues and index know other messages than this log has"
+FOREIGN_QUEUES = (
+    "find out first whether the log or the queues are this broker's: a repair builds all queues from this log"
+)
 COMPARES = "rocketfsck compare"
 """What a reason names where another copy of the store is all that helps."""
 REBUILDS = "rocketfsck rebuild consumequeue"
@@ -155,8 +170,9 @@ class Verdict:
     `account` is that of the messages, None where they were not counted; `messages` has it in three states:
     now, after the starts, after the plan. `depth` says what was not looked at,
     a clause for each, and `unread` names the first files that could not be read. `prospect` is None where
-    nothing is to be repaired, or no plan can be made; `obstacle` then says why. `advice` is a sentence to be
-    read before anything is done, "" for none. `next_command` is a command line, None where nothing is to be
+    nothing is to be repaired, or no plan can be made; `obstacle` then says why. `causes` say where damaged
+    files come from, where that is known; `advice` is a sentence to be read before anything is done, "" for
+    none. `next_command` is a command line, None where nothing is to be
     done.
     """
 
@@ -178,6 +194,7 @@ class Verdict:
     unread: tuple[str, ...] = ()
     prospect: Prospect | None = None
     obstacle: str = ""
+    causes: tuple[str, ...] = ()
     advice: str = ""
     next_command: str | None = None
 
@@ -237,6 +254,11 @@ def judge_store(
         tuple(dict.fromkeys(item.what or item.reason for item in report.not_checked if item.operational)),
         prospect,
         obstacle,
+        tuple(
+            dict.fromkeys(
+                describe(item) for item in report.findings if RULES[item.rule].fault_class in ORIGINS
+            )
+        ),
         _advice(store, report) if area is None else INTERRUPTED.format(place=area.path),
         _next(store, report, prospect, state) if area is None else _finish(store, area),
     )
@@ -321,11 +343,26 @@ def _finish(store: Store, area: Area) -> str:
     return f"rocketfsck fix {shlex.quote(str(store.root))}"
 
 
+_BY_ORIGIN: Mapping[str, str] = {
+    RuleName.LOG_FILE_FOREIGN: FOREIGN_FILES,
+    RuleName.LOG_FOREIGN: FOREIGN_LOG,
+    RuleName.QUEUES_FOREIGN: FOREIGN_QUEUES,
+    RuleName.LOG_FILE_OLDER: OLDER_FILES,
+    RuleName.LOG_OLDER: OLDER_LOG,
+}
+"""What to do before a repair, by what is known of where files come from."""
+
+
 def _advice(store: Store, report: Report) -> str:
     """What to think of before anything is done."""
     account = report.account
     if account is None:
         return ""
+    for rule, text in _BY_ORIGIN.items():
+        files = [finding.where.file for finding in report.findings if finding.rule == rule]
+        if files:
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            return text.format(files=f"{files[0]}{more}")
     if any(tally.why == "missing file" for tally in account.tallies):
         return MISSING_FILES
     return MISSING_LAST if _lacks_last_file(store, account) else ""

@@ -102,18 +102,24 @@ FILE_LIMIT = 5
 COMMAND_LIMIT = 3
 
 CAUSES: Mapping[str, tuple[str, ...]] = {
-    "Q1": ("Q7", "C5"),
-    "Q2": ("C5", "C8", "C1", "C3"),
-    "Q3": ("C2", "C4", "C10", "C5"),
-    "I1": ("K4", "I2"),
-    "I2": ("C3", "C1", "C5"),
-    "I12": ("C5", "C3", "C1", "C2"),
+    "C2": ("O2", "O3"),
+    "Q1": ("Q7", "C5", "O2", "O3"),
+    "Q2": ("C5", "C8", "O2", "O3", "C1", "C3"),
+    "Q3": ("C2", "C4", "C10", "C5", "O3"),
+    "Q4": ("O3",),
+    "Q7": ("O2", "O3"),
+    "I1": ("K4", "I2", "O2", "O3"),
+    "I2": ("O2", "O3", "C3", "C1", "C5"),
+    "I12": ("C5", "O2", "O3", "C3", "C1", "C2"),
     "I3": ("I10",),
-    "I6": ("I10", "I3"),
-    "K2": ("C1", "C5", "C8"),
-    "K6": ("Q7", "Q1", "C5", "C2"),
+    "I6": ("I10", "I3", "O3"),
+    "K2": ("O2", "C1", "C5", "C8"),
+    "K6": ("Q7", "Q1", "C5", "C2", "O2", "O3"),
 }
 """Which classes may be the cause of a class, nearest first."""
+
+ORIGINS = ("O2", "O3")
+"""The classes that say where damaged files come from: notes, but the first thing to know of damage."""
 
 BOUNDARY = "C2"
 """The class of damage that sound records follow."""
@@ -139,7 +145,8 @@ def diagnose(
     judged = [
         finding
         for finding in findings
-        if RULES[finding.rule].fault_class is not None and severity_of(finding) > Severity.INFO
+        if RULES[finding.rule].fault_class is not None
+        and (severity_of(finding) > Severity.INFO or RULES[finding.rule].fault_class in ORIGINS)
     ]
 
     def class_of(finding: Finding) -> str:
@@ -157,7 +164,9 @@ def diagnose(
         if finding.rule in FOLLOWERS:
             name = damage.get(_first_offset(finding)) or name
         groups.setdefault(name, []).append(finding)
-    order = sorted(groups, key=lambda name: (_depth(name, groups), -_worst(groups[name]), name))
+    order = sorted(
+        groups, key=lambda name: (name not in ORIGINS, _depth(name, groups), -_worst(groups[name]), name)
+    )
     place = Reopening(store, stated_words(stated or StatedOptions()), version)
     return tuple(_diagnosis(name, groups, place) for name in order)
 

@@ -37,6 +37,7 @@ from rocketfsck.verify.documents import read_baseline
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.inflight import InFlight
 from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.origins import check_origins, foreign_files
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.regular import settle_regular
 from rocketfsck.verify.report import Coverage, NotChecked, Report, StoreFacts
@@ -331,9 +332,13 @@ def _judge(
         yield from _guarded("commitlog", merge_log_files(context, logs))
         suspects = _suspects(logs, context.store)
         misnamed = misnamed_files(context.store, suspects)
+        foreign = foreign_files(context, logs, indexes)
         copies = copied_files(context.store, suspects)
         yield from check_misnamed(misnamed)
-        yield from _guarded("consumequeue", merge_queues(context, queues, logs, gatherer, misnamed, copies))
+        yield from _guarded("", check_origins(context, known, logs, indexes, foreign))
+        yield from _guarded(
+            "consumequeue", merge_queues(context, queues, logs, gatherer, misnamed, copies, foreign)
+        )
         yield from _guarded("index", merge_index_files(context, indexes, logs, gatherer, misnamed))
     yield from _guarded("dledger", check_dledger(context))
     yield from _guarded("compaction", check_compaction(context))

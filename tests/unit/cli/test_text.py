@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.cli.show.text import byte_size, count_of, duration, pad, shorten, timestamp, visible, width
+from rocketfsck.cli.show.text import byte_size, count_of, pad, shorten, timestamp, visible, width
+from rocketfsck.common.wording import duration
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.config.applying import refuse_own_config
 from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.output import Destination, to_json
-from rocketfsck.cli.show.text import count_of, duration, visible
+from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.commands.rebuild import RebuildCommand, rebuild, rebuild_fleet
 from rocketfsck.common.documents import named, to_document
 from rocketfsck.common.options import PutAfter
+from rocketfsck.common.wording import duration
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores

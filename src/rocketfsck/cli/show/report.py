@@ -11,7 +11,6 @@ from rocketfsck.cli.show.text import (
     aligned,
     byte_size,
     count_of,
-    duration,
     shorten,
     timestamp,
     visible,
@@ -19,6 +18,7 @@ from rocketfsck.cli.show.text import (
 )
 from rocketfsck.cli.show.verdict import labelled, verdict_lines
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import duration
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report

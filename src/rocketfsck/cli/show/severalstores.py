@@ -19,12 +19,12 @@ from rocketfsck.cli.show.text import (
     aligned,
     byte_size,
     count_of,
-    duration,
     table_columns,
     visible,
     width,
     wrapped,
 )
+from rocketfsck.common.wording import duration
 from rocketfsck.pipeline.fleet.model import FleetReport, StoreRow
 
 ROW_LIMIT = 20

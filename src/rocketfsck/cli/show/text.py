@@ -58,7 +58,6 @@ class Palette:
 __all__ = [
     "byte_size",
     "count_of",
-    "duration",
     "pad",
     "shorten",
     "timestamp",
@@ -107,18 +106,6 @@ def byte_size(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     raise AssertionError
-
-
-def duration(seconds: float) -> str:
-    """`0.3 s`, `12 s`, `3 min 05 s`, `2 h 10 min`."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 LEAST, MOST, DEFAULT = 60, 200, 100

@@ -37,6 +37,7 @@ CONFIG_LIMIT = 3
 UNREAD_LIMIT = 3
 NO_TOPIC = "none of {count:topic} with queues"
 GROUP_LIMIT = 3
+CAUSE_LIMIT = 2
 
 HARMS: tuple[tuple[str, str], ...] = (
     ("taken_count", "would lose {count:sound message}"),
@@ -153,6 +154,7 @@ def verdict_lines(
     if verdict.state != "healthy":
         yield from labelled("Lost", _lost(verdict), columns)
         yield from labelled("Groups", _groups(verdict.account), columns)
+    yield from labelled("Cause", _causes(verdict), columns)
     if verdict.state != "unclean":
         yield from labelled("Repair", _repair(verdict), columns)
     if verdict.advice:
@@ -234,6 +236,14 @@ _FATES: Mapping[Fate, str] = {
     "damaged": "damaged",
 }
 """What is said of messages with a fate."""
+
+
+def _causes(verdict: Verdict) -> Iterator[str]:
+    """Where damaged files come from, where that is known."""
+    yield from (visible(text, keep_backslash=True) for text in verdict.causes[:CAUSE_LIMIT])
+    left = len(verdict.causes) - CAUSE_LIMIT
+    if left > 0:
+        yield f"and {left:,} more"
 
 
 def _groups(account: MessageAccount | None) -> Iterator[str]:

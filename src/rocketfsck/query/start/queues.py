@@ -284,11 +284,12 @@ class QueueModel:
         self.revise()
 
     def _covered_before_last(self) -> int:
-        """The physical offset that the last unit in front of the last file leads to; -1 without one."""
-        files = [file for file in self.files[:-1] if not file.is_new]
-        if not files or files[-1].end_offset > self.disk_end:
+        """Where the last unit on disk in front of the last file leads to; -1 without one."""
+        files = [file for file in self.files[:-1] if not file.is_new and file.start_offset < self.disk_end]
+        if not files:
             return -1
-        last = self._units_at(files[-1], files[-1].size - self.unit_size)
+        end = min(files[-1].size, self.disk_end - files[-1].start_offset)
+        last = self._units_at(files[-1], end - self.unit_size)
         return int(last[0]["offset"]) if self.valid(last).all() else -1
 
     def _is_before(self, cut_offset: int) -> bool:

@@ -238,9 +238,17 @@ def is_zero_from(location: str, start: int) -> bool:
 
 
 def is_misnamed(scene: PlanScene) -> bool:
-    """Whether files of the log have wrong names: then nothing else is planned, for all that a check says of
-    it is a consequence."""
-    return any(scene.once(find) for find in (pending_renames, leaving_twins, displaced_files))
+    """Whether files of the log have wrong names, or are another store's: then nothing else is planned, for
+    all that a check says of it is a consequence."""
+    return any(scene.once(find) for find in (pending_renames, leaving_twins, displaced_files, foreign_files))
+
+
+def foreign_files(scene: PlanScene) -> list[str]:
+    """The files of the log, or the whole log, that are another store's."""
+    return [finding.where.file for finding in scene.findings if finding.rule in _FOREIGN]
+
+
+_FOREIGN = frozenset({RuleName.LOG_FILE_FOREIGN, RuleName.LOG_FOREIGN})
 
 
 def displaced_files(scene: PlanScene) -> list[str]:

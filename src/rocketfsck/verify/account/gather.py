@@ -55,6 +55,7 @@ class Kind(NamedTuple):
 
 SERVED = Kind("served", "unit leads to it", "certain")
 NEITHER = Kind("lost", "no unit, no record", "certain")
+FOREIGN = Kind("lost", "file of another store", "certain")
 KINDS: Mapping[str, Kind] = {
     RuleName.RECORD_WITHOUT_UNIT: Kind("unreachable", "no unit", "certain"),
     RuleName.QUEUE_MISSING: Kind("unreachable", "no queue", "certain"),
@@ -100,6 +101,7 @@ class Gatherer:
         self._is_checkpoint_ahead = False
         self._groups: dict[str, tuple[int, int]] = {}
         self._misplaced: tuple[Span, ...] = ()
+        self._foreign: tuple[Span, ...] = ()
         self._regular: set[str] = set()
         self._gone: set[Name] = set()
 
@@ -132,6 +134,11 @@ class Gatherer:
         Units lead to where their records belong: the same messages are found twice, by records and by units.
         """
         self._misplaced = tuple(spans)
+
+    def foreign(self, spans: Iterable[Span]) -> None:
+        """Take the physical offsets of files of the log that are another store's: the messages of units that
+        lead there are lost."""
+        self._foreign = tuple(spans)
 
     def served(self, unit_count: int) -> None:
         """Take units of queues that have records as their own, which met these records."""
@@ -254,6 +261,8 @@ class Gatherer:
         if kind.fate == "lost":
             if span is not None:
                 first, end = (finding.found.get(f"{which}_physical_offset") for which in ("first", "last"))
+                if isinstance(first, int) and any(low <= first < high for low, high in self._foreign):
+                    kind = FOREIGN
                 # a message of the log whose place the unit takes is out of reach, not lost
                 lost, copies = (
                     subtract_spans(*span, *self._missed_in(name)),

@@ -60,11 +60,13 @@ def merge_queues(
     gatherer: Gatherer | None = None,
     misnamed: Sequence[Misnamed] = (),
     copies: Collection[str] = (),
+    foreign: Collection[str] = (),
 ) -> Iterator[Finding]:
     """Findings from the results of all queue and commit log tasks, both in store order.
 
     `gatherer` takes what they say of messages, all of it, however many are yielded. `misnamed` are the files
-    of the log that have wrong names, `copies` those that have the records of others.
+    of the log that have wrong names, `copies` those that have the records of others, `foreign` those of
+    another store.
     """
     if context.level == "quick":
         return
@@ -72,8 +74,10 @@ def merge_queues(
     extents = {extent.number: extent for result in queues if result is not None for extent in result.summary}
     misplaced = _spans_of(context.store, {file.relative for file in misnamed})
     gatherer.misplaced(misplaced.values())
+    strange = _spans_of(context.store, foreign)
+    gatherer.foreign(strange.values())
     log_map = LogMap(context.store, logs, misnamed)
-    away = _Away(log_map, misplaced, _spans_of(context.store, copies))
+    away = _Away(log_map, misplaced, {**_spans_of(context.store, copies), **strange})
     missing = gatherer.seen(_missing_units(context, logs, extents, gatherer, away))
     yield from capped(missing, context.detail_limit)
     loose = gatherer.seen(_loose_units(context, log_map, logs, extents, gatherer, away))

@@ -13,7 +13,7 @@ from functools import partial
 from types import MappingProxyType
 
 from rocketfsck.common.documents import printable
-from rocketfsck.common.wording import count_of, fill_template
+from rocketfsck.common.wording import count_of, duration, fill_template
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import Finding, Scalar, Severity
 from rocketfsck.verify.rules import (
@@ -128,6 +128,8 @@ def _shown(name: str, value: Scalar) -> str:
         return "?"
     if isinstance(value, str):
         return printable(value)
+    if name.endswith("_duration"):
+        return duration(value / 1000)
     return f"{value}{_as_time(value)}" if name.endswith("_timestamp") else str(value)
 
 

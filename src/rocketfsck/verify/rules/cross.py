@@ -509,4 +509,110 @@ RULES: tuple[Rule, ...] = (
         reference="4.5, 9.4 I14",
         fault_class="I1",
     ),
+    Rule(
+        id=RuleName.QUEUES_OLDER,
+        severity=INFO,
+        template=(
+            "the consume queues end {behind_duration} before the log: they are an older copy, without the "
+            "units of {record_count:record} in {queue_count:queue}"
+        ),
+        why=(
+            "All queues are complete up to one place of the log and have nothing after it. A start after an "
+            "orderly stop does not look for units that are missing."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="6.6",
+        fault_class="O2",
+    ),
+    Rule(
+        id=RuleName.LOG_OLDER,
+        severity=INFO,
+        template=(
+            "the commit log ends {behind_duration} before the last message that the broker flushed: it is an "
+            "older copy, or the disk lost writes"
+        ),
+        why=(
+            "Queues lead beyond the end of the log, and the checkpoint or the index has a later time than "
+            "its last record. A broker that starts writes new messages at offsets that others had."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="6.4, 6.6",
+        fault_class="O2",
+    ),
+    Rule(
+        id=RuleName.LOG_FILE_OLDER,
+        severity=INFO,
+        template=(
+            "the records of {file} end at {end_timestamp}, zeros follow, and {next_file} begins at "
+            "{next_timestamp}: the file is an older copy, or the disk lost writes"
+        ),
+        why=(
+            "A broker begins a file when the one before it is full. A copy that was made while a file was "
+            "filled has its records up to then, and zeros."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="2.2",
+        fault_class="O2",
+    ),
+    Rule(
+        id=RuleName.LOG_FILE_FOREIGN,
+        severity=INFO,
+        template=(
+            "{file} is another store's: {met_count:,} of its {record_count:record} {met_count?has|have} a "
+            "unit, and the units in their places lead into this file at other offsets"
+        ),
+        why=(
+            "The queues know the records of the other files, but other records in this one. The file that "
+            "they know was replaced; its messages are not in this store any more."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="2.1, 8",
+        fault_class="O3",
+    ),
+    Rule(
+        id=RuleName.INDEX_FOREIGN,
+        severity=INFO,
+        template=(
+            "the index is another store's: {met_count:,} of {record_count:record} with keys in the log "
+            "{met_count?has|have} an entry there"
+        ),
+        why="The queues fit the log. The entries of the index lead to other bytes, so another log had them.",
+        strictness="heuristic",
+        level="cross",
+        reference="4.5",
+        fault_class="O3",
+    ),
+    Rule(
+        id=RuleName.QUEUES_FOREIGN,
+        severity=INFO,
+        template=(
+            "the consume queues are another store's: {met_count:,} of {record_count:record} in the log "
+            "{met_count?has|have} a unit there"
+        ),
+        why="The queues have units in the places of these records that lead to other bytes.",
+        strictness="heuristic",
+        level="cross",
+        reference="6.6",
+        fault_class="O3",
+    ),
+    Rule(
+        id=RuleName.LOG_FOREIGN,
+        severity=INFO,
+        template=(
+            "the commit log is another store's: {met_count:,} of its {record_count:record} "
+            "{met_count?has|have} a unit, and the index does not know the log either"
+        ),
+        why=(
+            "Queues and index agree that this log is not theirs. The messages that they know are not in this "
+            "store."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="6.6",
+        fault_class="O3",
+    ),
 )

@@ -328,6 +328,19 @@ _TABLE = (
         "by the time of their last modification.",
         "Preserve modification times when you copy a store.",
     ),
+    FaultClass(
+        "O2",
+        "parts from different times",
+        "Some files are older than the others: a part of the store was put back from an older copy, the "
+        "store was copied while a broker wrote to it, or the disk lost writes.",
+        "Look for the newer copy of these files before you repair anything.",
+    ),
+    FaultClass(
+        "O3",
+        "files of another store",
+        "Files here were written by another broker, or for another log: somebody mixed two stores.",
+        "Put the files of this store back before you repair anything.",
+    ),
 )
 
 FAULT_CLASSES: Mapping[str, FaultClass] = MappingProxyType({item.id: item for item in _TABLE})
