@@ -173,7 +173,7 @@ class BrokerStore:
             properties = record.properties[: len(record.properties) - trailer]
             pairs = dict(property_pairs(properties, "scan"))
             assert (pairs["KEYS"], pairs["TAGS"]) == (inner["keys"], inner["tags"])
-            items.append(InnerItem(record.body, properties, record.flag))
+            items.append(InnerItem(record.body, properties, flag=record.flag))
             first = first or record
             offset += record.total_size
         assert first is not None

@@ -17,49 +17,64 @@ import pytest
 
 import rocketfsck
 
+
+def _after(line: str, added: str) -> tuple[str, str]:
+    return line, f"{line}\n{added}"
+
+
+def _before(line: str, added: str) -> tuple[str, str]:
+    return line, f"{added}\n\n{line}"
+
+
+RETRIES = 'reconsume_times: Annotated[int, field("reconsumeTimes", I32, "", "retry count")] = 0'
+QUEUE = 'queue_id: Annotated[int, field("queueId", I32, "", "queue of the topic")]'
+ITEM_CRC = (
+    'body_crc: Annotated[int, field("bodyCRC", I32, "", "0")] = dataclasses.field(default=0, kw_only=True)'
+)
+TAGS = 'field("tagsCode", I64, "", "hash of TAGS, or delivery time in ms, or ext address"),'
+EXT_TIME = 'msg_store_time: Annotated[int, field("msgStoreTime", I64, "ms", "the record\'s storeTimestamp")]'
+LINK = '"prevIndex", I32, "entries", "previous entry of the same slot, 0 = none"'
+COUNT = 'trial_count: Annotated[int, field("trialCount", I32, "trials", "how often it was tried")]'
+CODE = 'trial_code: Annotated[int, field("trialCode", I32, "", "a code")]'
+TIME = 'trial_time: Annotated[int, field("trialTime", I64, "ms", "a time")]'
+OFFSET = 'trial_offset: Annotated[int, field("trialOffset", I64, "bytes", "an offset")] = 0'
+
 ADDED = {
     "formats/record.py": (
-        (
-            'field("reconsumeTimes", I32, "", "retry count"),',
-            'field("trialCount", I32, "trials", "how often it was tried"),',
-        ),
-        ("reconsume_times: int = 0", "trial_count: int = 0"),
+        _after(RETRIES, f"{COUNT} = 0"),
+        _after("reconsume_times: int = 0", "trial_count: int = 0"),
+        _after(QUEUE, f"{TIME} = 0"),
+        _after(ITEM_CRC, f"{CODE} = dataclasses.field(default=0, kw_only=True)"),
     ),
     "formats/consumequeue.py": (
-        (
-            'field("tagsCode", I64, "", "hash of TAGS, or delivery time in ms, or ext address"),',
-            'field("trialCode", I32, "", "a code"),',
-        ),
+        _after(TAGS, 'field("trialCode", I32, "", "a code"),'),
+        _after(EXT_TIME, CODE),
     ),
     "formats/indexfile.py": (
-        (
-            'field("prevIndex", I32, "entries", "previous entry of the same slot, 0 = none"),',
-            'field("trialTime", I64, "ms", "a time"),',
-        ),
+        _after(f"previous: Annotated[int, field({LINK})]", TIME),
+        _before("@property", OFFSET),
     ),
-    "formats/checkpoint.py": (
-        (
-            'field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master"),',
-            'field("trialOffset", I64, "bytes", "an offset"),',
-        ),
-        ("master_flushed_offset: int = 0", "trial_offset: int = 0"),
-    ),
-    "formats/magic.py": (("MIN_RECORD_SIZE: Final = 91", "MIN_RECORD_SIZE += 4"),),
+    "formats/checkpoint.py": (_before("def values(self) -> dict[str, int]:", OFFSET),),
+    "formats/magic.py": (_after("MIN_RECORD_SIZE: Final = 91", "MIN_RECORD_SIZE += 12"),),
 }
-"""By module: a line that is there once, and the one that is added after it."""
+"""By module: a line that is there once, and the lines that take its place.
+
+A field is one line. The count of trials can be given to the writer, which takes one more.
+"""
 
 PROGRAM = """
 import io, json, sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.cli.app import run
 from rocketfsck.cli.schema.table import document_schema
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, encode_checkpoint
-from rocketfsck.formats.consumequeue import UNIT
-from rocketfsck.formats.indexfile import ENTRY, HEADER, SLOT
+from rocketfsck.formats.consumequeue import UNIT, ExtUnit, decode_ext_unit, encode_ext_unit
+from rocketfsck.formats.indexfile import ENTRY, HEADER, SLOT, IndexHeader, decode_header, encode_header
 from rocketfsck.formats.layout import registry
-from rocketfsck.formats.record import encode_record
+from rocketfsck.formats.record import InnerItem, decode_items, decode_record, encode_items, encode_record
 from rocketfsck.pipeline.columns import choose_columns, declared
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views.model import WantedRows
@@ -92,7 +107,7 @@ row = {"topic": "T", "body": "b", "store_timestamp": 1_700_000_000_000, "trial_c
 message = message_of_row(row, "row")
 options = WriteOptions(version="4.9.8")
 (draft,) = compose(message, options)
-record = draft_record(draft, b"KEYS\\x01a\\x02")
+record = replace(draft_record(draft, b"KEYS\\x01a\\x02"), trial_time=29)
 file = root / "commitlog" / "0".zfill(20)
 file.parent.mkdir(parents=True)
 file.write_bytes(encode_record(record).ljust(4096, bytes(1)))
@@ -107,6 +122,14 @@ data = HEADER.build(head) + SLOT.build({"newestIndex": 1}) + bytes(ENTRY.size) +
 index = root / "index" / "20231114221320000"
 index.write_bytes(data + bytes(2 * ENTRY.size))
 (root / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(trial_offset=17)))
+
+unit = ExtUnit(tags_code=1, msg_store_time=2, trial_code=19, filter_bit_map=b"map")
+said["again"] = [
+    decode_record(encode_record(record)) == record,
+    decode_items(encode_items([item := InnerItem(b"body", trial_code=23)])) == [item],
+    decode_ext_unit(encode_ext_unit(unit)) == unit,
+    decode_header(encode_header(header := IndexHeader(trial_offset=31))) == header,
+]
 
 for form in ("text", "jsonl", "csv"):
     cli("dump " + form, "dump", file, "--format", form, *(["-v"] if form == "text" else []))
@@ -140,7 +163,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         text = path.read_text("utf-8").splitlines()
         for line, added in lines:
             (at,) = (number for number, found in enumerate(text) if found.strip() == line)
-            text.insert(at + 1, text[at].replace(line, added))
+            indent = text[at].removesuffix(line)
+            text[at : at + 1] = [indent + new for new in added.split("\n")]
         path.write_text("\n".join(text) + "\n", "utf-8")
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(place / "store")],
@@ -166,6 +190,7 @@ def _row(said: dict[str, Any], name: str, kind: str) -> dict[str, Any]:
 def test_a_field_of_a_record(said: dict[str, Any]) -> None:
     row = _row(said, "dump jsonl", "record")
     assert (row["trial_count"], row["reconsume_times"], row["topic"], row["faults"]) == (7, 0, "T", [])
+    assert row["trial_time"] == 29
     assert list(row).index("trial_count") == list(row).index("reconsume_times") + 1
     assert "trial_count" in said["dump csv"]["out"].splitlines()[0]
     assert "trial_count" in said["dump text"]["out"]
@@ -175,7 +200,7 @@ def test_a_field_of_a_record(said: dict[str, Any]) -> None:
 
 def test_the_record_in_views_and_expressions(said: dict[str, Any]) -> None:
     (row,) = said["view messages"]
-    assert (row["trial_count"], row["keys"]) == (7, ["a"])
+    assert (row["trial_count"], row["trial_time"], row["keys"]) == (7, 29, ["a"])
     assert said["types messages"]["trial_count"] == "int32"
     assert said["spark messages"]["trial_count"] == ["int32", False]
     assert json.loads(said["found"]["out"].splitlines()[-1])["trial_count"] == 7
@@ -190,8 +215,14 @@ def test_a_field_of_a_unit(said: dict[str, Any]) -> None:
     assert said["spark consumequeue"]["trial_code"] == ["int32", True]
 
 
+def test_values_go_there_and_back(said: dict[str, Any]) -> None:
+    """Of a record, an item of a batch, a unit of an extension and the header of an index file."""
+    assert said["again"] == [True] * 4
+
+
 def test_a_field_of_an_index_entry(said: dict[str, Any]) -> None:
     assert _row(said, "entries", "entry")["trial_time"] == 13
+    assert _row(said, "entries", "header")["trial_offset"] == 0
     assert said["types index"]["trial_time"] == "int64"
 
 
@@ -203,6 +234,9 @@ def test_a_field_of_a_file(said: dict[str, Any]) -> None:
 def test_the_specification_has_the_fields(said: dict[str, Any]) -> None:
     fields = {
         "record": "trialCount", "record_header": "trialCount", "consumequeue_unit": "trialCode",
-        "index_entry": "trialTime", "checkpoint": "trialOffset",
+        "index_entry": "trialTime", "checkpoint": "trialOffset", "index_header": "trialOffset",
+        "inner_item": "trialCode", "consumequeue_ext_unit": "trialCode",
     }  # fmt: skip
     assert all(field in said["tables"][name] for name, field in fields.items())
+    for name in ("record", "record_header"):
+        assert "trialTime" in said["tables"][name]

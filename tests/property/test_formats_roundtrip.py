@@ -146,7 +146,18 @@ def test_fixed_layouts(layout: Layout, data: st.DataObject) -> None:
     assert list(values) == [field.name for field in layout.fields]
 
 
-@given(st.lists(st.builds(InnerItem, st.binary(max_size=50), st.binary(max_size=50), I32, I32, I32)))
+@given(
+    st.lists(
+        st.builds(
+            InnerItem,
+            st.binary(max_size=50),
+            st.binary(max_size=50),
+            flag=I32,
+            magic_code=I32,
+            body_crc=I32,
+        )
+    )
+)
 def test_batch_items(items: list[InnerItem]) -> None:
     assert decode_items(encode_items(items)) == items
 

@@ -154,7 +154,7 @@ def _items(draw: st.DrawFn) -> tuple[InnerItem, ...]:
         InnerItem,
         _body,
         _pairs.map(lambda pairs: serialize_properties(pairs, trailing_separator=True)),
-        st.integers(0, 9),
+        flag=st.integers(0, 9),
     )
     return tuple(draw(st.lists(item, min_size=1, max_size=4)))
 

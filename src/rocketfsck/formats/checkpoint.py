@@ -10,24 +10,12 @@ from 5.5.0 on; older brokers leave what these fields hold.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from rocketfsck.formats.javatext import int64
-from rocketfsck.formats.layout import I64, Buffer, Layout, declare, field
+from rocketfsck.formats.layout import I64, Buffer, Layout, declare, field, fields_of, values_of
 from rocketfsck.formats.versions import RecoveryMark
 
-CHECKPOINT: Layout = declare(
-    "checkpoint",
-    "Store checkpoint",
-    "5.1",
-    field("physicMsgTimestamp", I64, "ms", "storeTimestamp of the last record flushed to the commitlog"),
-    field("logicsMsgTimestamp", I64, "ms", "storeTimestamp of the last record put to a consume queue"),
-    field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then"),
-    field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master"),
-    field("confirmPhyOffset", I64, "bytes", "5.1.1+: commitlog offset of the start of the last valid record"),
-    field(
-        "logicsPhysicalOffset", I64, "bytes", "5.5.0+: commitlog offset of the last record in flushed queues"
-    ),
-)
 CHECKPOINT_SIZE = 4096
 _MARGIN = 3000
 
@@ -36,17 +24,39 @@ _MARGIN = 3000
 class Checkpoint:
     """The fields of the checkpoint: storeTimestamps in ms, commitlog offsets in bytes."""
 
-    physic_msg_timestamp: int = 0
-    logics_msg_timestamp: int = 0
-    index_msg_timestamp: int = 0
-    master_flushed_offset: int = 0
-    confirm_physical_offset: int = 0
-    logics_physical_offset: int = 0
+    physic_msg_timestamp: Annotated[
+        int,
+        field("physicMsgTimestamp", I64, "ms", "storeTimestamp of the last record flushed to the commitlog"),
+    ] = 0
+    logics_msg_timestamp: Annotated[
+        int,
+        field("logicsMsgTimestamp", I64, "ms", "storeTimestamp of the last record put to a consume queue"),
+    ] = 0
+    index_msg_timestamp: Annotated[
+        int, field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then")
+    ] = 0
+    master_flushed_offset: Annotated[
+        int, field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master")
+    ] = 0
+    confirm_physical_offset: Annotated[
+        int,
+        field(
+            "confirmPhyOffset", I64, "bytes", "5.1.1+: commitlog offset of the start of the last valid record"
+        ),
+    ] = 0
+    logics_physical_offset: Annotated[
+        int,
+        field(
+            "logicsPhysicalOffset",
+            I64,
+            "bytes",
+            "5.5.0+: commitlog offset of the last record in flushed queues",
+        ),
+    ] = 0
 
     def values(self) -> dict[str, int]:
         """The fields by RocketMQ's own names."""
-        numbers = (getattr(self, name) for name in Checkpoint.__slots__)
-        return dict(zip((field.name for field in CHECKPOINT.fields), numbers, strict=True))
+        return values_of(self)
 
     @property
     def min_timestamp(self) -> int:
@@ -73,6 +83,9 @@ class Checkpoint:
         if self.logics_physical_offset > 0:
             return physical_offset <= self.logics_physical_offset
         return store_timestamp <= self.logics_msg_timestamp
+
+
+CHECKPOINT: Layout = declare("checkpoint", "Store checkpoint", "5.1", *fields_of(Checkpoint))
 
 
 def decode_checkpoint(data: Buffer) -> Checkpoint:

@@ -13,12 +13,26 @@ A tagsCode of -2147483649 or less is the address of an ext unit. `batchconsumequ
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from construct import this
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, INT64_MIN
-from rocketfsck.formats.layout import I16, I32, I64, Buffer, Bytes, Layout, checked, declare, field
+from rocketfsck.formats.layout import (
+    I16,
+    I32,
+    I64,
+    Buffer,
+    Bytes,
+    Layout,
+    checked,
+    declare,
+    field,
+    fields_of,
+    members_of,
+    values_of,
+)
 
 UNIT: Layout = declare(
     "consumequeue_unit",
@@ -52,40 +66,40 @@ BATCH_UNIT_SIZE = BATCH_UNIT.size
 SPARSE_END_UNIT: bytes = BATCH_UNIT.build(BATCH_UNIT.zeros() | {"offset": -1, "compactedOffset": -1})
 """Ends a file of a compaction queue (reference 1.9)."""
 
-EXT_UNIT_MIN_SIZE = 20
 EXT_END_MARK = b"\xff\xff"
 _EXT_END_SIZE = -1
 MAX_EXT_ADDRESS = INT32_MIN - 1
 """A tagsCode of this or less is the address of an extension unit."""
 
-EXT_UNIT: Layout = declare(
-    "consumequeue_ext_unit",
-    "Consume queue extension unit",
-    "3.6",
-    field("size", checked(I16, lambda size, _: size >= EXT_UNIT_MIN_SIZE), "bytes", "20 + bitMapSize"),
-    field("tagsCode", I64, "", "hash of TAGS"),
-    field("msgStoreTime", I64, "ms", "the record's storeTimestamp"),
-    field(
-        "bitMapSize",
-        checked(I16, lambda size, fields: size == fields.size - EXT_UNIT_MIN_SIZE),
-        "bytes",
-        "size of the bitmap",
-    ),
-    field("filterBitMap", Bytes(this.bitMapSize), "", "bloom filter bits of the SQL92 subscriptions"),
-)
+_EXT_SIZE = checked(I16, lambda size, _: size >= EXT_UNIT_MIN_SIZE)
+_BIT_MAP_SIZE = checked(I16, lambda size, fields: size == fields.size - EXT_UNIT_MIN_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtUnit:
     """What `consumequeue_ext` keeps of one record; the unit's size follows from the bitmap."""
 
-    tags_code: int
-    msg_store_time: int
-    filter_bit_map: bytes
+    tags_code: Annotated[int, field("tagsCode", I64, "", "hash of TAGS")]
+    msg_store_time: Annotated[int, field("msgStoreTime", I64, "ms", "the record's storeTimestamp")]
+    filter_bit_map: Annotated[
+        bytes,
+        field("bitMapSize", _BIT_MAP_SIZE, "bytes", "size of the bitmap"),
+        field("filterBitMap", Bytes(this.bitMapSize), "", "bloom filter bits of the SQL92 subscriptions"),
+    ]
 
     @property
     def size(self) -> int:
         return EXT_UNIT_MIN_SIZE + len(self.filter_bit_map)
+
+
+EXT_UNIT: Layout = declare(
+    "consumequeue_ext_unit",
+    "Consume queue extension unit",
+    "3.6",
+    field("size", _EXT_SIZE, "bytes", "20 + bitMapSize"),
+    *fields_of(ExtUnit),
+)
+EXT_UNIT_MIN_SIZE: int = EXT_UNIT.least_size
 
 
 def is_ext_address(tags_code: int) -> bool:
@@ -112,18 +126,12 @@ def decode_ext_unit(data: Buffer, pos: int = 0) -> ExtUnit | None:
         return None
     # No unit is longer than an i16 can say, so a huge buffer after it need not be copied.
     values = EXT_UNIT.parse(data, pos, pos + 32768)
-    return ExtUnit(values["tagsCode"], values["msgStoreTime"], values["filterBitMap"])
+    return ExtUnit(*(values[name] for name in members_of(ExtUnit)))
 
 
 def encode_ext_unit(unit: ExtUnit) -> bytes:
     """The bytes of an ext unit; FormatError if the bitmap is longer than 32747 bytes."""
-    return EXT_UNIT.build({
-        "size": unit.size,
-        "tagsCode": unit.tags_code,
-        "msgStoreTime": unit.msg_store_time,
-        "bitMapSize": len(unit.filter_bit_map),
-        "filterBitMap": unit.filter_bit_map,
-    })  # fmt: skip
+    return EXT_UNIT.build({**values_of(unit), "size": unit.size, "bitMapSize": len(unit.filter_bit_map)})
 
 
 def is_valid_unit(offset: int, size: int) -> bool:

@@ -13,60 +13,69 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from rocketfsck.formats.javatext import INT32_MAX, int64, truncated_quotient
-from rocketfsck.formats.layout import I32, I64, Buffer, Layout, declare, field
+from rocketfsck.formats.layout import I32, I64, Buffer, Layout, declare, field, fields_of, values_of
 
 DEFAULT_SLOT_COUNT = 5_000_000
 DEFAULT_ENTRY_COUNT = 20_000_000
 
-HEADER: Layout = declare(
-    "index_header",
-    "Index file header",
-    "4.1",
-    field("beginTimestamp", I64, "ms", "storeTimestamp of the first put, or inherited"),
-    field("endTimestamp", I64, "ms", "storeTimestamp of the last put"),
-    field("beginPhyOffset", I64, "bytes", "commitlog offset of the first put, or inherited"),
-    field("endPhyOffset", I64, "bytes", "commitlog offset of the last put"),
-    field("hashSlotCount", I32, "", "puts (up to 4.7.0) or used slots (4.7.1+)"),
-    field("indexCount", I32, "entries", "number of the next entry; 0 and 1 both mean empty"),
-)
 SLOT: Layout = declare(
     "index_slot",
     "Hash slot",
     "4.1",
     field("newestIndex", I32, "entries", "number of the newest entry of the chain, 0 = none"),
 )
-ENTRY: Layout = declare(
-    "index_entry",
-    "Index entry",
-    "4.1",
-    field("keyHash", I32, "", "absolute Java hash of topic#key, 0 .. 2**31-1"),
-    field("phyOffset", I64, "bytes", "commitlog offset of the record"),
-    field("timeDiff", I32, "s", "storeTimestamp minus beginTimestamp, in seconds, rounded down"),
-    field("prevIndex", I32, "entries", "previous entry of the same slot, 0 = none"),
-)
-
-INDEX_HEADER_SIZE = HEADER.size
 SLOT_SIZE = SLOT.size
-ENTRY_SIZE = ENTRY.size
 
 
 @dataclass(frozen=True, slots=True)
 class IndexHeader:
     """The 40 bytes at the start of an index file."""
 
-    begin_timestamp: int
-    end_timestamp: int
-    begin_physical_offset: int
-    end_physical_offset: int
-    hash_slot_count: int
-    index_count: int
+    begin_timestamp: Annotated[
+        int, field("beginTimestamp", I64, "ms", "storeTimestamp of the first put, or inherited")
+    ] = 0
+    end_timestamp: Annotated[int, field("endTimestamp", I64, "ms", "storeTimestamp of the last put")] = 0
+    begin_physical_offset: Annotated[
+        int, field("beginPhyOffset", I64, "bytes", "commitlog offset of the first put, or inherited")
+    ] = 0
+    end_physical_offset: Annotated[
+        int, field("endPhyOffset", I64, "bytes", "commitlog offset of the last put")
+    ] = 0
+    hash_slot_count: Annotated[
+        int, field("hashSlotCount", I32, "", "puts (up to 4.7.0) or used slots (4.7.1+)")
+    ] = 0
+    index_count: Annotated[
+        int, field("indexCount", I32, "entries", "number of the next entry; 0 and 1 both mean empty")
+    ] = 0
 
     @property
     def entry_count(self) -> int:
         """Entries in use: the broker takes a stored count of 0 or less as 1, and entry 0 is never used."""
         return max(self.index_count, 1) - 1
+
+
+HEADER: Layout = declare("index_header", "Index file header", "4.1", *fields_of(IndexHeader))
+INDEX_HEADER_SIZE = HEADER.size
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An index entry and its `number` in the file; `previous` is that of the one before it in its chain."""
+
+    number: int
+    key_hash: Annotated[int, field("keyHash", I32, "", "absolute Java hash of topic#key, 0 .. 2**31-1")]
+    physical_offset: Annotated[int, field("phyOffset", I64, "bytes", "commitlog offset of the record")]
+    time_diff: Annotated[
+        int, field("timeDiff", I32, "s", "storeTimestamp minus beginTimestamp, in seconds, rounded down")
+    ]
+    previous: Annotated[int, field("prevIndex", I32, "entries", "previous entry of the same slot, 0 = none")]
+
+
+ENTRY: Layout = declare("index_entry", "Index entry", "4.1", *fields_of(Entry))
+ENTRY_SIZE = ENTRY.size
 
 
 def decode_header(data: Buffer, pos: int = 0) -> IndexHeader:
@@ -76,14 +85,7 @@ def decode_header(data: Buffer, pos: int = 0) -> IndexHeader:
 
 def encode_header(header: IndexHeader) -> bytes:
     """The 40 bytes of a header."""
-    return HEADER.build({
-        "beginTimestamp": header.begin_timestamp,
-        "endTimestamp": header.end_timestamp,
-        "beginPhyOffset": header.begin_physical_offset,
-        "endPhyOffset": header.end_physical_offset,
-        "hashSlotCount": header.hash_slot_count,
-        "indexCount": header.index_count,
-    })  # fmt: skip
+    return HEADER.build(values_of(header))
 
 
 def index_file_size(slot_count: int = DEFAULT_SLOT_COUNT, entry_count: int = DEFAULT_ENTRY_COUNT) -> int:

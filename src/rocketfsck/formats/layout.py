@@ -9,10 +9,12 @@ to the bytes given.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from io import SEEK_CUR, BytesIO
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -137,6 +139,11 @@ class Layout:
         if last.offset is None or last.size is None:
             raise TypeError(f"{self.name} has no fixed size")
         return last.offset + last.size
+
+    @property
+    def least_size(self) -> int:
+        """Bytes of the fields that always have as many: of the structure where the others may be empty."""
+        return sum(field.size or 0 for field in self.fields)
 
     def field(self, name: str) -> Field:
         """The field of that name; KeyError if there is none."""
@@ -266,6 +273,36 @@ def field(
     return Declared(name, subcon, unit, doc, kind)
 
 
+def fields_of(value: type) -> tuple[Declared, ...]:
+    """The fields that the members of a dataclass declare, in the order on disk.
+
+    `bit_map: Annotated[bytes, field("bitMapSize", …), field("bitMap", …)]` is the member of its last field;
+    what is before that, such as a length, has no member. The fields of a base come first.
+    """
+    return tuple(item for items in _annotated(value).values() for item in items)
+
+
+@cache
+def members_of(value: type) -> dict[str, str]:
+    """The members of such a dataclass by the names of their fields."""
+    return {items[-1].name: member for member, items in _annotated(value).items()}
+
+
+def values_of(value: Any) -> dict[str, Any]:
+    """The values of an object of such a dataclass by the names of the fields."""
+    kind: Any = type(value)
+    return {name: getattr(value, member) for name, member in members_of(kind).items()}
+
+
+def _annotated(value: type) -> dict[str, tuple[Declared, ...]]:
+    found = {}
+    for kind in reversed(value.__mro__):
+        for member, hint in inspect.get_annotations(kind, eval_str=True).items():
+            if fields := getattr(hint, "__metadata__", ()):
+                found[member] = fields
+    return found
+
+
 def checked(subcon: Construct, predicate: Callable[[Any, Any], bool]) -> Construct:
     """`subcon` for values that the predicate of (value, fields before) takes; others are FormatErrors."""
     return ExprValidator(subcon, predicate)
@@ -318,5 +355,5 @@ def registry() -> dict[str, Layout]:
 
 __all__ = [
     "I8", "I16", "I32", "I64", "Buffer", "Bytes", "Field", "Layout", "checked", "declare", "field",
-    "not_negative", "registry",
+    "fields_of", "members_of", "not_negative", "registry", "values_of",
 ]  # fmt: skip

@@ -24,11 +24,13 @@ lengths.
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Annotated, Any, Generic, TypeVar
 
 from construct import IfThenElse, this
 
@@ -40,12 +42,14 @@ from rocketfsck.formats.layout import (
     I64,
     Buffer,
     Bytes,
-    Declared,
     Layout,
     checked,
     declare,
     field,
+    fields_of,
+    members_of,
     not_negative,
+    values_of,
 )
 from rocketfsck.formats.magic import (
     BLANK_HEADER_SIZE,
@@ -76,37 +80,41 @@ from rocketfsck.formats.magic import (
     record_size,
     transaction_type,
 )
-from rocketfsck.formats.names import snake_case
-
-INNER_ITEM: Layout = declare(
-    "inner_item",
-    "Item of an inner batch",
-    "2.12",
-    field("totalSize", I32, "bytes", "the whole item, this field included"),
-    field("magicCode", I32, "", "0"),
-    field("bodyCRC", I32, "", "0"),
-    field("flag", I32, "", "the producer's own, opaque"),
-    field("bodyLength", checked(I32, not_negative), "bytes", "size of the body"),
-    field("body", Bytes(this.bodyLength), "", "one message's body"),
-    field("propertiesLength", checked(I16, not_negative), "bytes", "size of the properties"),
-    field("properties", Bytes(this.propertiesLength), "", "one message's properties"),
-)
-MIN_ITEM_SIZE = 22
 
 
 @dataclass(frozen=True, slots=True)
 class InnerItem:
     """One message of a batch. The sizes follow from the bytes."""
 
-    body: bytes
-    properties: bytes = b""
-    flag: int = 0
-    magic_code: int = 0
-    body_crc: int = 0
+    magic_code: Annotated[int, field("magicCode", I32, "", "0")] = dataclasses.field(default=0, kw_only=True)
+    body_crc: Annotated[int, field("bodyCRC", I32, "", "0")] = dataclasses.field(default=0, kw_only=True)
+    flag: Annotated[int, field("flag", I32, "", "the producer's own, opaque")] = dataclasses.field(
+        default=0, kw_only=True
+    )
+    body: Annotated[
+        bytes,
+        field("bodyLength", checked(I32, not_negative), "bytes", "size of the body"),
+        field("body", Bytes(this.bodyLength), "", "one message's body"),
+    ]
+    properties: Annotated[
+        bytes,
+        field("propertiesLength", checked(I16, not_negative), "bytes", "size of the properties"),
+        field("properties", Bytes(this.propertiesLength), "", "one message's properties"),
+    ] = b""
 
     @property
     def total_size(self) -> int:
         return MIN_ITEM_SIZE + len(self.body) + len(self.properties)
+
+
+INNER_ITEM: Layout = declare(
+    "inner_item",
+    "Item of an inner batch",
+    "2.12",
+    field("totalSize", I32, "bytes", "the whole item, this field included"),
+    *fields_of(InnerItem),
+)
+MIN_ITEM_SIZE = INNER_ITEM.least_size
 
 
 def decode_items(body: Buffer) -> list[InnerItem]:
@@ -122,9 +130,7 @@ def decode_items(body: Buffer) -> list[InnerItem]:
         if not MIN_ITEM_SIZE <= total_size <= len(body) - pos:
             raise FormatError(f"totalSize: {total_size}, but {len(body) - pos} bytes are left", offset=pos)
         values = INNER_ITEM.parse(body, pos, pos + total_size)
-        item = InnerItem(
-            values["body"], values["properties"], values["flag"], values["magicCode"], values["bodyCRC"]
-        )
+        item = InnerItem(**{member: values[name] for name, member in members_of(InnerItem).items()})
         if item.total_size != total_size:
             message = f"totalSize: {total_size}, but the lengths add up to {item.total_size}"
             raise FormatError(message, offset=pos)
@@ -137,14 +143,10 @@ def encode_items(items: Iterable[InnerItem]) -> bytes:
     """The body that these items make; FormatError for one whose lengths do not fit their fields."""
     return b"".join(
         INNER_ITEM.build({
+            **values_of(item),
             "totalSize": item.total_size,
-            "magicCode": item.magic_code,
-            "bodyCRC": item.body_crc,
-            "flag": item.flag,
             "bodyLength": len(item.body),
-            "body": item.body,
             "propertiesLength": len(item.properties),
-            "properties": item.properties,
         })
         for item in items
     )  # fmt: skip
@@ -189,67 +191,15 @@ def encode_host(host: Host) -> bytes:
 _FRAME = struct.Struct(">ii")
 
 
-def _header(born_host: Any, store_host: Any) -> tuple[Declared, ...]:
-    return (
-        field("totalSize", I32, "bytes", "the whole record, this field included"),
-        field("magicCode", I32, "", "0xDAA320A7 (V1) or 0xDAA320AB (V2)"),
-        field("bodyCRC", I32, "", "CRC-32 of the body as stored, 31 bits; 0 without a body"),
-        field("queueId", I32, "", "queue of the topic"),
-        field("flag", I32, "", "the producer's own, opaque"),
-        field("queueOffset", I64, "messages", "index in the consume queue; 0 for prepared and rollback"),
-        field("physicalOffset", I64, "bytes", "commitlog offset of this record's first byte"),
-        field("sysFlag", I32, "", "compression, transaction, IPv6 and batch bits"),
-        field("bornTimestamp", I64, "ms", "the producer's clock"),
-        field("bornHost", born_host, "", "the producer: address, port i32", kind="bytes"),
-        field("storeTimestamp", I64, "ms", "the broker's clock, set under the append lock"),
-        field("storeHost", store_host, "", "the broker: address, port i32", kind="bytes"),
-        field("reconsumeTimes", I32, "", "retry count"),
-        field(
-            "preparedTransactionOffset",
-            I64,
-            "bytes",
-            "commitlog offset of the prepared or half record, else 0",
-        ),
-        field("bodyLength", I32, "bytes", "size of the body; negative is read as 0"),
-    )
-
-
-def _host(bit: int) -> Any:
-    return IfThenElse(this.sysFlag & bit, Bytes(IPV6_HOST_SIZE), Bytes(IPV4_HOST_SIZE))
-
-
 def _at_least_nothing(name: str) -> Any:
     return lambda context: max(context[name], 0)
 
 
-_TOPIC_LENGTH = IfThenElse(this.magicCode == MAGIC_V2, I16, I8)
+_BORN_HOST = IfThenElse(this.sysFlag & BORN_HOST_V6, Bytes(IPV6_HOST_SIZE), Bytes(IPV4_HOST_SIZE))
+_STORE_HOST = IfThenElse(this.sysFlag & STORE_HOST_V6, Bytes(IPV6_HOST_SIZE), Bytes(IPV4_HOST_SIZE))
+_TOPIC_LENGTH = checked(IfThenElse(this.magicCode == MAGIC_V2, I16, I8), not_negative)
 
-RECORD: Layout = declare(
-    "record",
-    "Commitlog record",
-    "2.1",
-    *_header(_host(BORN_HOST_V6), _host(STORE_HOST_V6)),
-    field("body", Bytes(_at_least_nothing("bodyLength")), "", "as received, possibly compressed"),
-    field("topicLength", checked(_TOPIC_LENGTH, not_negative), "bytes", "V1: i8, V2: i16", kind="i8|i16"),
-    field("topic", Bytes(this.topicLength), "", "UTF-8"),
-    field("propertiesLength", I16, "bytes", "size of the properties; negative is read as 0"),
-    field("properties", Bytes(_at_least_nothing("propertiesLength")), "", "name 0x01 value 0x02 …, UTF-8"),
-)
-
-RECORD_HEADER: Layout = declare(
-    "record_header",
-    "Commitlog record up to its body, both hosts IPv4",
-    "2.1",
-    *_header(Bytes(IPV4_HOST_SIZE), Bytes(IPV4_HOST_SIZE)),
-)
-
-BLANK: Layout = declare(
-    "blank",
-    "End of a commitlog file",
-    "2.8",
-    field("totalSize", I32, "bytes", "from here to the end of the file"),
-    field("magicCode", I32, "", "0xCBD43194"),
-)
+HostT = TypeVar("HostT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,49 +212,100 @@ class GivenNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordNumbers(GivenNumbers):
-    """The integers of a record's header by RocketMQ's names in snake case, but for the body's length.
+class RecordHeader(Generic[HostT]):
+    """A record's header by RocketMQ's names in snake case, but for the body's length.
 
-    Sizes in bytes, timestamps in ms, offsets absolute in the commitlog.
+    Sizes in bytes, timestamps in ms, offsets absolute in the commitlog; hosts in the form of whoever reads.
     """
 
-    total_size: int
-    magic_code: int
-    body_crc: int
-    queue_id: int
-    queue_offset: int
-    physical_offset: int
-    sys_flag: int
-    born_timestamp: int
-    store_timestamp: int
+    total_size: Annotated[int, field("totalSize", I32, "bytes", "the whole record, this field included")]
+    magic_code: Annotated[int, field("magicCode", I32, "", "0xDAA320A7 (V1) or 0xDAA320AB (V2)")]
+    body_crc: Annotated[
+        int, field("bodyCRC", I32, "", "CRC-32 of the body as stored, 31 bits; 0 without a body")
+    ]
+    queue_id: Annotated[int, field("queueId", I32, "", "queue of the topic")]
+    flag: Annotated[int, field("flag", I32, "", "the producer's own, opaque")] = 0
+    queue_offset: Annotated[
+        int, field("queueOffset", I64, "messages", "index in the consume queue; 0 for prepared and rollback")
+    ]
+    physical_offset: Annotated[
+        int, field("physicalOffset", I64, "bytes", "commitlog offset of this record's first byte")
+    ]
+    sys_flag: Annotated[int, field("sysFlag", I32, "", "compression, transaction, IPv6 and batch bits")]
+    born_timestamp: Annotated[int, field("bornTimestamp", I64, "ms", "the producer's clock")]
+    born_host: Annotated[
+        HostT, field("bornHost", _BORN_HOST, "", "the producer: address, port i32", kind="bytes")
+    ]
+    store_timestamp: Annotated[
+        int, field("storeTimestamp", I64, "ms", "the broker's clock, set under the append lock")
+    ]
+    store_host: Annotated[
+        HostT, field("storeHost", _STORE_HOST, "", "the broker: address, port i32", kind="bytes")
+    ]
+    reconsume_times: Annotated[int, field("reconsumeTimes", I32, "", "retry count")] = 0
+    prepared_transaction_offset: Annotated[
+        int,
+        field(
+            "preparedTransactionOffset",
+            I64,
+            "bytes",
+            "commitlog offset of the prepared or half record, else 0",
+        ),
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record(RecordNumbers):
+class Record(RecordHeader[Host]):
     """A record's fields as on disk.
 
     `body_length` and `properties_length` are the stored numbers; they differ from the bytes' own lengths only
     where they are negative. `topic` and `properties` are raw bytes.
     """
 
-    born_host: Host
-    store_host: Host
-    body_length: int
-    body: bytes
-    topic: bytes
-    properties_length: int
-    properties: bytes
+    body_length: Annotated[int, field("bodyLength", I32, "bytes", "size of the body; negative is read as 0")]
+    body: Annotated[
+        bytes, field("body", Bytes(_at_least_nothing("bodyLength")), "", "as received, possibly compressed")
+    ]
+    topic: Annotated[
+        bytes,
+        field("topicLength", _TOPIC_LENGTH, "bytes", "V1: i8, V2: i16", kind="i8|i16"),
+        field("topic", Bytes(this.topicLength), "", "UTF-8"),
+    ]
+    properties_length: Annotated[
+        int, field("propertiesLength", I16, "bytes", "size of the properties; negative is read as 0")
+    ]
+    properties: Annotated[
+        bytes,
+        field(
+            "properties", Bytes(_at_least_nothing("propertiesLength")), "", "name 0x01 value 0x02 …, UTF-8"
+        ),
+    ]
 
 
-_NAMES = {item.name: snake_case(item.name) for item in RECORD.fields if item.name != "topicLength"}
 _HOSTS = ("bornHost", "storeHost")
+
+RECORD: Layout = declare("record", "Commitlog record", "2.1", *fields_of(Record))
+RECORD_HEADER: Layout = declare(
+    "record_header",
+    "Commitlog record up to its body, both hosts IPv4",
+    "2.1",
+    *(
+        replace(item, subcon=Bytes(IPV4_HOST_SIZE)) if item.name in _HOSTS else item
+        for item in takewhile(lambda item: item.name != "body", fields_of(Record))
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Blank:
     """The 8 bytes that end a file: `total_size` bytes from here to the file's end hold nothing."""
 
-    total_size: int
+    total_size: Annotated[int, field("totalSize", I32, "bytes", "from here to the end of the file")]
+
+
+BLANK: Layout = declare(
+    "blank", "End of a commitlog file", "2.8", *fields_of(Blank), field("magicCode", I32, "", "0xCBD43194")
+)
 
 
 def body_crc(body: bytes) -> int:
@@ -345,7 +346,7 @@ def decode_record(data: Buffer, pos: int = 0) -> Record:
         raise FormatError(f"totalSize: {total_size}, but the lengths add up to {expected}", offset=pos)
     for host in _HOSTS:
         values[host] = decode_host(values[host])
-    return Record(**{name: values[field] for field, name in _NAMES.items()})
+    return Record(**{name: values[field] for field, name in members_of(Record).items()})
 
 
 def encode_record(record: Record) -> bytes:
@@ -353,7 +354,7 @@ def encode_record(record: Record) -> bytes:
 
     total_size is written as it is given, right or not. FormatError for a value that its field cannot hold.
     """
-    values: dict[str, Any] = {field: getattr(record, name) for field, name in _NAMES.items()}
+    values = values_of(record)
     for host in _HOSTS:
         values[host] = encode_host(values[host])
     return RECORD.build({**values, "topicLength": len(record.topic)})

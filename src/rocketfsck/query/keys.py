@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.indexfile import slot_of
+from rocketfsck.formats.indexfile import Entry, slot_of
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
 from rocketfsck.query.answers import (
     STALE,
@@ -35,7 +35,7 @@ from rocketfsck.query.answers import (
 from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.keyquery import KeyKind, KeyQuery, index_step, other_message
 from rocketfsck.query.view import StoreView
-from rocketfsck.reader.index import Entry, IndexReader
+from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.options import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.store.dialect.sampling import lacks_tags

@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from rocketfsck.formats.indexfile import (
     INDEX_HEADER_SIZE,
     SLOT,
     SLOT_SIZE,
+    Entry,
     IndexHeader,
     decode_header,
     entry_pos,
@@ -102,21 +102,10 @@ NEAR_COUNT = 1 << 8
 FEW_COUNT = 64
 """Entries of a chain that are read one by one, before that is done: most chains are no longer."""
 
-_ENTRY = ENTRY.packer(last="prevIndex")
+_ENTRY = ENTRY.packer()
 _SLOT = SLOT.packer()
 
 Entries = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An index entry: `time_diff` in seconds, `previous` the number of the one before it in its chain."""
-
-    number: int
-    key_hash: int
-    physical_offset: int
-    time_diff: int
-    previous: int
 
 
 def read_entry(reader: FileReader, number: int, slot_count: int) -> Entry | None:
@@ -176,7 +165,7 @@ class IndexReader(Closing):
         self._reader = FileReader(file.location)
         self.size = self._reader.size
         self.first_pos = entry_pos(0, self.slot_count)
-        self.header = _header_of(self._reader) or IndexHeader(0, 0, 0, 0, 0, 0)
+        self.header = _header_of(self._reader) or IndexHeader()
         whole = max(self.size - self.first_pos, 0) // ENTRY_SIZE
         self.last_entry = max(min(whole, self.entry_count) - 1, 0)
 

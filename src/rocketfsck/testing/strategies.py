@@ -180,7 +180,7 @@ def _embellished(draw: st.DrawFn, message: OutgoingMessage, options: WriteOption
 
 def _items() -> st.SearchStrategy[tuple[InnerItem, ...]]:
     listed = properties().map(lambda pairs: serialize_properties(pairs, trailing_separator=True))
-    item = st.builds(InnerItem, bodies(120), listed, st.integers(0, 9))
+    item = st.builds(InnerItem, bodies(120), listed, flag=st.integers(0, 9))
     return st.lists(item, min_size=1, max_size=4).map(tuple)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from rocketfsck.store.model import ConsumeQueue
 
 Scalar = int | str | bool | None
 Facts = Mapping[str, Scalar]
@@ -49,6 +52,39 @@ class Where:
     queue_offset: int | None = None
     slot: int | None = None
     entry: int | None = None
+
+
+TREES = {"file": "consumequeue", "batch": "batchconsumequeue"}
+
+
+def queue_directory(topic: str, queue_id: int, kind: str = "file") -> str:
+    """The directory of a queue, relative to the store's root."""
+    return f"{TREES[kind]}/{topic}/{queue_id}"
+
+
+def queue_place(topic: str, queue_id: int, kind: str = "file") -> Where:
+    """Where a finding on a whole queue is."""
+    return Where(file=queue_directory(topic, queue_id, kind), topic=topic, queue_id=queue_id)
+
+
+def unit_place(queue: ConsumeQueue, index: int, count: int = 1, physical_offset: int | None = None) -> Where:
+    """Where units `index:index + count` of a queue are: in the file that holds the first of them."""
+    size = queue.unit_size
+    pos = index * size
+    for file in reversed(queue.files):
+        start = file.start_offset
+        if start is not None and start <= pos:
+            return Where(
+                file=file.relative,
+                start=pos - start,
+                end=min(pos - start + count * size, max(file.size, pos - start)),
+                physical_offset=physical_offset,
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                queue_offset=index,
+            )
+    whole = queue_place(queue.topic, queue.queue_id, queue.kind)
+    return replace(whole, physical_offset=physical_offset, queue_offset=index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.options import WriteOptions
 
 _CHUNK_SIZE = 1 << 16
-_EMPTY = IndexHeader(0, 0, 0, 0, 0, 0)
+_EMPTY = IndexHeader()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_NAME_TIME = 253_402_128_000_000
 _MILLISECOND = timedelta(milliseconds=1)

@@ -23,8 +23,8 @@ def test_default_file() -> None:
 
 def test_empty_file_counts_as_one() -> None:
     for count in (0, 1, -5):
-        assert IndexHeader(0, 0, 0, 0, 0, count).entry_count == 0
-    assert IndexHeader(0, 0, 0, 0, 0, 3).entry_count == 2
+        assert IndexHeader(index_count=count).entry_count == 0
+    assert IndexHeader(index_count=3).entry_count == 2
     with pytest.raises(FormatError) as caught:
         decode_header(bytes(39))
     assert caught.value.offset == 36

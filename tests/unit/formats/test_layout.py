@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -17,9 +18,21 @@ import pytest
 
 from rocketfsck import formats
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.consumequeue import EXT_UNIT, UNIT
-from rocketfsck.formats.layout import Layout, registry
-from rocketfsck.formats.record import RECORD, RECORD_HEADER
+from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint
+from rocketfsck.formats.consumequeue import EXT_UNIT, UNIT, ExtUnit
+from rocketfsck.formats.indexfile import ENTRY, HEADER, Entry, IndexHeader
+from rocketfsck.formats.layout import Layout, members_of, registry
+from rocketfsck.formats.record import (
+    BLANK,
+    INNER_ITEM,
+    RECORD,
+    RECORD_HEADER,
+    Blank,
+    GivenNumbers,
+    InnerItem,
+    Record,
+    RecordHeader,
+)
 
 LAYOUTS = registry()
 FIXED = {name: layout for name, layout in LAYOUTS.items() if layout.is_fixed}
@@ -32,6 +45,34 @@ def test_registry_has_the_layouts_of_every_module() -> None:
     assert sorted(declared) == sorted(LAYOUTS)
     assert all(layout.name == name for name, layout in LAYOUTS.items())
     assert all(field.doc for layout in LAYOUTS.values() for field in layout.fields)
+
+
+IMPLIED = (
+    (Checkpoint, CHECKPOINT, ""),
+    (IndexHeader, HEADER, ""),
+    (Entry, ENTRY, ""),
+    (ExtUnit, EXT_UNIT, "size bitMapSize"),
+    (InnerItem, INNER_ITEM, "totalSize bodyLength propertiesLength"),
+    (Record, RECORD, "topicLength"),
+    (Blank, BLANK, "magicCode"),
+)
+"""Dataclasses that declare a layout, and its fields that follow from the members."""
+
+
+@pytest.mark.parametrize(("value", "layout", "implied"), IMPLIED, ids=lambda item: getattr(item, "name", ""))
+def test_a_value_has_a_member_for_each_field(value: type, layout: Layout, implied: str) -> None:
+    members = members_of(value)
+    names = [field.name for field in layout.fields]
+    assert [name for name in names if name not in members] == implied.split()
+    assert list(members) == [name for name in names if name in members]
+    own = {"number"} if value is Entry else set()
+    assert {item.name for item in fields(value)} - set(members.values()) == own
+
+
+def test_what_a_writer_may_be_given_are_numbers_of_a_record() -> None:
+    given = {item.name: item.default for item in fields(GivenNumbers)}
+    header = {item.name: item.default for item in fields(RecordHeader)}
+    assert given == {name: default for name, default in header.items() if default is not MISSING}
 
 
 @pytest.mark.parametrize("layout", FIXED.values(), ids=FIXED)

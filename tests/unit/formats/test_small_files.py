@@ -222,7 +222,7 @@ def test_bound_key_errors(data: bytes, offset: int) -> None:
 
 
 def test_batch_items() -> None:
-    items = [InnerItem(b"body", b"K\x01V", 5), InnerItem(b"")]
+    items = [InnerItem(b"body", b"K\x01V", flag=5), InnerItem(b"")]
     data = encode_items(items)
     assert data[:20] == bytes.fromhex("0000001d 00000000 00000000 00000005 00000004")
     assert decode_items(data) == items

@@ -142,7 +142,7 @@ def test_only_the_missing_tail(tmp_path: Path, count: int) -> None:
 
 
 def _batch(number: int) -> OutgoingMessage:
-    items = (InnerItem(b"one", b"", 0), InnerItem(b"two", b"", 0))
+    items = (InnerItem(b"one"), InnerItem(b"two"))
     return message(number, "B", kind=Kind.INNER_BATCH, items=items, properties={"KEYS": "b"}, body=b"")
 
 

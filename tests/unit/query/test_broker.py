@@ -11,14 +11,14 @@ import pytest
 import rocketfsck.query
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.indexfile import IndexHeader, encode_header, entry_pos, slot_of, slot_pos
+from rocketfsck.formats.indexfile import Entry, IndexHeader, encode_header, entry_pos, slot_of, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.query import BrokerView, Outcome
 from rocketfsck.query.answers import Trace
 from rocketfsck.query.ids import offset_id_of
 from rocketfsck.query.serving.broker import broker_by_id, broker_by_key, broker_by_offset
 from rocketfsck.query.serving.pulls import PullAnswer
-from rocketfsck.reader.index import Entry, IndexReader
+from rocketfsck.reader.index import IndexReader
 from rocketfsck.store import Store
 from rocketfsck.writer import Expiry, OutgoingMessage
 

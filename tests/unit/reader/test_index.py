@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
     ENTRY,
+    Entry,
     IndexHeader,
     encode_header,
     entry_pos,
     index_file_size,
     slot_pos,
 )
-from rocketfsck.reader.index import Entry, IndexReader, read_header, readable_headers, walk_chain
+from rocketfsck.reader.index import IndexReader, read_header, readable_headers, walk_chain
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
@@ -104,7 +105,7 @@ def test_headers_are_those_that_can_be_read(tmp_path: Path) -> None:
     assert read_header(short.location) is None
     assert readable_headers([gone, short, good]) == [(good, header)]
     with IndexReader(short, Geometry(slot_count=SLOTS, entry_count=ENTRIES)) as reader:
-        assert (reader.has_header, reader.header, reader.index_count) == (False, IndexHeader(*[0] * 6), 1)
+        assert (reader.has_header, reader.header, reader.index_count) == (False, IndexHeader(), 1)
 
 
 def plain_chain(reader: IndexReader) -> list[Entry | str]:

@@ -93,8 +93,8 @@ def test_xr002_a_queue_that_is_gone(copy: Copy) -> None:
 
 
 def test_xr002_many_are_cut_to_the_limit(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rocketfsck.verify.emit import capped
     from rocketfsck.verify.queues import crossqueues
+    from rocketfsck.verify.tasks.task import capped
 
     monkeypatch.setattr(crossqueues, "capped", lambda findings, _limit: capped(findings, 5))
     store = copy("5.1.3-basic")

@@ -19,8 +19,7 @@ from rocketfsck.scan.spans import find_span, group_bounds, merge_spans, subtract
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.emit import add_rows, unit_place
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, Where, unit_place
 from rocketfsck.verify.index import entryjoin
 from rocketfsck.verify.index.crossindex import merge_index_files
 from rocketfsck.verify.index.file import check_index_file
@@ -40,6 +39,7 @@ from rocketfsck.verify.tasks.task import (
     LogFileTask,
     QueuesTask,
     TaskResult,
+    add_rows,
 )
 
 from tests.conftest import Directory

@@ -251,7 +251,7 @@ def test_the_crc_property_of_a_batch_follows_a_separator(tmp_path: Path) -> None
         store_timestamp=NOW,
         properties=b"KEYS\x01k",
         kind=Kind.LEGACY_BATCH,
-        items=(InnerItem(b"body", b"", 0),),
+        items=(InnerItem(b"body"),),
     )
     put: list[PutRecord] = []
     options = _options(version="5.2.0", append_property_crc=True)

@@ -96,7 +96,7 @@ def test_items() -> None:
     )
     assert found.kind is Kind.LEGACY_BATCH
     assert found.items == (
-        InnerItem(b"1", b"", 2),
+        InnerItem(b"1", flag=2),
         InnerItem(b"\0", b"a\x01b\x02"),
         InnerItem(b"", b"a\x01"),
         InnerItem(b"", b"a\x01b\x02"),

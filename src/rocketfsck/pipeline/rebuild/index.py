@@ -165,7 +165,9 @@ def _header_before(task: IndexTask) -> IndexHeader:
             if chunks.starts[chunk + 1] >= task.start:
                 rows = chunks.read(chunk)
                 row = int(rows.key_record[task.start - 1 - chunks.starts[chunk]])
-                return IndexHeader(0, int(rows.time[row]), 0, int(rows.offset[row]), 0, 0)
+                return IndexHeader(
+                    end_timestamp=int(rows.time[row]), end_physical_offset=int(rows.offset[row])
+                )
     raise StoreError("does not hold as much as an earlier step counted", path=str(chunks.reader.path))
 
 

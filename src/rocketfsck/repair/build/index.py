@@ -41,7 +41,7 @@ from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
 CHUNK_SIZE = 1 << 20
-EMPTY = IndexHeader(0, 0, 0, 0, 0, 0)
+EMPTY = IndexHeader()
 
 
 @dataclass(slots=True)

@@ -139,7 +139,7 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
             write_part(target, entries.tobytes(), entry_pos(number, geometry.slot_count), size, None)
             first = entries[0] if first is None else first
             last = entries[-1]
-    new = IndexHeader(0, 0, 0, 0, 0, 1 if store.dialect.abort_has_pid else 0)
+    new = IndexHeader(index_count=1 if store.dialect.abort_has_pid else 0)
     if first is not None and last is not None:
         begin, end = int(first["phyOffset"]), int(last["phyOffset"])
         begin_timestamp = store_timestamp_at(store, begin)

@@ -60,8 +60,7 @@ from rocketfsck.repair.repairs.reasons import (
 )
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import DIRECTORIES
-from rocketfsck.verify.emit import TREES
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import TREES, Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.run import store_facts

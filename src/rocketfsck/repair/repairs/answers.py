@@ -14,8 +14,7 @@ from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice
 from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.emit import TREES
-from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.finding import TREES, Finding
 from rocketfsck.verify.tasks.task import is_aggregate
 
 SMALL_SIZE = 16 << 20

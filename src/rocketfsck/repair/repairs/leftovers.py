@@ -20,8 +20,7 @@ from rocketfsck.repair.repairs.answers import (
 )
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.verify.emit import TREES
-from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.finding import TREES, Finding
 
 _BLOCK_COUNT = 1 << 15
 

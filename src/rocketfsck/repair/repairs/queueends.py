@@ -31,8 +31,7 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queues import rebuild_queues
 from rocketfsck.repair.repairs.reasons import asks_to_build, contested
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.verify.emit import queue_directory
-from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.finding import Finding, queue_directory
 
 _BLOCK_COUNT = 1 << 15
 

@@ -52,8 +52,7 @@ from rocketfsck.repair.repairs.reasons import (
     occupied,
 )
 from rocketfsck.store.model import ConsumeQueue, ExtQueue, Store
-from rocketfsck.verify.emit import TREES, queue_directory
-from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.finding import TREES, Finding, queue_directory
 from rocketfsck.verify.tasks.task import is_aggregate
 from rocketfsck.verify.watched import unknown_areas
 

@@ -22,8 +22,7 @@ from rocketfsck.repair.plan.arguments import Name
 from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.repair.repairs.answers import number, one_by_one, queue_of
 from rocketfsck.store.model import Store, StrayReason
-from rocketfsck.verify.emit import TREES, queue_directory
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import TREES, Finding, Severity, queue_directory
 from rocketfsck.verify.rules.catalog import RULES
 
 _OWN = "the producer sent the record like this, or its former content is unknown; brokers read on after it"

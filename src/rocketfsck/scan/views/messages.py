@@ -28,7 +28,7 @@ from rocketfsck.formats.magic import (
     transaction_type,
 )
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
-from rocketfsck.formats.record import RecordNumbers, decode_host
+from rocketfsck.formats.record import RecordHeader, decode_host
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, fault_name
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Region
@@ -47,7 +47,7 @@ _HOSTS_SIZE = store_host_place(BORN_HOST_V6) + IPV6_HOST_SIZE - BORN_HOST_AT
 
 
 @dataclass(frozen=True, kw_only=True)
-class Message(RecordNumbers):
+class Message(RecordHeader[str]):
     """One record of a commit log file, every field as on disk.
 
     `pos` is the file position of its first byte, `physical_offset` the field's value. Timestamps in ms,
@@ -59,8 +59,6 @@ class Message(RecordNumbers):
 
     path: str
     pos: int
-    born_host: str
-    store_host: str
     body_size: int
     body_pos: int
     body: bytes | None

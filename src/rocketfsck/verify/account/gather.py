@@ -29,8 +29,7 @@ from rocketfsck.verify.account.model import (
     Sure,
     Why,
 )
-from rocketfsck.verify.emit import TREES
-from rocketfsck.verify.finding import Finding, Scalar, Where
+from rocketfsck.verify.finding import TREES, Finding, Scalar, Where
 
 RUN_LIMIT = 20_000
 """Ranges of lost messages that are kept; further ones are counted."""

@@ -28,7 +28,6 @@ from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.account.gather import Gatherer
-from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE, judge_tags
 from rocketfsck.verify.index.places import header_place
@@ -37,7 +36,7 @@ from rocketfsck.verify.index.strangeentries import judge_strange
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.facts import IndexFacts
-from rocketfsck.verify.tasks.task import Context, TaskResult
+from rocketfsck.verify.tasks.task import Context, TaskResult, capped
 
 
 def merge_index_files(

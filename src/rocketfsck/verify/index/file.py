@@ -25,7 +25,6 @@ from rocketfsck.reader.index import BLOCK_COUNT, Entries, IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.join.replay import IndexReplay
 from rocketfsck.scan.spans import find_span
-from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.chains import (
     MISMATCH_LIMIT,
@@ -38,7 +37,15 @@ from rocketfsck.verify.index.chains import (
 from rocketfsck.verify.index.crossindex import merge_index_files
 from rocketfsck.verify.index.places import IndexExtent, entry_place, header_place
 from rocketfsck.verify.tasks.facts import IndexFacts
-from rocketfsck.verify.tasks.task import Checked, Collector, Context, IndexFileTask, IndexKnown, TaskResult
+from rocketfsck.verify.tasks.task import (
+    Checked,
+    Collector,
+    Context,
+    IndexFileTask,
+    IndexKnown,
+    TaskResult,
+    add_rows,
+)
 
 CUT_OFF = "{first..last:entry} {count?is|are} cut off"
 EMPTY = "{first..last:entry} {count?is|are} empty"

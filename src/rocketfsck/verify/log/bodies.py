@@ -19,10 +19,9 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_MASK, COMPRESSION_TYPE_SHIFT
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.log.rows import LogRows
-from rocketfsck.verify.tasks.task import Collector
+from rocketfsck.verify.tasks.task import Collector, add_rows
 
 CHUNK_SIZE = 1 << 18
 MAX_BODY_SIZE = 64 << 20

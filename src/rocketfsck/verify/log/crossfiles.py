@@ -12,12 +12,11 @@ import numpy as np
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.scan.log.live import UNKNOWN
-from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.queues.unitrooms import KnownQueues
 from rocketfsck.verify.tasks.facts import LogFacts
-from rocketfsck.verify.tasks.task import Context, TaskResult
+from rocketfsck.verify.tasks.task import Context, TaskResult, capped
 
 
 def merge_log_files(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:

@@ -30,7 +30,6 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.spans import distinct
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
 from rocketfsck.verify.index.entryjoin import KeyJoin
@@ -43,7 +42,7 @@ from rocketfsck.verify.queues.unitjoin import UnitJoin, delay_levels_of
 from rocketfsck.verify.queues.unitranges import MAX_NAMES, UnitRanges
 from rocketfsck.verify.queues.unitrooms import KnownQueues
 from rocketfsck.verify.tasks.facts import LogFacts, QueueEnd
-from rocketfsck.verify.tasks.task import Checked, Collector, LogFileTask
+from rocketfsck.verify.tasks.task import Checked, Collector, LogFileTask, add_rows
 
 PREPARED_LIMIT = 2000
 """Half messages outside the batch that are looked up one by one in a file."""

@@ -52,10 +52,9 @@ from rocketfsck.scan.log.live import RECENT_COUNT
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.emit import add_rows, add_runs, no_facts
 from rocketfsck.verify.finding import Facts, Where
-from rocketfsck.verify.log.rows import LogRows
-from rocketfsck.verify.tasks.task import Collector
+from rocketfsck.verify.log.rows import LogRows, add_runs, no_facts
+from rocketfsck.verify.tasks.task import Collector, add_rows
 
 HALF_TOPIC = b"RMQ_SYS_TRANS_HALF_TOPIC"
 TARGETS = (b"REAL_TOPIC", b"REAL_QID")

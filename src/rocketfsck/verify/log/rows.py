@@ -8,7 +8,7 @@ One finding a record and reason; the columns are those of a scan (`scan.columns`
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.verify.finding import Where
+from rocketfsck.scan.spans import true_spans
+from rocketfsck.verify.finding import Facts, Where
+from rocketfsck.verify.tasks.task import Collector, aggregate
 
 _FAULTS: tuple[tuple[Fault, str], ...] = (
     (Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, "sysFlag has bits without a meaning"),
@@ -103,3 +105,28 @@ class LogRows:
             queue_id=int(self["queue_id"][row]),
             queue_offset=int(self["queue_offset"][row]),
         )
+
+
+def no_facts(row: int) -> Facts:
+    """Nothing to say of a row."""
+    del row
+    return {}
+
+
+def add_runs(
+    collector: Collector,
+    rule: str,
+    rows: LogRows,
+    flags: Flags,
+    found: Callable[[int], Facts] = no_facts,
+    expected: Callable[[int], Facts] = no_facts,
+) -> None:
+    """One finding for every run of flagged rows, with the facts of its first row; many runs are counted."""
+    starts, ends = true_spans(flags)
+    limit = collector.room(rule, rows.relative)
+    for start, end in zip(starts[:limit].tolist(), ends[:limit].tolist(), strict=True):
+        where = rows.place(start, end - 1)
+        collector.find(rule, where, found(start), expected(start), count=end - start)
+    rest = int((ends[limit:] - starts[limit:]).sum())
+    if rest:
+        collector.add(aggregate(rule, rows.relative, rest))

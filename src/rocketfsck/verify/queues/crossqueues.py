@@ -24,8 +24,7 @@ from rocketfsck.scan.spans import group_bounds, subtract_spans
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.account.gather import Gatherer
-from rocketfsck.verify.emit import capped, queue_place, unit_place
-from rocketfsck.verify.finding import Facts, Finding
+from rocketfsck.verify.finding import Facts, Finding, queue_place, unit_place
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.queues.looseunits import DeletedQueues, LooseUnits, Missed
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
@@ -38,7 +37,7 @@ from rocketfsck.verify.queues.unitranges import (
     own_first,
 )
 from rocketfsck.verify.store.misnamed import Misnamed
-from rocketfsck.verify.tasks.task import Context, TaskResult
+from rocketfsck.verify.tasks.task import Context, TaskResult, capped
 
 Name = tuple[str, int]
 

@@ -16,8 +16,7 @@ from rocketfsck.progress import moved_by
 from rocketfsck.reader.shortqueues import HeldUnits
 from rocketfsck.reader.units import Kind, UnitReader, Units, kinds_of, read_data_blocks
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.verify.emit import add_rows, queue_place, unit_place
-from rocketfsck.verify.finding import Where
+from rocketfsck.verify.finding import Where, queue_place, unit_place
 from rocketfsck.verify.queues.unitcompare import check_ext
 from rocketfsck.verify.queues.unitruns import (
     RunList,
@@ -32,7 +31,15 @@ from rocketfsck.verify.queues.unitruns import (
     unknown_queues,
 )
 from rocketfsck.verify.tasks.facts import QueueFacts
-from rocketfsck.verify.tasks.task import Checked, Collector, Context, QueueKnown, QueuesTask, TaskResult
+from rocketfsck.verify.tasks.task import (
+    Checked,
+    Collector,
+    Context,
+    QueueKnown,
+    QueuesTask,
+    TaskResult,
+    add_rows,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,7 @@ from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, Units, kinds_of
 from rocketfsck.scan.spans import among, common_spans, group_bounds, true_spans
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.verify.emit import unit_place
-from rocketfsck.verify.finding import Finding, Scalar
+from rocketfsck.verify.finding import Finding, Scalar, unit_place
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.queues.unitranges import CountedOnce
 

@@ -26,9 +26,8 @@ from rocketfsck.formats.dtypes import EXT_HEAD_DTYPE, Flags, Longs
 from rocketfsck.reader.units import StreamReader, UnitReader, Units, read_data_blocks
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
-from rocketfsck.verify.emit import add_rows, unit_place
-from rocketfsck.verify.finding import Where
-from rocketfsck.verify.tasks.task import Collector
+from rocketfsck.verify.finding import Where, unit_place
+from rocketfsck.verify.tasks.task import Collector, add_rows
 
 WALK_LIMIT = 100_000
 """Extension units walked one by one in a queue's gaps between addresses."""

@@ -24,8 +24,7 @@ from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.reader.units import OFFSET_LIMIT, is_light_queue
 from rocketfsck.scan.spans import among, distinct, merge_spans
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.verify.emit import unit_place
-from rocketfsck.verify.finding import Facts, Finding
+from rocketfsck.verify.finding import Facts, Finding, unit_place
 
 # Light queues (LMQ) whose units are before their places: a broker gave numbers away without writing units.
 #

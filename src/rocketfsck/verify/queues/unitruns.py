@@ -26,7 +26,7 @@ from rocketfsck.reader.shortqueues import read_short_queues
 from rocketfsck.reader.units import Kind, UnitReader, Units
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.verify.emit import queue_place
+from rocketfsck.verify.finding import queue_place
 from rocketfsck.verify.tasks.task import Collector, Context, QueueKnown, QueuesTask
 
 MAX_RUNS = 20_000

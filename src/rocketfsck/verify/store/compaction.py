@@ -50,11 +50,10 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.log.rows import odd_copies
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, capped
 
 
 def check_positions(store: Store, positions: dict[str, int]) -> Iterator[Finding | NotChecked]:

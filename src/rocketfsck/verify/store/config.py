@@ -32,8 +32,7 @@ from rocketfsck.formats.timer import (
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.emit import TREES, queue_place
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import TREES, Facts, Finding, Where, queue_place
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.configfiles import Configs, load_configs
 from rocketfsck.verify.store.offsets import (

@@ -48,10 +48,9 @@ from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.store.settings import parse_settings
-from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, capped
 
 MAX_SIZE = 1 << 16
 NUMBERS = {"checkpoint": ("endIndex", "committedIndex"), "currterm": ("currTerm",)}

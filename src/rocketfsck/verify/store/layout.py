@@ -16,8 +16,7 @@ from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.elsewhere import databases, has_log_elsewhere
 from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
 from rocketfsck.store.newer import TAG_STORE, writes_more_entries
-from rocketfsck.verify.emit import queue_place
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Where, queue_place
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.segments import by_version, check_segments, is_among_segments, loaded_directories
 from rocketfsck.verify.tasks.facts import Known

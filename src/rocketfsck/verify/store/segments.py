@@ -27,8 +27,7 @@ from rocketfsck.formats.filename import filename_to_offset, java_parse_long, off
 from rocketfsck.store.circumstances import DialectEvidence
 from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, Stray, StrayReason
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.emit import TREES
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import TREES, Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context

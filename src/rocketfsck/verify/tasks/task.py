@@ -28,13 +28,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rocketfsck.store import Store
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.rules.catalog import FURTHER
 from rocketfsck.verify.rules.rule import DETAIL_LIMIT, Level
 from rocketfsck.verify.tasks.facts import IndexFacts, LogFacts, QueueFacts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Made = TypeVar("Made")
 
@@ -283,6 +287,42 @@ def aggregate(rule: str, file: str, count: int) -> Finding:
 def is_aggregate(finding: Finding) -> bool:
     """Whether a finding only counts others."""
     return set(finding.found) == {FURTHER}
+
+
+ROW_LIMIT = 1000
+"""Rows, or runs of rows, of one rule and block that become findings of their own, or as many as the collector
+keeps; the rest is counted."""
+
+
+def add_rows(
+    collector: Collector,
+    rule: str,
+    file: str,
+    rows: NDArray[np.integer[Any]],
+    make: Callable[[int], tuple[Where, Facts, Facts]],
+    limit: int = ROW_LIMIT,
+) -> None:
+    """Add a finding of the place and facts that `make` gives for each of the first `limit` rows, and the
+    count of the others."""
+    limit = max(limit, collector.limit) if limit == ROW_LIMIT else limit
+    for row in rows[:limit].tolist():
+        collector.find(rule, *make(row))
+    if len(rows) > limit:
+        collector.add(aggregate(rule, file, len(rows) - limit))
+
+
+def capped(findings: Iterable[Finding], limit: int) -> Iterable[Finding]:
+    """The first `limit` findings of each rule, then one a rule that counts the others."""
+    seen: dict[str, int] = {}
+    further: dict[str, int] = {}
+    for finding in findings:
+        seen[finding.rule] = seen.get(finding.rule, 0) + 1
+        if seen[finding.rule] <= limit:
+            yield finding
+        else:
+            further[finding.rule] = further.get(finding.rule, 0) + finding.count
+    for rule, count in sorted(further.items()):
+        yield aggregate(rule, "", count)
 
 
 def complete(results: Sequence[TaskResult | None]) -> bool:

@@ -38,10 +38,9 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import MappedFile, Other, OtherKind, Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.store.tiered import SEGMENT_KINDS, segment_place
-from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.tasks.task import Checked, Context
+from rocketfsck.verify.tasks.task import Checked, Context, capped
 from rocketfsck.verify.tiered.indexes import IndexWalk
 from rocketfsck.verify.tiered.indexheaders import MAX_KEYS, QueueKeys
 from rocketfsck.verify.tiered.queues import QueueWalk

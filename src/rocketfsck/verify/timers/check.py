@@ -50,10 +50,9 @@ from rocketfsck.reader.timers import (
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
-from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.tasks.task import Context, Shared
+from rocketfsck.verify.tasks.task import Context, Shared, capped
 from rocketfsck.verify.timers.messages import Messages, unit_where
 
 

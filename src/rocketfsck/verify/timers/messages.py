@@ -24,8 +24,7 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.timers import TimerBlock
 from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.verify.emit import unit_place
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Where, unit_place
 from rocketfsck.verify.report import NotChecked
 
 BEHIND = "the commit log ends at {bound}"

@@ -165,9 +165,7 @@ class IndexScene:
         with FileReader(file.path) as reader:
             head = reader.read_upto(0, INDEX_HEADER_SIZE)
             self.whole = reader.size == geometry.index_file_size
-            self.header = (
-                decode_header(head) if len(head) == INDEX_HEADER_SIZE else IndexHeader(0, 0, 0, 0, 0, 0)
-            )
+            self.header = decode_header(head) if len(head) == INDEX_HEADER_SIZE else IndexHeader()
             self.last_entry = self.entry_count - 1
             self.used = min(self.header.entry_count, self.last_entry) if self.whole else 0
             self.entries: NDArray[Any] = np.zeros(0, ENTRY.dtype())
@@ -244,14 +242,6 @@ class IndexScene:
         return PromisedPlace(file=self.file.relative, start=start, end=start + SLOT_SIZE, slot=slot)
 
 
-_COLUMNS = (
-    "pos", "total_size", "magic_code", "queue_id", "queue_offset", "physical_offset", "sys_flag",
-    "store_timestamp", "prepared_transaction_offset", "body_pos", "body_size", "topic_pos", "topic_size",
-    "properties_pos", "properties_size", "delay_level", "queue_index", "batch_size", "key_count", "faults",
-    "traits",
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class LogRecord:
     """One record; positions are in its file, `number` counts the file's records from 0."""
@@ -309,6 +299,10 @@ class LogRecord:
             found[field.name] = (pos, pos + size)
             pos += size
         return found
+
+
+_SCANNED = tuple(name for name in LogRecord.__slots__ if name not in ("file", "number", "topic", "traits"))
+_COLUMNS = (*_SCANNED, "physical_offset", "queue_index", "faults", "traits")
 
 
 class LogScene:
@@ -369,11 +363,7 @@ class LogScene:
             number=number,
             topic=os.fsdecode(self._names[row][0]) if row >= 0 else "",
             traits=Trait(values["traits"]),
-            **{
-                name: values[name]
-                for name in LogRecord.__slots__
-                if name not in ("file", "number", "topic", "traits")
-            },
+            **{name: values[name] for name in _SCANNED},
         )
 
     @cached_property

@@ -214,7 +214,7 @@ def _item(value: Any, number: int) -> InnerItem:
             found[target] = convert(given)
         except ValueError as error:
             raise ValueError(f"item {number}: {name}: {error}") from None
-    return InnerItem(found.get("body", b""), found.get("properties", b""), found.get("flag", 0))
+    return InnerItem(found.get("body", b""), found.get("properties", b""), flag=found.get("flag", 0))
 
 
 def _item_properties(value: Any) -> bytes:

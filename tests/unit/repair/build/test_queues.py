@@ -154,7 +154,7 @@ def test_no_ext_units_without_the_setting(tmp_path: Path) -> None:
 
 
 def _batch(number: int) -> OutgoingMessage:
-    items = (InnerItem(b"one", b"", 0), InnerItem(b"two", b"", 0))
+    items = (InnerItem(b"one"), InnerItem(b"two"))
     return message(number, topic="B", kind=Kind.INNER_BATCH, items=items, properties={}, body=b"")
 
 

@@ -313,7 +313,7 @@ def test_a_directory_made_meanwhile_stays(tmp_path: Path, built: Path) -> None:
 
 
 def _batch(number: int) -> OutgoingMessage:
-    items = (InnerItem(b"one", b"", 0), InnerItem(b"two", b"", 0))
+    items = (InnerItem(b"one"), InnerItem(b"two"))
     return message(number, "B", kind=Kind.INNER_BATCH, items=items, properties={"KEYS": "b"}, body=b"")
 
 
