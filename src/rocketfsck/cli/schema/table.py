@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from rocketfsck.cli.bugreports import BugReport
 from rocketfsck.cli.commands.config import KIND, ConfigSaid
 from rocketfsck.cli.schema import repairs, stores
 from rocketfsck.cli.schema.making import maybe, record, row, schema_of
+from rocketfsck.commands.bugreports import BugReport
 from rocketfsck.errors import Outcome
 from rocketfsck.page.model import FleetPage, Page
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, STORES_KIND, FleetState
