@@ -20,7 +20,6 @@ FIELDS = "a parameter, or a line, for each field of what is made"
 
 LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("api.py", "iter_messages"): (60, 11, CONDITIONS),
-    ("cli/commands/bugreport.py", "_write"): (60, 10, HANDED),
     ("formats/record.py", "make_record"): (42, 12, FIELDS),
     ("opened.py", "to_arrow"): (60, 11, CONDITIONS),
     ("page/collect.py", "collect"): (72, 8, FIELDS),

@@ -52,7 +52,7 @@ def plan(options: PlanCommand, policy: Policy | None = None, passes: Passes | No
     from rocketfsck.repair.apply.holding import held_plan
     from rocketfsck.repair.plan.basis import named_values
     from rocketfsck.repair.plan.planning import make_plan
-    from rocketfsck.verify.documents import read_document
+    from rocketfsck.store.reading import read_document
     from rocketfsck.verify.policy import unpreened_rules
     from rocketfsck.verify.report import Report
     from rocketfsck.verify.run import check_store

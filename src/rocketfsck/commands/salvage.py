@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,7 +23,7 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageEr
 
 if TYPE_CHECKING:
     from rocketfsck.repair.salvage.ledger import Salvage
-    from rocketfsck.repair.salvage.salvage import SalvagedStore
+    from rocketfsck.repair.salvage.salvage import SalvageDocument, SalvagedStore
     from rocketfsck.verify.report import Report
 
 LOSS_RULE = RuleName.QUEUE_OFFSET_GAP
@@ -71,6 +71,20 @@ class SalvageAnswer:
         """0: all that there was is in the new store. 1: something is missing. 4: that store has problems."""
         return exit_code(self.salvage, self.written)
 
+    def document(self) -> SalvageDocument:
+        """The whole result as JSON says it."""
+        from rocketfsck.repair.salvage.ledger import SCHEMA_VERSION
+        from rocketfsck.repair.salvage.salvage import SalvageDocument
+
+        said = SalvageDocument(
+            SCHEMA_VERSION, "rocketfsck.salvage", self.salvage.head(), self.salvage.story.queues
+        )
+        made = self.written
+        if made is None:
+            return said
+        found = problems_of(made.report)
+        return replace(said, into=made.path, ledger=made.ledger_path, findings=found, starts=made.starts)
+
 
 def salvage(options: SalvageCommand) -> SalvageAnswer:
     """Find records, and write them unless nothing is to be written. Raises UsageError, StoreError."""
@@ -107,8 +121,7 @@ def exit_code(salvage: Salvage, written: SalvagedStore | None) -> int:
     ):
         return EXIT_PROBLEMS
     counts = salvage.counts
-    head = salvage.head()
-    whole = not head["missing_count"] and not any(
+    whole = not salvage.head().missing_count and not any(
         counts.get(name) for name in ("unsure", "overlapped", "too-large", "earlier-life")
     )
     return EXIT_CLEAN if whole else EXIT_CORRECTED

@@ -6,7 +6,8 @@ of either kind is an object of one such member, without a name.
 
 A member whose `field` has the metadata `LEFT_OUT` is not in the document where it is None, `UNSAID` never. Of
 one with `FLAT`, a dataclass or a mapping, the members are in its place; of None there are none. A name that
-is a word of Python's has a `_` at its end in the dataclass. All these but `LEFT_OUT` are written, not read.
+is a word of Python's has a `_` at its end in the dataclass. Bytes and paths are texts. All these but
+`LEFT_OUT` are written, not read.
 
 Reading is strict: a document says exactly what `to_document` says of the dataclass, or it is refused.
 """
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import is_
+from pathlib import PurePath
 from typing import Any, Literal, TypeVar
 
 from rocketfsck.errors import UsageError
@@ -125,8 +127,8 @@ def named(values: Mapping[str, Any]) -> dict[str, Any]:
     """Members whose names are fixed, as those of a dataclass are, as JSON values."""
     found: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, str):
-            suffix, text = encode_text(value)
+        if isinstance(value, str | bytes | PurePath):
+            suffix, text = encode_text(str(value) if isinstance(value, PurePath) else value)
             found[name + suffix] = text
         else:
             found[name] = plain(value)
@@ -135,7 +137,7 @@ def named(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """What a dataclass, or a list or mapping, has in it, as JSON values."""
-    if isinstance(value, str):
+    if isinstance(value, str | bytes):
         return nameless(value)
     if is_dataclass(value):
         return to_document(value)

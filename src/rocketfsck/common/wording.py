@@ -24,11 +24,22 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SIZE = re.compile(r"(\d{1,19})\s*(?:([KMGT])(i?B)?|B)?", re.ASCII | re.IGNORECASE)
 _EXPONENTS = {"K": 1, "M": 2, "G": 3, "T": 4}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|min)?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _MILLISECONDS = re.compile(r"-?\d{1,19}", re.ASCII)
+
+
+def byte_size(count: int) -> str:
+    """`1536` as `1.5 KiB`."""
+    amount = float(count)
+    for unit in _UNITS:
+        if abs(amount) < 1024 or unit == _UNITS[-1]:
+            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError
 
 
 def parse_size(text: str) -> int:

@@ -17,32 +17,45 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import platform
 import re
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
-from rocketfsck.common.documents import LIMITS, folded
-from rocketfsck.errors import StoreError
+from rocketfsck.common.documents import from_document
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.circumstances import Evidence, LiveState, LockState, UnfinishedRepair
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import is_remote
-from rocketfsck.store.reading import open_regular, os_error_text, read_whole
+from rocketfsck.store.reading import open_regular, os_error_text, read_document
 
 MARK = ".before-"
 JOURNAL = "journal.json"
 PART = ".rocketfsck.part"
 AREA_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}", re.ASCII)
+State = Literal["building", "ready", "applied", "undoing", "undone", "final"]
+Mode = Literal["beside", "in-place"]
 _NAME_SIZE = 180
 """Bytes of the store's name that an area's name begins with."""
 _OPEN_STATES = frozenset({"building", "ready", "undoing", "undone"})
 _CHANGING_STATES = frozenset({"ready", "undoing"})
+
+
+@dataclass(frozen=True, slots=True)
+class JournalHead:
+    """What the journal of a repair says first; `repair.area.journal` has the rest. `store` is where the store
+    was."""
+
+    schema_version: int
+    state: State
+    mode: Mode
+    store: str
 
 
 def notes_of(repair: UnfinishedRepair | None) -> Sequence[Evidence]:
@@ -82,9 +95,10 @@ def unfinished_repair(root: Path) -> UnfinishedRepair | None:
         return None
     mine = [name for name in areas if name.startswith(prefix) and AREA_ID.fullmatch(name[len(prefix) :])]
     for name in sorted(mine, key=lambda name: name[len(prefix) :], reverse=True):
-        state, mode = _journal(f"{above}/{name}/{JOURNAL}", real)
-        if state in _OPEN_STATES:
-            return UnfinishedRepair(name, state, mode == "in-place" and state in _CHANGING_STATES)
+        journal = _journal(f"{above}/{name}/{JOURNAL}")
+        if journal is not None and journal.store == real and journal.state in _OPEN_STATES:
+            is_changing = journal.mode == "in-place" and journal.state in _CHANGING_STATES
+            return UnfinishedRepair(name, journal.state, is_changing)
     return None
 
 
@@ -94,15 +108,12 @@ def _areas(above: str, mtime_ns: int) -> tuple[str, ...]:  # noqa: ARG001 - a ch
     return tuple(name for name in os.listdir(above) if MARK in name)  # noqa: PTH208
 
 
-def _journal(path: str, root: str) -> tuple[str, str]:
-    """State and mode of a journal of this store; "" for both where it is not one."""
+def _journal(path: str) -> JournalHead | None:
+    """The beginning of a journal; None where it is not one."""
     try:
-        document = folded(json.loads(read_whole(path, LIMITS["journal"])), "journal")
-    except (StoreError, ValueError, RecursionError):
-        return "", ""
-    if not isinstance(document, dict) or document.get("store") != root:
-        return "", ""
-    return str(document.get("state")), str(document.get("mode"))
+        return from_document(JournalHead, read_document(path, "journal"), "journal", exact=False)
+    except (StoreError, UsageError):
+        return None
 
 
 _FLOCK = struct.Struct("@hhqqi4x")

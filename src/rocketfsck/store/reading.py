@@ -22,9 +22,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
-from typing import Self, cast
+from typing import Any, Self, cast
 
+from rocketfsck.common.documents import LIMITS, DocumentKind, parse_text
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, demand_lasting
 from rocketfsck.progress import go_on
@@ -409,3 +411,12 @@ kinds: list[Callable[[PathLike], type[FileReader] | None]] = []
 def other_reader(path: PathLike) -> type[FileReader] | None:
     """The class that reads a path in place of `FileReader`: that of a URL, or of a file with a layer."""
     return next((own for kind in kinds if (own := kind(path)) is not None), None)
+
+
+def read_document(path: Path | str, kind: DocumentKind) -> Any:
+    """The JSON in a regular file. Raises UsageError if there is none in it, StoreError if it cannot be read
+    or is longer than `LIMITS` allow."""
+    try:
+        return parse_text(read_whole(path, LIMITS[kind]), str(path))
+    except MemoryError as error:
+        raise StoreError("does not fit into memory", path=str(path)) from error

@@ -15,29 +15,18 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta
 
 from rocketfsck.common.documents import (
-    LIMITS,
     DocumentKind,
     from_document,
     json_text,
-    parse_text,
     printable,
     to_document,
 )
 from rocketfsck.common.outputs import write_text
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.store.reading import read_whole
+from rocketfsck.store.reading import read_document
 from rocketfsck.verify.finding import Finding
 
 T = TypeVar("T")
-
-
-def read_document(path: Path | str, kind: DocumentKind) -> Any:
-    """The JSON in a regular file. Raises UsageError if there is none in it, StoreError if it cannot be read
-    or is longer than `LIMITS` allow."""
-    try:
-        return parse_text(read_whole(path, LIMITS[kind]), str(path))
-    except MemoryError as error:
-        raise StoreError("does not fit into memory", path=str(path)) from error
 
 
 def read_given(path: Path, kind: DocumentKind) -> Any:

@@ -4,9 +4,6 @@ NAME.manifest.json     options, seed and mix, queues and their offsets, index fi
                        all files; the same for the same input on any machine
 NAME.messages.jsonl    with level `full`: every record as it was placed, one object a line
 
-The documents are put together here, and are not dataclasses of their own for `common.documents`: nothing
-reads them back, what a level does not ask for is left out, and what they hold is elsewhere in another form.
-
 Sums over the files of a store: CRC-32 (as zlib's) and, where asked for, SHA-256.
 
 Most of a store's bytes can be holes: 420 MB of an index file, 6 MB of every consume queue. A run of zeros is
@@ -18,13 +15,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
-from rocketfsck.common.documents import LEFT_OUT, to_document
+from rocketfsck.common.documents import FLAT, LEFT_OUT, to_document
+from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.properties import KEYS, TAGS, UNIQ_KEY, parse_properties, split_keys
 from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
@@ -141,6 +140,78 @@ class ManifestLevel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ManifestQueue:
+    """A queue that was written: the queue offset of its next message, the queue offset with which its first
+    file begins, positions in bytes."""
+
+    queue_id: int
+    kind: Literal["batch", "file"]
+    next_offset: int
+    first_file: int | None
+    append_position: int
+    max_physic_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTopic:
+    """The queues of a topic."""
+
+    topic: str
+    queues: tuple[ManifestQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenIndex:
+    """An index file and its header."""
+
+    name: str
+    header: IndexHeader = field(metadata=FLAT)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteManifest:
+    """NAME.manifest.json: physical offsets are those of the log."""
+
+    schema_version: int
+    kind: Literal["rocketfsck.write.manifest"]
+    source: Mapping[str, Any]
+    options: Mapping[str, Any]
+    message_count: int
+    record_count: int
+    min_offset: int
+    max_offset: int
+    topics: tuple[WrittenTopic, ...]
+    index_files: tuple[WrittenIndex, ...]
+    checkpoint: Checkpoint
+    files: tuple[FileSum, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenMessage:
+    """A line of NAME.messages.jsonl; sizes in bytes, times in ms."""
+
+    schema_version: int
+    number: int
+    physical_offset: int
+    size: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    message_count: int
+    in_queue: bool
+    extra_units: tuple[tuple[str, int, int], ...]
+    sys_flag: int
+    body_crc: int
+    body_size: int
+    born_timestamp: int
+    store_timestamp: int
+    offset_message_id: str
+    tags: str | None
+    keys: tuple[str, ...]
+    unique_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestPaths:
     """Where the manifest and the list of messages of a store go."""
 
@@ -163,26 +234,23 @@ def manifest_document(
     known: Mapping[str, int],
     *,
     with_sha256: bool,
-) -> dict[str, Any]:
+) -> WriteManifest:
     """The manifest of a store whose files are below `building`. `source` says what it was made from,
     `known` are CRCs of files that need not be read for them."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "rocketfsck.write.manifest",
-        "source": dict(source),
-        "options": options_document(options),
-        "message_count": written.message_count,
-        "record_count": written.record_count,
-        "min_offset": written.min_offset,
-        "max_offset": written.max_offset,
-        "topics": _topics(written.queues),
-        "index_files": [{"name": name, **asdict(header)} for name, header in written.index_files],
-        "checkpoint": asdict(written.checkpoint),
-        "files": [
-            to_document(found)
-            for found in sum_files(building, list(written.files), known, with_sha256=with_sha256)
-        ],
-    }
+    return WriteManifest(
+        schema_version=SCHEMA_VERSION,
+        kind="rocketfsck.write.manifest",
+        source=source,
+        options=options_document(options),
+        message_count=written.message_count,
+        record_count=written.record_count,
+        min_offset=written.min_offset,
+        max_offset=written.max_offset,
+        topics=_topics(written.queues),
+        index_files=tuple(WrittenIndex(name, header) for name, header in written.index_files),
+        checkpoint=written.checkpoint,
+        files=tuple(sum_files(building, list(written.files), known, with_sha256=with_sha256)),
+    )
 
 
 def options_document(options: WriteOptions) -> dict[str, Any]:
@@ -205,48 +273,50 @@ def options_document(options: WriteOptions) -> dict[str, Any]:
     return document
 
 
-def _topics(queues: tuple[WrittenQueue, ...]) -> list[dict[str, Any]]:
-    topics: dict[str, list[dict[str, Any]]] = {}
+def _topics(queues: tuple[WrittenQueue, ...]) -> tuple[WrittenTopic, ...]:
+    topics: dict[str, list[ManifestQueue]] = {}
     for queue in sorted(queues, key=lambda queue: (queue.topic, queue.queue_id)):
-        topics.setdefault(queue.topic, []).append({
-            "queue_id": queue.queue_id,
-            "kind": "batch" if queue.is_batch else "file",
-            "next_offset": queue.next_offset,
-            "first_file": queue.first_start,
-            "append_position": queue.position,
-            "max_physic_offset": queue.max_physic_offset,
-        })  # fmt: skip
-    return [{"topic": topic, "queues": listed} for topic, listed in topics.items()]
+        listed = ManifestQueue(
+            queue_id=queue.queue_id,
+            kind="batch" if queue.is_batch else "file",
+            next_offset=queue.next_offset,
+            first_file=queue.first_start,
+            append_position=queue.position,
+            max_physic_offset=queue.max_physic_offset,
+        )
+        topics.setdefault(queue.topic, []).append(listed)
+    return tuple(WrittenTopic(topic, tuple(listed)) for topic, listed in topics.items())
 
 
 def message_line(put: PutRecord, dialect: Dialect) -> str:
     """One record of the list of messages, as a line of JSON."""
     record = put.record
     properties = parse_properties(record.properties, dialect.property_parser) or {}
-    row: dict[str, Any] = {
-        "number": put.number,
-        "physical_offset": record.physical_offset,
-        "size": record.total_size,
-        "topic": record.topic.decode(),
-        "queue_id": record.queue_id,
-        "queue_offset": record.queue_offset,
-        "message_count": put.message_count,
-        "in_queue": put.in_queue,
-        "extra_units": [[unit.topic, unit.queue_id, unit.queue_offset] for unit in put.extra_units],
-        "sys_flag": record.sys_flag,
-        "body_crc": record.body_crc,
-        "body_size": record.body_length,
-        "born_timestamp": record.born_timestamp,
-        "store_timestamp": record.store_timestamp,
-        "offset_message_id": put.offset_msg_id,
-        "tags": properties.get(TAGS),
-        "keys": split_keys(properties.get(KEYS, "")),
-        "unique_key": properties.get(UNIQ_KEY),
-    }
-    return json.dumps({"schema_version": SCHEMA_VERSION, **row}) + "\n"
+    message = WrittenMessage(
+        schema_version=SCHEMA_VERSION,
+        number=put.number,
+        physical_offset=record.physical_offset,
+        size=record.total_size,
+        topic=record.topic.decode(),
+        queue_id=record.queue_id,
+        queue_offset=record.queue_offset,
+        message_count=put.message_count,
+        in_queue=put.in_queue,
+        extra_units=tuple((unit.topic, unit.queue_id, unit.queue_offset) for unit in put.extra_units),
+        sys_flag=record.sys_flag,
+        body_crc=record.body_crc,
+        body_size=record.body_length,
+        born_timestamp=record.born_timestamp,
+        store_timestamp=record.store_timestamp,
+        offset_message_id=put.offset_msg_id,
+        tags=properties.get(TAGS),
+        keys=tuple(split_keys(properties.get(KEYS, ""))),
+        unique_key=properties.get(UNIQ_KEY),
+    )
+    return json.dumps(to_document(message)) + "\n"
 
 
-def write_document(stream: IO[str], document: Mapping[str, Any]) -> None:
+def write_document(stream: IO[str], manifest: WriteManifest) -> None:
     """The manifest as indented JSON in ASCII."""
-    json.dump(document, stream, indent=1)
+    json.dump(to_document(manifest), stream, indent=1)
     stream.write("\n")

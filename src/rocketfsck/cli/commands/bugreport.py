@@ -2,95 +2,32 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import Destination, open_output
-from rocketfsck.cli.show.text import byte_size, count_of, visible
-from rocketfsck.commands.shared import StoreOptions, refuse_inside
-from rocketfsck.common.documents import json_text, to_document
-from rocketfsck.common.options import WRITE_FILE, Argument, Option, PathKind
-from rocketfsck.common.outputs import STDOUT, is_special
-from rocketfsck.errors import RocketfsckError, UsageError
-from rocketfsck.verify.finding import Severity
-from rocketfsck.verify.options import CheckOptions, LevelAsked
+from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.commands.bugreport import BugReportCommand, bugreport
+from rocketfsck.common.documents import to_document
+from rocketfsck.common.options import PutAfter
+from rocketfsck.common.outputs import STDOUT
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.bugreports import BugReport, Place
-    from rocketfsck.store import Store
-    from rocketfsck.verify.finding import Finding
-    from rocketfsck.verify.options import CheckOptions
-    from rocketfsck.verify.report import Report
-    from rocketfsck.writer.mask.names import Pseudonyms
+    from rocketfsck.commands.bugreports import BugReport
 
-MAX_SIZE = 256 << 20
-SHRINK_SECONDS = 60.0
 _SHOWN = 10
-_COPY = "store"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BugReportLine:
-    """Of which store an archive is made, what is in it, and where it goes."""
+class BugReportLine(BugReportCommand):
+    """An archive, and the form of what is said of it."""
 
-    path: Annotated[
-        Path,
-        Argument(
-            metavar="STORE", kind=PathKind(local="the masked copy is made next to the archive, from files")
-        ),
-    ]
-    output: Annotated[
-        Path,
-        Option(
-            "The archive (.tar.gz), which appears when it is whole; -: standard output.",
-            names=("-o", "--output"),
-            kind=WRITE_FILE,
-        ),
-    ]
-    fingerprints: Annotated[
-        tuple[str, ...],
-        Option(
-            "The finding that the report is about; may be given several times. Default: all.",
-            names=("--finding",),
-            metavar="FINGERPRINT",
-        ),
-    ] = ()
-    max_copy: Annotated[
-        int | None, Option("Leave the copy of a larger store out; default 256MiB on disk.", kind="size")
-    ] = None
-    shrink: Annotated[
-        bool,
-        Option(
-            "Drop files of the copy that the findings do not need; takes at most --max-duration, else 60s."
-        ),
-    ] = False
-    max_duration: Annotated[float | None, Option("Start no new work after this time.", kind="duration")] = (
-        None
-    )
-    shift_times: Annotated[
-        bool,
-        Option(
-            "Move all times of the copy into the past, by one secret number of seconds; no finding changes."
-        ),
-    ] = False
-    coarse_times: Annotated[
-        float | None,
-        Option(
-            "Round the times of the copy down to multiples of this, whole seconds; findings may change.",
-            kind="duration",
-        ),
-    ] = None
-    level: LevelAsked = "full"
-    jobs: Jobs = None
-    stated: StoreOptions = field(default_factory=StoreOptions)
     answer: Annotated[Destination, Formats(("text", "json"), output=None)]
+    jobs: Annotated[Jobs, PutAfter("level")] = None
 
 
 @command_of(BugReportLine)
@@ -100,191 +37,12 @@ def command(line: BugReportLine) -> None:
     Names, keys, hosts and bodies change, their lengths stay. The copy is checked, and the archive says which
     findings of the store it has, too. Look through the archive before you send it.
     """
-    from rocketfsck.verify.run import check_store
-
-    if line.max_duration is not None and not line.shrink:
-        raise UsageError("--max-duration goes with --shrink")
-    if line.coarse_times is not None and not (line.coarse_times >= 1 and line.coarse_times.is_integer()):
-        raise UsageError("--coarse-times is a whole number of seconds, 1 or more")
-    stores = [line.path, *line.stated.commitlog_paths]
-    refuse_inside(line.output, stores)
-    store = line.stated.open("bugreport", line.path)
-    stores += store.commitlog.directories
-    refuse_inside(line.output, stores)
-    report = check_store(store, CheckOptions(level=line.level))
-    findings = _asked(report, line.fingerprints)
-    words = tuple(word for name in line.fingerprints for word in ("--finding", name))
-    if line.shift_times:
-        words += ("--shift-times",)
-    if line.coarse_times is not None:
-        words += ("--coarse-times", f"{line.coarse_times:.0f}s")
-    command_line = ("rocketfsck", "bugreport", "--level", line.level, *words, "STORE")
-    names = _pseudonyms(line.shift_times, line.coarse_times)
-    with open_output(line.output, binary=True, forbidden=stores) as stream:
-        shrinking = (line.max_duration or SHRINK_SECONDS) if line.shrink else None
-        needed = findings if line.fingerprints else _above_info(findings)
-        about = _write(
-            stream,
-            line.output,
-            store,
-            report,
-            findings,
-            line.max_copy or MAX_SIZE,
-            command_line,
-            needed,
-            shrinking,
-            names,
-        )
-    if line.output != STDOUT:
-        line.answer.say(lambda: to_document(about), lambda _: _lines(about, line.output))
-
-
-def _pseudonyms(shift_times: bool, coarse_times: float | None) -> Pseudonyms:
-    """What names and times become in this archive; `coarse_times` is in seconds."""
-    from rocketfsck.writer.mask.names import SECOND, Pseudonyms, Times, secret_shift
-
-    names = Pseudonyms()
-    shift = secret_shift(names.secret) if shift_times else 0
-    names.times = Times(shift, 1 if coarse_times is None else round(coarse_times) * SECOND)
-    return names
-
-
-def _workplace(output: Path) -> str | None:
-    """Where the copy is made: next to the archive, which is on the user's disk if it is a file."""
-    from rocketfsck.store.scratch import scratch_parent
-
-    return scratch_parent() if is_special(output) else str(output.absolute().parent)
-
-
-def _above_info(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The errors and warnings; all findings where there are none."""
-    from rocketfsck.verify.rules.catalog import RULES
-
-    return tuple(item for item in findings if RULES[item.rule].severity > Severity.INFO) or findings
-
-
-def _asked(report: Report, fingerprints: tuple[str, ...]) -> tuple[Finding, ...]:
-    known = {finding.fingerprint: finding for finding in report.findings}
-    for name in fingerprints:
-        if name not in known:
-            raise UsageError(f"the check has no finding with the fingerprint {visible(name)!r}")
-    return tuple(known[name] for name in fingerprints) if fingerprints else report.findings
-
-
-def _write(
-    stream: IO[bytes],
-    output: Path,
-    store: Store,
-    report: Report,
-    findings: tuple[Finding, ...],
-    max_size: int,
-    command_line: tuple[str, ...],
-    needed: tuple[Finding, ...],
-    shrinking: float | None,
-    names: Pseudonyms,
-) -> BugReport:
-    """Write the archive; the copy is made next to it, and gone afterwards. `shrinking` is in seconds."""
-    from rocketfsck.cli.bugreports import README, bug_findings, bug_report, place_of
-    from rocketfsck.verify.run import check_store
-    from rocketfsck.writer.mask.tree import Masked, copied_size, mask_store, stray_names
-
-    strays, size = stray_names(store), copied_size(store)
-    options = _same_options(report, names)
-    masked, copy_report, dropped_count = Masked(), None, 0
-    places: frozenset[Place] = frozenset()
-    with (
-        tarfile.open(fileobj=stream, mode="w:gz") as archive,
-        TemporaryDirectory(prefix=".rocketfsck-", dir=_workplace(output)) as directory,
-    ):
-        copy = Path(directory) / _COPY
-        why = f"the store has {byte_size(size)} on disk, more than --max-copy" if size > max_size else ""
-        if not why:
-            masked = mask_store(store, copy, names)
-            copy_report = check_store(_reopened(store, copy), options)
-            places = _places(copy_report)
-        if copy_report is not None and shrinking is not None:
-            wanted = frozenset(place_of(finding, names, strays) for finding in needed) & places
-            dropped_count = _shrink(store, options, copy, wanted, shrinking)
-            copy_report = check_store(_reopened(store, copy), options)
-            places = _places(copy_report)
-        original = frozenset(place_of(finding, names, strays) for finding in report.findings)
-        about = bug_report(
-            report,
-            bug_findings(findings, names, strays, None if copy_report is None else places),
-            command=command_line,
-            new_count=len(places - original),
-            copied_file_count=masked.copied_count - dropped_count,
-            dropped_file_count=dropped_count,
-            left_out=masked.left_out,
-            why_no_copy=why,
-        )
-        _add(archive, "README.txt", README)
-        _add(archive, "about.json", json_text(to_document(about), indent=2) + "\n")
-        if copy_report is not None:
-            _add(archive, "report.json", _shareable(copy_report, copy, store, names) + "\n")
-            archive.add(copy, f"bugreport/{_COPY}", filter=_nobody)
-    return about
-
-
-def _places(report: Report) -> frozenset[Place]:
-    from rocketfsck.cli.bugreports import place_of
-
-    return frozenset(place_of(finding, None, frozenset()) for finding in report.findings)
-
-
-def _shrink(store: Store, options: CheckOptions, copy: Path, wanted: frozenset[Place], seconds: float) -> int:
-    """Drop files of the copy that the wanted findings do not need; how many went."""
-    from rocketfsck.verify.run import check_store
-    from rocketfsck.writer.mask.shrink import shrink_copy
-
-    def is_enough() -> bool:
-        try:
-            return wanted <= _places(check_store(_reopened(store, copy), options))
-        except RocketfsckError:  # the rest cannot be opened
-            return False
-
-    return shrink_copy(copy.parent, copy.name, is_enough, seconds).dropped_count if wanted else 0
-
-
-def _reopened(store: Store, copy: Path) -> Store:
-    """The copy, read as the store was: what its masked settings no longer say is given."""
-    from rocketfsck.store.opening import open_store
-
-    stated = store.stated
-    return open_store(
-        copy, broker_conf=stated.broker_conf, version=stated.version, delay_levels=stated.delay_levels
-    )
-
-
-def _same_options(report: Report, names: Pseudonyms) -> CheckOptions:
-    """How the copy is checked: as the store was, at the same moment by the copy's times."""
-    return CheckOptions(level=report.level, now_timestamp=names.times.of(report.started_timestamp))
-
-
-def _shareable(report: Report, copy: Path, store: Store, names: Pseudonyms) -> str:
-    """The report on the copy, with no path of this machine in it.
-
-    The moment of the check is left out where times are moved: who knows when the archive was made would have
-    the shift from it.
-    """
-    text = json_text(report.to_json(), indent=2)
-    if names.times.shift:
-        text = text.replace(str(report.started_timestamp), "0")
-    text = text.replace(json_text(str(copy))[1:-1], _COPY)
-    conf = store.stated.broker_conf
-    return text if conf is None else text.replace(json_text(str(conf))[1:-1], "broker.conf")
-
-
-def _nobody(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """A member without the names and numbers of this machine's users."""
-    return member.replace(uid=0, gid=0, uname="", gname="", deep=False)
-
-
-def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
-    data = text.encode("utf-8")
-    member = tarfile.TarInfo(f"bugreport/{name}")
-    member.size = len(data)
-    archive.addfile(member, io.BytesIO(data))
+    if line.output == STDOUT:
+        with open_output(line.output, binary=True) as stream:
+            bugreport(line, stream)
+        return
+    about = bugreport(line)
+    line.answer.say(lambda: to_document(about), lambda _: _lines(about, line.output))
 
 
 def _lines(about: BugReport, output: Path) -> Iterator[str]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.danger import WritingCommand
-from rocketfsck.cli.output import Destination, open_output, plain_values
+from rocketfsck.cli.output import Destination, open_output
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.text import Palette, byte_size, count_of, text_columns, timestamp, visible
 from rocketfsck.commands.compare import CompareCommand, compare, heal, plan_healing
+from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rocketfsck.repair.compare.compare import Comparison, Copy, Lack, Side
     from rocketfsck.repair.plan.model import Plan
 
-SCHEMA_VERSION = 1
 SHOWN = 10
 
 
@@ -48,18 +48,20 @@ def command(line: CompareLine) -> int:
     if line.heal and not line.is_direct:
         return _plan(line)
     if line.heal:
-        from rocketfsck.cli.commands.salvage import salvage_json, salvage_lines
+        from rocketfsck.cli.commands.salvage import salvage_lines
 
         came, roots = heal(line)
         line.answer.say(
-            lambda: salvage_json(came.salvage, came.written),
+            lambda: to_document(came.document()),
             lambda _: salvage_lines(came.salvage, came.written),
             roots,
         )
         return came.exit_code
+    from rocketfsck.repair.compare.compare import comparison_document
+
     answer = compare(line)
     line.answer.say(
-        lambda: comparisons_json(answer.comparisons),
+        lambda: to_document(comparison_document(*answer.comparisons)),
         lambda _: comparisons_lines(answer.comparisons),
         (line.a, line.b, *line.further),
     )
@@ -95,38 +97,6 @@ def _write_plan(
         again = f"rocketfsck compare {names} --heal -o plan.json"
         command = again if output is None else f"rocketfsck apply {shlex.quote(str(output))}"
         stream.write(f"Next: {palette.good(visible(command, keep_backslash=True))}\n")
-
-
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as one object."""
-    sides = {
-        name: plain_values({**asdict(side), "path": str(side.path)})
-        for name, side in (("a", comparison.a), ("b", comparison.b))
-    }
-    first = comparison.first_divergence
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "rocketfsck.compare",
-        "same": comparison.same,
-        **sides,
-        "common": None if comparison.common is None else list(comparison.common),
-        "equal_byte_count": comparison.equal_byte_count,
-        "unlike_byte_count": comparison.unlike_byte_count,
-        "resume_offset": comparison.resume_offset,
-        "different_count": comparison.different_count,
-        "first_different_offset": None if first is None else first.physical_offset,
-        "different": [plain_values(asdict(item)) for item in comparison.different],
-        "lacks": [plain_values(asdict(item)) for item in comparison.lacks],
-        "replication": plain_values(asdict(comparison.replication)),
-        "configs": plain_values(asdict(comparison.configs)),
-        "further": [],
-    }
-
-
-def comparisons_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """The first comparison, with all others in it."""
-    first, *others = map(comparison_json, comparisons)
-    return {**first, "further": others}
 
 
 def comparisons_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import click
 
-from rocketfsck.cli.adapter import command_of
-from rocketfsck.cli.query.options import (
-    NOT_FOUND_CODE,
-    MessagesLine,
-    QueryGroup,
-    QueryLine,
-    State,
-    Traced,
-    Via,
-    asked_view,
-    exit_code,
-    quiet_terminal,
-)
+from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.base import scrolling
+from rocketfsck.cli.output import FORMATS, Destination
+from rocketfsck.cli.query.options import QueryGroup, QueryRequest, Shown, Traced
 from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import count_of
-from rocketfsck.commands.shared import AsBroker, Limit, PhysicalOffsets, WantedTimes
-from rocketfsck.common.options import Argument, Option, PutAfter
-from rocketfsck.errors import EXIT_OPERATIONAL, UsageError
+from rocketfsck.commands.query import (
+    FOUND_CODE,
+    NOT_FOUND_CODE,
+    IdQuery,
+    KeyOrTagQuery,
+    LifeQuery,
+    OffsetQuery,
+    OffsetsQuery,
+    ScanQuery,
+    TimeQuery,
+    TimersQuery,
+    UniqueKeyQuery,
+    query_id,
+    query_key,
+    query_life,
+    query_offset,
+    query_offsets,
+    query_scan,
+    query_time,
+    query_timers,
+)
+from rocketfsck.common.options import PutAfter
+from rocketfsck.errors import EXIT_OPERATIONAL
 from rocketfsck.query.content.expression import FIELDS
+
+Answered = Annotated[Destination, PutAfter("mask_key"), Formats(FORMATS)]
 
 
 @click.group(cls=QueryGroup, params=common_params())
@@ -39,198 +54,99 @@ def command() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdLine(MessagesLine):
-    """A message by its id."""
+class IdLine(IdQuery):
+    """A message by its id, and how it is shown."""
 
-    message_id: Annotated[str, PutAfter("path"), Argument(metavar="MSGID")]
-    reading: Annotated[
-        Literal["either", "offset", "unique"],
-        Option("Which kind of id it is; both kinds look alike.", names=("--as",)),
-    ] = "either"
-    via: Via = "auto"
-    as_broker: AsBroker = None
-    traced: Traced = False
+    answer: Answered
+    traced: Annotated[Traced, PutAfter("as_broker")] = False
+    shown: Shown = field(default_factory=Shown)
 
 
 @command_of(IdLine)
 def by_id(line: IdLine) -> int:
     """Find the message with an offset message id or a unique id."""
     from rocketfsck.cli.query.facts import write_answer
-    from rocketfsck.query.ids import check_id, find_by_id
 
-    check_id(line.message_id)
-    asked = line.request(line.traced)
-    store = asked.open()
-    if line.as_broker is not None:
-        from rocketfsck.query.serving.broker import BrokerView, broker_by_id
-
-        with BrokerView(store, line.as_broker) as asker:
-            answer = broker_by_id(asker, line.message_id)
-    else:
-        with asked_view(store, line.via) as view:
-            answer = find_by_id(store, line.message_id, reading=line.reading, via=line.via, view=view)
-    write_answer(asked, store, "rocketfsck.query.id", answer)
-    return exit_code(answer.outcome, answer.found)
+    asked = line.shown.request(line, line.answer, traced=line.traced)
+    return write_answer(asked, "rocketfsck.query.id", query_id(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetLine(MessagesLine):
-    """A message by its queue offset."""
+class OffsetLine(OffsetQuery):
+    """A message by its queue offset, and how it is shown."""
 
-    topic: Annotated[str, PutAfter("path"), Argument()]
-    queue_id: Annotated[int, Argument(metavar="QUEUE")]
-    queue_offset: Annotated[int, Argument(metavar="OFFSET")]
-    limit: Annotated[int, Option("Show at most N.", metavar="N", least=0)] = 1
-    via: Via = "auto"
-    as_broker: AsBroker = None
-    state: State = None
-    traced: Traced = False
+    answer: Answered
+    traced: Annotated[Traced, PutAfter("state")] = False
+    shown: Shown = field(default_factory=Shown)
 
 
 @command_of(OffsetLine)
 def by_offset(line: OffsetLine) -> int:
     """Find the message at a queue offset of a topic's queue."""
     from rocketfsck.cli.query.facts import write_answer
-    from rocketfsck.query.tiered import find_by_offset
 
-    asked = line.request(line.traced)
-    store = asked.open()
-    place = (line.topic, line.queue_id, line.queue_offset)
-    if line.as_broker is not None:
-        from rocketfsck.query.serving.broker import BrokerView, broker_by_offset
-
-        with BrokerView(store, line.as_broker, state=line.state) as asker:
-            answer = broker_by_offset(asker, *place, line.limit)
-    else:
-        with asked_view(store, line.via) as view:
-            answer = find_by_offset(store, *place, via=line.via, view=view)
-    write_answer(asked, store, "rocketfsck.query.offset", answer)
-    hidden = line.via == "both" and bool(answer.hidden)
-    return exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if hidden else 0)
+    asked = line.shown.request(line, line.answer, traced=line.traced)
+    return write_answer(asked, "rocketfsck.query.offset", query_offset(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UniqueKeyLine(MessagesLine):
-    """Messages of a topic by a key."""
+class KeyLine(KeyOrTagQuery):
+    """Messages of a topic by a key, or by their tags, and how they are shown."""
 
-    topic: Annotated[str, PutAfter("path"), Argument()]
-    key: Annotated[str, Argument()]
-    times: WantedTimes = field(default_factory=WantedTimes)
-    limit: Limit = None
-    via: Via = "auto"
-    as_broker: AsBroker = None
-    traced: Traced = False
-
-
-def _by_key(line: UniqueKeyLine, *, unique: bool = False, tag: bool = False) -> int:
-    from rocketfsck.cli.query.facts import write_answer
-    from rocketfsck.query.tiered import find_by_key
-
-    asked = line.request(line.traced)
-    store = asked.open()
-    window = {
-        name: value
-        for name, value in (
-            ("begin_timestamp", line.times.begin),
-            ("end_timestamp", line.times.end),
-            ("max_count", line.limit),
-        )
-        if value is not None
-    }
-    if line.as_broker is not None:
-        from rocketfsck.query.serving.broker import BrokerView, broker_by_key
-
-        with BrokerView(store, line.as_broker) as asker:
-            answer = broker_by_key(asker, line.topic, line.key, unique=unique, tag=tag, **window)
-    else:
-        with asked_view(store, line.via) as view:
-            answer = find_by_key(
-                store,
-                line.topic,
-                line.key,
-                unique=unique,
-                tag=tag,
-                via=line.via,
-                max_body_size=asked.max_body_size,
-                view=view,
-                **window,
-            )
-    write_answer(asked, store, "rocketfsck.query.key", answer)
-    hidden = line.via == "both" and bool(answer.hidden)
-    return exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if hidden else 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyLine(UniqueKeyLine):
-    """Messages of a topic by a key, or by their tags."""
-
-    kind: Annotated[
-        Literal["key", "tag"],
-        PutAfter("key"),
-        Option(
-            "key: KEY is among KEYS or the UNIQ_KEY. tag: KEY is all of TAGS, which brokers index since "
-            "5.4.0.",
-            names=("--type",),
-            shows_default=True,
-        ),
-    ] = "key"
+    answer: Answered
+    traced: Annotated[Traced, PutAfter("as_broker")] = False
+    shown: Shown = field(default_factory=Shown)
 
 
 @command_of(KeyLine)
 def by_key(line: KeyLine) -> int:
     """Find the messages of a topic with a key, among KEYS or as UNIQ_KEY; or with these tags."""
-    return _by_key(line, tag=line.kind == "tag")
+    return _by_key(line, line.shown.request(line, line.answer, traced=line.traced))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueKeyLine(UniqueKeyQuery):
+    """Messages of a topic by their unique key, and how they are shown."""
+
+    answer: Answered
+    traced: Annotated[Traced, PutAfter("as_broker")] = False
+    shown: Shown = field(default_factory=Shown)
 
 
 @command_of(UniqueKeyLine)
 def by_unique_key(line: UniqueKeyLine) -> int:
     """Find the messages of a topic with this UNIQ_KEY."""
-    return _by_key(line, unique=True)
+    return _by_key(line, line.shown.request(line, line.answer, traced=line.traced))
+
+
+def _by_key(query: UniqueKeyQuery, asked: QueryRequest) -> int:
+    from rocketfsck.cli.query.facts import write_answer
+
+    answer = query_key(replace(query, with_bodies=asked.body != "none"))
+    return write_answer(asked, "rocketfsck.query.key", answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeLine(QueryLine):
-    """A queue offset by a time."""
+class TimeLine(TimeQuery):
+    """A queue offset by a time, and where it goes."""
 
-    topic: Annotated[str, PutAfter("path"), Argument()]
-    queue_id: Annotated[int, Argument(metavar="QUEUE")]
-    timestamp: Annotated[int, Argument(kind="time")]
-    boundary: Annotated[
-        Literal["lower", "upper"],
-        Option("With --as-broker: the first message of that time or later, or the last one until then."),
-    ] = "lower"
-    as_broker: AsBroker = None
-    state: State = None
+    answer: Answered
 
 
 @command_of(TimeLine)
 def by_time(line: TimeLine) -> int:
     """Find the queue offset of a time, as consumers seek."""
-    from rocketfsck.cli.query.facts import write_broker_time, write_time
-    from rocketfsck.query.places import find_by_time
+    from rocketfsck.cli.query.facts import write_time
 
-    asked = line.request()
-    store = asked.open()
-    place = (line.topic, line.queue_id, line.timestamp)
-    if line.as_broker is not None:
-        from rocketfsck.query.serving.broker import BrokerView
-
-        with BrokerView(store, line.as_broker, state=line.state) as view:
-            found = view.offset_in_queue_by_time(*place, line.boundary)
-            write_broker_time(asked, store, found, str(view.version), view.state)
-        return 0
-    answer = find_by_time(store, *place)
-    write_time(asked, store, answer)
-    return exit_code(answer.outcome)
+    return write_time(QueryRequest(line.path, line.stated, line.answer), query_time(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanLine(MessagesLine):
-    """Messages by an expression."""
+class ScanLine(ScanQuery):
+    """Messages by an expression, and how they are shown."""
 
-    expression: Annotated[str, PutAfter("path"), Argument()]
-    limit: Limit = None
-    physical_offsets: PhysicalOffsets = None
+    answer: Answered
+    shown: Annotated[Shown, PutAfter("physical_offsets")] = field(default_factory=Shown)
 
 
 @command_of(ScanLine)
@@ -245,36 +161,24 @@ def by_expression(line: ScanLine) -> int:
     for bodies and contents above 64 MiB, of which it searches nothing and the first 64 MiB.
     """
     from rocketfsck.cli.query.facts import write_found
-    from rocketfsck.query.content.evaluate import Expression
-    from rocketfsck.query.content.scanning import find_by_expression
-    from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
-    wanted = Expression(line.expression)
-    start_offset, end_offset = line.physical_offsets or (0, None)
-    asked = line.request()
-    store = asked.open()
-    with quiet_terminal(asked):
-        found = find_by_expression(
-            store,
-            wanted,
-            max_count=line.limit,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            max_body_size=MAX_BODY_SIZE if wanted.needs_body else asked.max_body_size,
-        )
-        count = write_found(asked, store, "rocketfsck.query.scan", wanted, found)
-    for reason, number in sorted(wanted.unread.items()):
+    asked = line.shown.request(line, line.answer)
+    # no progress is shown where the answer scrolls over the same terminal
+    quiet = nullcontext() if line.answer.path is not None else scrolling(sys.stdout)
+    with query_scan(replace(line, with_bodies=asked.body != "none")) as scanned, quiet:
+        count = write_found(asked, "rocketfsck.query.scan", scanned)
+    for reason, number in sorted(scanned.unread.items()):
         what = f"the content of {count_of(number, 'message')} could not be searched as a whole: {reason}"
         click.echo(f"Note: {what}; the answer is not complete", err=True)
-    return (0 if count else NOT_FOUND_CODE) | (EXIT_OPERATIONAL if wanted.unread else 0)
+    return (FOUND_CODE if count else NOT_FOUND_CODE) | (EXIT_OPERATIONAL if scanned.unread else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LifeLine(MessagesLine):
-    """The life of a message."""
+class LifeLine(LifeQuery):
+    """The life of a message, and how it is shown."""
 
-    name: Annotated[str, PutAfter("path"), Argument(metavar="MSGID|UNIQKEY")]
-    via: Via = "auto"
+    answer: Answered
+    shown: Annotated[Shown, PutAfter("via")] = field(default_factory=Shown)
 
 
 @command_of(LifeLine)
@@ -283,24 +187,15 @@ def life(line: LifeLine) -> int:
     transaction, delay, retries, dead letter, pops, and who has consumed it.
     """
     from rocketfsck.cli.query.facts import write_life
-    from rocketfsck.query.life import message_life
 
-    if not line.name:
-        raise UsageError("a message id or unique key needs at least one character")
-    asked = line.request()
-    store = asked.open()
-    with asked_view(store, line.via) as view:
-        found = message_life(store, line.name, via=line.via, view=view)
-    write_life(asked, store, found)
-    return exit_code(found.outcome, found.records)
+    return write_life(line.shown.request(line, line.answer), query_life(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsLine(QueryLine):
-    """The bounds of queues, and where consumer groups are."""
+class OffsetsLine(OffsetsQuery):
+    """The bounds of queues and where groups are, and where that goes."""
 
-    topic: Annotated[str | None, PutAfter("path"), Option("Only this topic.")] = None
-    group: Annotated[str | None, Option("Only this consumer group.")] = None
+    answer: Answered
 
 
 @command_of(OffsetsLine)
@@ -308,28 +203,22 @@ def offsets(line: OffsetsLine) -> int:
     """Show the bounds of every queue, and the position of each consumer group."""
     from rocketfsck.cli.query.facts import write_offsets
 
-    asked = line.request()
-    return write_offsets(asked, asked.open(), line.topic, line.group)
+    return write_offsets(QueryRequest(line.path, line.stated, line.answer), query_offsets(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimersLine(QueryLine):
-    """Messages that wait."""
+class TimersLine(TimersQuery):
+    """Messages that wait, and where they go."""
 
-    times: Annotated[WantedTimes, PutAfter("path")] = field(default_factory=WantedTimes)
-    limit: Limit = None
+    answer: Answered
 
 
 @command_of(TimersLine)
 def timers(line: TimersLine) -> int:
     """List the messages that wait for a timer or a delay level, in the order in which they are due."""
     from rocketfsck.cli.query.facts import write_timers
-    from rocketfsck.query.timers import timed_messages
 
-    asked = line.request()
-    store = asked.open()
-    found = timed_messages(store, begin=line.times.begin, end=line.times.end, max_count=line.limit)
-    return write_timers(asked, store, found)
+    return write_timers(QueryRequest(line.path, line.stated, line.answer), query_timers(line))
 
 
 by_expression.help = str(by_expression.help).replace("{fields}", ", ".join(FIELDS))

@@ -17,7 +17,7 @@ from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.output import Destination, to_json
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.commands.rebuild import RebuildCommand, rebuild, rebuild_fleet
-from rocketfsck.common.documents import named, to_document
+from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
 from rocketfsck.common.wording import duration
 
@@ -116,8 +116,7 @@ def _rebuild_fleet(line: RebuildLine) -> int:
         if row.assumed is not None:
             print(f"warning: {visible(row.broker)}: assumed: {visible(row.assumed)}", file=sys.stderr)
     if line.answer.form == "json":
-        rows = [to_document(row) for row in found.stores]
-        print(to_json({"schema_version": 1, **named(found.head()), "rows": rows}, indent=2))
+        print(to_json(to_document(found.document()), indent=2))
     else:
         for text in _fleet_lines(found):
             print(text)

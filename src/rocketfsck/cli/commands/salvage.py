@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.danger import WritingCommand
-from rocketfsck.cli.output import Destination, plain_values
+from rocketfsck.cli.output import Destination
 from rocketfsck.cli.show.start import verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.commands.salvage import SalvageCommand, problems_of, salvage
@@ -48,28 +48,11 @@ def command(line: SalvageLine) -> int:
     if came.note is not None:
         print(f"warning: {came.note}", file=sys.stderr)
     line.answer.say(
-        lambda: salvage_json(came.salvage, came.written),
+        lambda: to_document(came.document()),
         lambda _: salvage_lines(came.salvage, came.written),
         line.paths,
     )
     return came.exit_code
-
-
-def salvage_json(salvage: Salvage, written: SalvagedStore | None) -> dict[str, Any]:
-    """The whole result as one object."""
-    from rocketfsck.repair.salvage.ledger import SCHEMA_VERSION
-
-    document: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "rocketfsck.salvage",
-        **salvage.head(),
-        "queues": [to_document(queue) for queue in salvage.story.queues],
-    }
-    if written is not None:
-        document |= plain_values({"into": str(written.path), "ledger": str(written.ledger_path)})
-        document["findings"] = problems_of(written.report)
-        document["starts"] = [plain_values(asdict(start)) for start in written.starts]
-    return document
 
 
 def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[str]:
@@ -79,16 +62,16 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
     head = salvage.head()
     meanings = dict(FATES.values())
     yield (
-        f"Carved {count_of(head['source_count'], 'file')}, {byte_size(head['source_byte_count'])}: "
-        f"{count_of(head['record_count'], 'record')} found"
+        f"Carved {count_of(head.source_count, 'file')}, {byte_size(head.source_byte_count)}: "
+        f"{count_of(head.record_count, 'record')} found"
     )
     for name, count in salvage.counts.items():
         yield f"  {name:<13} {count_of(count, 'record')}: {meanings[name]}"
-    yield f"  {'nothing':<13} {byte_size(head['nothing_byte_count'])} hold no record"
+    yield f"  {'nothing':<13} {byte_size(head.nothing_byte_count)} hold no record"
     yield (
-        f"Layout: {head['layout']} ({head['layout_note']}), physical offsets {head['start_offset']} to "
-        f"{head['end_offset']}, files of {byte_size(head['commitlog_file_size'])}, "
-        f"fences over {byte_size(head['fence_byte_count'])}"
+        f"Layout: {head.layout} ({head.layout_note}), physical offsets {head.start_offset} to "
+        f"{head.end_offset}, files of {byte_size(head.commitlog_file_size)}, "
+        f"fences over {byte_size(head.fence_byte_count)}"
     )
     short = [queue for queue in salvage.story.queues if queue.missing_count]
     yield f"Queues: {len(salvage.story.queues)}, of which {len(short)} miss records"
@@ -96,7 +79,7 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
         yield "  " + _queue_line(queue)
     if len(short) > SHOWN_QUEUES:
         yield f"  and {len(short) - SHOWN_QUEUES} more (the ledger has them all)"
-    if skipped_count := head["skipped_by_brokers_count"]:
+    if skipped_count := head.skipped_by_brokers_count:
         skipped = count_of(skipped_count, "record")
         yield (
             f"Warning: brokers will not deliver {skipped} that follow holes of their queues in the "

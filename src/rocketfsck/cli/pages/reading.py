@@ -16,7 +16,7 @@ from rocketfsck.common.documents import BYTES, decode_text, from_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
 from rocketfsck.store.places.urls import file_system, is_remote
-from rocketfsck.verify.documents import read_document
+from rocketfsck.store.reading import read_document
 from rocketfsck.verify.report import Report
 
 if TYPE_CHECKING:

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
-from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, QueryRequest
+from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
+from rocketfsck.commands.query import BrokerTime, OffsetsFound, QueryAnswer, Scanned
 from rocketfsck.common.documents import members
 from rocketfsck.common.rows import columns_of
-from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
 from rocketfsck.query.answers import Answer, IndexStep, Trace, is_settled
 from rocketfsck.query.life import Life, LifeEvent
-from rocketfsck.query.offsets import GroupOffsets, QueueOffsets, group_offsets, queue_offsets
+from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.timers import TimedMessage
-from rocketfsck.query.view import StoreView
 from rocketfsck.store import Store
-
-if TYPE_CHECKING:
-    from rocketfsck.query.answers import Found
-    from rocketfsck.query.content.evaluate import Expression
-
 
 SHOWN_ENTRIES = 50
 
@@ -161,10 +156,9 @@ def write(
                 writer.write(row)
 
 
-def write_answer(asked: QueryRequest, store: Store, kind: str, answer: Answer) -> None:
-    """Write the messages of an answer and what is to be said of it."""
-    root = str(store.root)
-    answer = asked.masked(answer)
+def write_answer(asked: QueryRequest, kind: str, answered: QueryAnswer[Answer]) -> int:
+    """Write the messages of an answer and what is to be said of it; returns the exit status."""
+    answer, root = answered.found, str(answered.store.root)
 
     def lines(palette: Palette) -> Iterator[str]:
         text = FoundText(asked, palette)
@@ -176,93 +170,77 @@ def write_answer(asked: QueryRequest, store: Store, kind: str, answer: Answer) -
 
     rows = ({"kind": "message", **found_row(found, asked.body, root)} for found in answer.found)
     columns = (Column("kind", "text"), *found_columns(asked.body))
-    write(asked, store, kind, lines, lambda: answer_values(answer, traced=asked.traced), columns, rows)
+    head = partial(answer_values, answer, traced=asked.traced)
+    write(asked, answered.store, kind, lines, head, columns, rows)
+    return answered.exit_code
 
 
-def write_found(
-    asked: QueryRequest, store: Store, kind: str, expression: Expression, found: Iterable[Found]
-) -> int:
+def write_found(asked: QueryRequest, kind: str, scanned: Scanned) -> int:
     """Write messages as they are found, then whose content could not be read; returns how many were found."""
-    root = str(store.root)
+    root = str(scanned.store.root)
     count = 0
 
     def lines(palette: Palette) -> Iterator[str]:
         nonlocal count
         text = FoundText(asked, palette)
-        for item in found:
+        for item in scanned.found:
             count += 1
-            yield from text.lines(asked.masked(item))
+            yield from text.lines(item)
         if not count:
             yield palette.dim("nothing matches")
 
     def rows() -> Iterator[Row]:
         nonlocal count
-        for item in found:
+        for item in scanned.found:
             count += 1
-            yield {"kind": "message", **found_row(asked.masked(item), asked.body, root)}
+            yield {"kind": "message", **found_row(item, asked.body, root)}
         if asked.answer.form in ("json", "jsonl"):
-            for reason, number in sorted(expression.unread.items()):
+            for reason, number in sorted(scanned.unread.items()):
                 yield {"kind": "unread", "reason": reason, "message_count": number}
 
     columns = (Column("kind", "text"), *found_columns(asked.body))
-    write(asked, store, kind, lines, lambda: asked.masked({"expression": expression.text}), columns, rows())
+    write(asked, scanned.store, kind, lines, lambda: {"expression": scanned.expression}, columns, rows())
     return count
 
 
 NAME_SHOWN = 48
 
 
-def write_time(asked: QueryRequest, store: Store, answer: TimeAnswer) -> None:
-    """The place of a time in a queue."""
-    answer = asked.masked(answer)
-
-    def lines(palette: Palette) -> Iterator[str]:
-        if answer.why:
-            yield palette.warning(visible(answer.why, keep_backslash=True))
-            return
-        yield f"lower {answer.lower}{_at(answer.lower_timestamp)}"
-        upper = "none" if answer.upper is None else str(answer.upper)
-        yield f"upper {upper}{_at(answer.upper_timestamp)}"
-        yield palette.dim(f"the queue has {answer.min_offset} to {answer.max_offset}, half-open")
-        if answer.gone_count:
-            yield palette.warning(f"{count_of(answer.gone_count, 'unit')} looked at led to no record")
-
-    row = {**asdict(answer), "outcome": answer.outcome.value}
-    _write_one(asked, store, "rocketfsck.query.time", lines, row, columns_of(TimeAnswer))
+def write_time(asked: QueryRequest, answered: QueryAnswer[TimeAnswer] | QueryAnswer[BrokerTime]) -> int:
+    """The place of a time in a queue, or what a broker answers; JSON has it as the head. Returns the exit
+    status."""
+    found = answered.found
+    row = dict(members(found))
+    columns: Sequence[Column] = columns_of(type(found))
+    if isinstance(found, BrokerTime):
+        lines: Lines = lambda _palette: iter((str(row["offset"]),))  # noqa: E731
+    else:
+        row["outcome"] = found.outcome.value
+        lines = partial(_time_lines, found)
+    rows = [] if asked.answer.form in ("json", "jsonl") else [row]
+    write(asked, answered.store, "rocketfsck.query.time", lines, lambda: row, columns, rows)
+    return answered.exit_code
 
 
-def _write_one(
-    asked: QueryRequest,
-    store: Store,
-    kind: str,
-    lines: Lines,
-    said: Mapping[str, Any],
-    columns: Sequence[Column],
-) -> None:
-    """Write an answer that is one row: JSON has it as the head."""
-    rows = [] if asked.answer.form in ("json", "jsonl") else [said]
-    write(asked, store, kind, lines, lambda: said, columns, rows)
+def _time_lines(answer: TimeAnswer, palette: Palette) -> Iterator[str]:
+    if answer.why:
+        yield palette.warning(visible(answer.why, keep_backslash=True))
+        return
+    yield f"lower {answer.lower}{_at(answer.lower_timestamp)}"
+    upper = "none" if answer.upper is None else str(answer.upper)
+    yield f"upper {upper}{_at(answer.upper_timestamp)}"
+    yield palette.dim(f"the queue has {answer.min_offset} to {answer.max_offset}, half-open")
+    if answer.gone_count:
+        yield palette.warning(f"{count_of(answer.gone_count, 'unit')} looked at led to no record")
 
 
 def _at(stored: int | None) -> str:
     return "" if stored is None else f"  stored {timestamp(stored)}"
 
 
-def write_broker_time(asked: QueryRequest, store: Store, offset: int, version: str, state: str) -> None:
-    """What a broker answers for a time, and in which state of the store."""
-
-    def lines(_palette: Palette) -> Iterator[str]:
-        yield str(offset)
-
-    head = {"outcome": "found", "offset": offset, "broker": version, "state": state}
-    columns = [Column(name, "int" if name == "offset" else "text") for name in head]
-    _write_one(asked, store, "rocketfsck.query.time", lines, head, columns)
-
-
-def write_life(asked: QueryRequest, store: Store, life: Life) -> None:
-    """A message's records and timeline."""
-    root = str(store.root)
-    life = asked.masked(life)
+def write_life(asked: QueryRequest, answered: QueryAnswer[Life]) -> int:
+    """A message's records and timeline; returns the exit status."""
+    life, root = answered.found, str(answered.store.root)
 
     def lines(palette: Palette) -> Iterator[str]:
         if life.why:
@@ -317,23 +295,13 @@ def write_life(asked: QueryRequest, store: Store, life: Life) -> None:
             *columns_of(LifeEvent, kind="event"),
         )
     )
-    write(asked, store, "rocketfsck.query.life", lines, lambda: head, list(columns), rows())
+    write(asked, answered.store, "rocketfsck.query.life", lines, lambda: head, list(columns), rows())
+    return answered.exit_code
 
 
-def write_offsets(asked: QueryRequest, store: Store, topic: str | None, group: str | None) -> int:
-    """Queues and groups; returns the exit status.
-
-    A config file that cannot be used takes the groups away, not the queues.
-    """
-    groups: list[GroupOffsets] = []
-    problem = None
-    with StoreView(store) as view:
-        queues = [] if group is not None else list(queue_offsets(store, topic=topic, view=view))
-        try:
-            groups = group_offsets(store, topic=topic, group=group, view=view)
-        except FormatError as error:
-            problem = f"no groups: a file in config/ cannot be used: {error}"
-    queues, groups = asked.masked(queues), asked.masked(groups)
+def write_offsets(asked: QueryRequest, answered: QueryAnswer[OffsetsFound]) -> int:
+    """Queues and groups; returns the exit status."""
+    queues, groups, problem = answered.found.queues, answered.found.groups, answered.found.problem
 
     def lines(palette: Palette) -> Iterator[str]:
         if problem is not None:
@@ -364,13 +332,11 @@ def write_offsets(asked: QueryRequest, store: Store, topic: str | None, group: s
             *(Column(name, "int") for name in ("count", "lag", "lost_count")),
         )
     )
-    write(asked, store, "rocketfsck.query.offsets", lines, lambda: head, list(columns), rows())
-    if problem is not None:
-        return EXIT_OPERATIONAL
-    return FOUND_CODE if queues or groups else NOT_FOUND_CODE
+    write(asked, answered.store, "rocketfsck.query.offsets", lines, lambda: head, list(columns), rows())
+    return answered.exit_code
 
 
-def _queue_cells(queues: list[QueueOffsets]) -> Iterator[tuple[str, ...]]:
+def _queue_cells(queues: Iterable[QueueOffsets]) -> Iterator[tuple[str, ...]]:
     yield "  topic", "queue_id", "min_offset", "max_offset", "messages", "first stored", "last stored", ""
     for queue in queues:
         yield (
@@ -385,7 +351,7 @@ def _queue_cells(queues: list[QueueOffsets]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _group_cells(groups: list[GroupOffsets]) -> Iterator[tuple[str, ...]]:
+def _group_cells(groups: Iterable[GroupOffsets]) -> Iterator[tuple[str, ...]]:
     yield "  group", "topic", "queue_id", "offset", "max_offset", "lag", ""
     for row in groups:
         odd = "" if row.standing.value == "inside" else row.standing.value
@@ -401,9 +367,9 @@ def _group_cells(groups: list[GroupOffsets]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def write_timers(asked: QueryRequest, store: Store, found: Iterable[TimedMessage]) -> int:
+def write_timers(asked: QueryRequest, answered: QueryAnswer[tuple[TimedMessage, ...]]) -> int:
     """The messages that wait for a timer or a delay level; returns the exit status."""
-    messages = asked.masked(list(found))
+    messages = answered.found
 
     def lines(palette: Palette) -> Iterator[str]:
         if not messages:
@@ -417,11 +383,11 @@ def write_timers(asked: QueryRequest, store: Store, found: Iterable[TimedMessage
 
     head = {"outcome": "found" if messages else "not-found"}
     columns = (Column("kind", "text"), *columns_of(TimedMessage))
-    write(asked, store, "rocketfsck.query.timers", lines, lambda: head, columns, rows())
-    return FOUND_CODE if messages else NOT_FOUND_CODE
+    write(asked, answered.store, "rocketfsck.query.timers", lines, lambda: head, columns, rows())
+    return answered.exit_code
 
 
-def _timer_cells(messages: list[TimedMessage]) -> Iterator[tuple[str, ...]]:
+def _timer_cells(messages: Iterable[TimedMessage]) -> Iterator[tuple[str, ...]]:
     yield "due", "action", "topic", "queue_id", "physical_offset", "unique_key", ""
     for message in messages:
         more = "the record cannot be read" if message.topic is None else ""

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
+from typing import Any, Literal, NotRequired, TypedDict
 
 from rocketfsck.cli.commands.timeline import COLUMNS as TIMELINE_COLUMNS
 from rocketfsck.cli.schema.making import chosen, maybe, members_of, record, row
 from rocketfsck.engine.passes import Pass
 from rocketfsck.errors import Outcome
-from rocketfsck.formats.checkpoint import Checkpoint
-from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.pipeline.export.model import DeletedRange
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
 from rocketfsck.repair.build.run import Rebuilt
-from rocketfsck.repair.compare.compare import Comparison
+from rocketfsck.repair.compare.compare import ComparisonDocument
 from rocketfsck.repair.plan.model import Action, Assumption, Plan
 from rocketfsck.repair.repairs import ALL
-from rocketfsck.repair.salvage.ledger import QueueAccount
+from rocketfsck.repair.salvage.ledger import QueueAccount, SalvageHead
+from rocketfsck.repair.salvage.salvage import SalvageDocument
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.verify.finding import Facts, SeverityName, Where
 from rocketfsck.verify.report import Coverage, Report
 from rocketfsck.writer.damage.job import Damage
 from rocketfsck.writer.damage.model import Act, Promise
-from rocketfsck.writer.manifest import FileSum
+from rocketfsck.writer.manifest import WriteManifest
 
 
 class FindingSaid(TypedDict):
@@ -46,27 +45,6 @@ class FindingSaid(TypedDict):
     suggest: list[list[str]]
 
 
-class SalvageHead(TypedDict):
-    source_count: int
-    source_byte_count: int
-    skipped_count: int
-    record_count: int
-    records: Mapping[str, int]
-    taken_byte_count: int
-    nothing_byte_count: int
-    layout: str
-    layout_note: str
-    commitlog_file_size: int
-    start_offset: int
-    end_offset: int
-    fence_byte_count: int
-    queue_count: int
-    missing_count: int
-    skipped_by_brokers_count: int
-    min_confidence: str
-    broker_version: str
-
-
 class Target(TypedDict):
     offset: NotRequired[int]
     file: str
@@ -76,42 +54,6 @@ class Target(TypedDict):
 class CopyOf(TypedDict):
     path: str
     start: int
-
-
-class WrittenQueueSaid(TypedDict):
-    queue_id: int
-    kind: Literal["batch", "file"]
-    next_offset: int
-    first_file: int | None
-    append_position: int
-    max_physic_offset: int
-
-
-class WrittenTopic(TypedDict):
-    topic: str
-    queues: list[WrittenQueueSaid]
-
-
-class WrittenMessage(TypedDict):
-    schema_version: int
-    number: int
-    physical_offset: int
-    size: int
-    topic: str
-    queue_id: int
-    queue_offset: int
-    message_count: int
-    in_queue: bool
-    extra_units: list[tuple[str, int, int]]
-    sys_flag: int
-    body_crc: int
-    body_size: int
-    born_timestamp: int
-    store_timestamp: int
-    offset_message_id: str
-    tags: str | None
-    keys: list[str]
-    unique_key: str | None
 
 
 class Bounds(TypedDict):
@@ -184,7 +126,7 @@ def undo() -> Any:
 
 def compare() -> Any:
     """The document of `compare`."""
-    return _document("compare", Comparison, same=bool, further=list[Any], first_different_offset=int | None)
+    return _document("compare", ComparisonDocument, schema_version=int, further=list[Any])
 
 
 def rebuild() -> Any:
@@ -195,16 +137,14 @@ def rebuild() -> Any:
 
 def salvage() -> Any:
     """The document of `salvage`, and of `compare --heal --into`."""
-    written = {"into": str, "ledger": str, "findings": Mapping[str, int], "starts": list[StartVerdict]}
-    more = {name: maybe(kind) for name, kind in written.items()}
-    return _document("salvage", **get_type_hints(SalvageHead), queues=list[QueueAccount], **more)
+    return _document("salvage", SalvageDocument)
 
 
 def salvage_ledger() -> Any:
     """A line of the ledger of a salvage: which members it has depends on its kind."""
     kinds = ("head", "source", "skipped", "records", "nothing", "fence", "queue")
     numbers = ("size", "base_offset", "start", "end", "record_count", "physical_offset", "end_offset")
-    members = get_type_hints(SalvageHead) | get_type_hints(QueueAccount)
+    members = members_of(SalvageHead) | members_of(QueueAccount)
     members |= dict.fromkeys(numbers, int | None)
     texts = ("path", "reason", "level", "fate", "what", "file", "into")
     members |= dict.fromkeys(texts, str) | {"reasons": list[str], "target": Target, "copy_of": CopyOf}
@@ -242,17 +182,7 @@ def write_manifest() -> Any:
         **dict.fromkeys(_NUMBERS, int),
         **dict.fromkeys(_SWITCHES, bool),
     )
-    counts = dict.fromkeys(("message_count", "record_count", "min_offset", "max_offset"), int)
-    return _document(
-        "write.manifest",
-        source=Mapping[str, Any],
-        options=options,
-        **counts,
-        topics=list[WrittenTopic],
-        index_files=list[record("WrittenIndex", IndexHeader, name=str)],  # type: ignore[misc]
-        checkpoint=Checkpoint,
-        files=list[record("WrittenFile", FileSum)],  # type: ignore[misc]
-    )
+    return _document("write.manifest", WriteManifest, options=options)
 
 
 _NUMBERS = ("start_offset", "max_message_size", "pid", "master_flushed_offset", "confirm_physical_offset")

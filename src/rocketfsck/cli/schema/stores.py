@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rocketfsck.cli.commands.explain import COLUMNS as EXPLAIN_COLUMNS
 from rocketfsck.cli.commands.report import COLUMNS as REPORT_COLUMNS
 from rocketfsck.cli.dump.item import KINDS, load_kind
 from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.output import BodyForm
 from rocketfsck.cli.query.found import found_columns
 from rocketfsck.cli.schema.making import maybe, members_of, record, row
+from rocketfsck.commands.explain import Explained
+from rocketfsck.common.rows import columns_of
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.indexfile import HEADER
 from rocketfsck.formats.layout import Layout
@@ -87,7 +88,7 @@ def report() -> Any:
 
 def explain() -> Any:
     """The document of `explain`."""
-    return _table("explain", row("Explained", EXPLAIN_COLUMNS))
+    return _table("explain", row("Explained", columns_of(Explained)))
 
 
 def dump() -> Any:

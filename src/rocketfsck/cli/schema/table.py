@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from rocketfsck.cli.bugreports import BugReport
 from rocketfsck.cli.commands.config import KIND, ConfigSaid
 from rocketfsck.cli.schema import repairs, stores
 from rocketfsck.cli.schema.making import maybe, record, row, schema_of
-from rocketfsck.errors import Outcome
+from rocketfsck.commands.bugreports import BugReport
 from rocketfsck.page.model import FleetPage, Page
-from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, STORES_KIND, FleetState
-from rocketfsck.pipeline.fleet.rebuilt import KIND as REBUILT_KIND
-from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltState
+from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, FleetHead
+from rocketfsck.pipeline.fleet.rebuilt import RebuiltDocument
 from rocketfsck.pipeline.fleet.records import RebuildRecord
 from rocketfsck.progress import Unit
 from rocketfsck.repair.apply.ledger import Ledger
@@ -26,9 +24,9 @@ from rocketfsck.repair.apply.results import KIND as ACTION
 from rocketfsck.repair.apply.results import LoggedAction
 from rocketfsck.repair.area.journal import Journal, Manifests
 from rocketfsck.verify.documents import Baseline
-from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.since.state import SinceState
 from rocketfsck.verify.tasks.resume import CheckState
+from rocketfsck.writer.manifest import WrittenMessage
 
 
 def config() -> Any:
@@ -48,43 +46,13 @@ def ledger() -> Any:
 
 def check_stores() -> Any:
     """The document of `check` of several stores."""
-    checked: Any = row("CheckedStore", STORE_COLUMNS)
-    return record(
-        "CheckedStores",
-        schema_version=int,
-        kind=Literal[STORES_KIND],
-        run_id=str,
-        tool_version=str,
-        level=Level,
-        started_timestamp=int,
-        seconds=float,
-        exit_code=int,
-        outcome=Outcome,
-        store_count=int,
-        byte_count=int,
-        state_counts=dict[FleetState, int],
-        rows=maybe(list[checked]),
-    )
+    rows = maybe(list[row("CheckedStore", STORE_COLUMNS)])  # type: ignore[misc]
+    return record("CheckedStores", FleetHead, schema_version=int, rows=rows)
 
 
 def rebuilt_stores() -> Any:
     """The document of `rebuild` of several stores."""
-    return record(
-        "RebuiltStores",
-        schema_version=int,
-        kind=Literal[REBUILT_KIND],
-        run_id=str,
-        tool_version=str,
-        what=str,
-        into=str,
-        seconds=float,
-        exit_code=int,
-        outcome=Outcome,
-        store_count=int,
-        state_counts=dict[RebuiltState, int],
-        removed_runs=list[str],
-        rows=list[RebuiltRow],
-    )
+    return record("RebuiltStores", RebuiltDocument, schema_version=int)
 
 
 # The lines of `--progress json`.
@@ -177,7 +145,7 @@ DOCUMENTS: Mapping[str, Document] = {
     ),
     "undo": Document("what `rocketfsck undo` prints", repairs.undo),
     "write-manifest": Document("NAME.manifest.json next to a written store", repairs.write_manifest),
-    "write-message": Document("a line of NAME.messages.jsonl", lambda: repairs.WrittenMessage),
+    "write-message": Document("a line of NAME.messages.jsonl", lambda: WrittenMessage),
 }
 
 

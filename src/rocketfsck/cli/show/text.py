@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from rocketfsck.common.wording import count_of, visible
+from rocketfsck.common.wording import byte_size, count_of, visible
 
 # The few colours of the text output. With `colored` false every method gives its text back.
 
@@ -65,7 +65,6 @@ __all__ = [
     "width",
 ]
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _FIRST_YEAR_MS = -62135596800000
 _LAST_YEAR_MS = 253402300800000
 
@@ -96,16 +95,6 @@ def timestamp(value: int) -> str:
         return f"{value} ms"
     seconds, millis = divmod(value, 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).rjust(19, "0") + f".{millis:03d}Z"
-
-
-def byte_size(count: int) -> str:
-    """`1536` as `1.5 KiB`."""
-    amount = float(count)
-    for unit in _UNITS:
-        if abs(amount) < 1024 or unit == _UNITS[-1]:
-            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError
 
 
 LEAST, MOST, DEFAULT = 60, 200, 100

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, Literal, get_args
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, get_args
 from weakref import finalize
 
 from rocketfsck._version import __version__
 from rocketfsck.common.documents import members
 from rocketfsck.common.rows import Column, Text, arrow_batch, arrow_schema, columns_of
-from rocketfsck.errors import outcome_of
+from rocketfsck.errors import Outcome, outcome_of
 from rocketfsck.repair.state import State
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.scratch import scratch_parent
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-STORES_KIND = "rocketfsck.check.stores"
+STORES_KIND: Final = "rocketfsck.check.stores"
 FINDINGS_KIND = "rocketfsck.check.stores.findings"
 
 FleetState = Literal[State, "failed"]
@@ -200,6 +200,23 @@ class FindingFile:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetHead:
+    """What a check of many stores says of all of them; `started_timestamp` is in ms."""
+
+    kind: Literal["rocketfsck.check.stores"]
+    run_id: str
+    tool_version: str
+    level: Level
+    started_timestamp: int
+    seconds: float
+    exit_code: int
+    outcome: Outcome
+    store_count: int
+    byte_count: int
+    state_counts: Mapping[FleetState, int]
+
+
+@dataclass(frozen=True, slots=True)
 class FleetReport:
     """What a check of many stores found: `stores` in the order in which they were named.
 
@@ -234,20 +251,21 @@ class FleetReport:
             yield from self.findings.rows(number)
 
     def head(self) -> dict[str, Any]:
-        """What is said of all stores together."""
-        return {
-            "kind": STORES_KIND,
-            "run_id": self.run_id,
-            "tool_version": __version__,
-            "level": self.level,
-            "started_timestamp": self.started_timestamp,
-            "seconds": self.seconds,
-            "exit_code": self.exit_code,
-            "outcome": outcome_of(self.exit_code),
-            "store_count": len(self.stores),
-            "byte_count": sum(row.byte_count or 0 for row in self.stores),
-            "state_counts": self.state_counts,
-        }
+        """What is said of all stores together: the members of a `FleetHead`."""
+        head = FleetHead(
+            kind=STORES_KIND,
+            run_id=self.run_id,
+            tool_version=__version__,
+            level=self.level,
+            started_timestamp=self.started_timestamp,
+            seconds=self.seconds,
+            exit_code=self.exit_code,
+            outcome=outcome_of(self.exit_code),
+            store_count=len(self.stores),
+            byte_count=sum(row.byte_count or 0 for row in self.stores),
+            state_counts=self.state_counts,
+        )
+        return dict(members(head))
 
     @property
     def findings_head(self) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, Literal
+from typing import Final, Literal
 
 from rocketfsck._version import __version__
-from rocketfsck.errors import EXIT_CLEAN, outcome_of
+from rocketfsck.errors import EXIT_CLEAN, Outcome, outcome_of
 
-KIND = "rocketfsck.rebuild.stores"
+KIND: Final = "rocketfsck.rebuild.stores"
 RebuiltState = Literal["failed", "damaged", "rebuilt"]
 ORDER: tuple[RebuiltState, ...] = ("failed", "damaged", "rebuilt")
 """Worst first. `damaged`: the log is damaged, or a broker would not start with the result."""
@@ -47,6 +48,25 @@ class RebuiltRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RebuiltDocument:
+    """The document of `rebuild` of several stores."""
+
+    schema_version: Literal[1]
+    kind: Literal["rocketfsck.rebuild.stores"]
+    run_id: str
+    tool_version: str
+    what: str
+    into: str
+    seconds: float
+    exit_code: int
+    outcome: Outcome
+    store_count: int
+    state_counts: Mapping[RebuiltState, int]
+    removed_runs: tuple[str, ...]
+    rows: tuple[RebuiltRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RebuiltStores:
     """What came of a rebuilding of many stores, in the order in which they were named.
 
@@ -71,18 +91,20 @@ class RebuiltStores:
         found = {state: sum(row.state == state for row in self.stores) for state in ORDER}
         return {state: count for state, count in found.items() if count}
 
-    def head(self) -> dict[str, Any]:
-        """What is said of all stores together."""
-        return {
-            "kind": KIND,
-            "run_id": self.run_id,
-            "tool_version": __version__,
-            "what": self.what,
-            "into": self.into,
-            "seconds": self.seconds,
-            "exit_code": self.exit_code,
-            "outcome": outcome_of(self.exit_code),
-            "store_count": len(self.stores),
-            "state_counts": self.state_counts,
-            "removed_runs": list(self.removed_runs),
-        }
+    def document(self) -> RebuiltDocument:
+        """All of it as JSON says it."""
+        return RebuiltDocument(
+            schema_version=1,
+            kind=KIND,
+            run_id=self.run_id,
+            tool_version=__version__,
+            what=self.what,
+            into=self.into,
+            seconds=self.seconds,
+            exit_code=self.exit_code,
+            outcome=outcome_of(self.exit_code),
+            store_count=len(self.stores),
+            state_counts=self.state_counts,
+            removed_runs=self.removed_runs,
+            rows=self.stores,
+        )

@@ -24,14 +24,13 @@ from rocketfsck.repair.apply.publish import bring, perform, standing, take_back
 from rocketfsck.repair.apply.results import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, undo_command
 from rocketfsck.repair.area.journal import (
-    MANIFESTS,
     Area,
     find_areas,
     make_area,
     read_file,
     read_manifests,
     real_root,
-    write_file,
+    write_manifests,
 )
 from rocketfsck.repair.area.locking import StoreLock, only_repair
 from rocketfsck.repair.area.manifests import changed_files
@@ -173,7 +172,7 @@ def _undo_command(area: Area, work: Work) -> str:
 
 
 def _is_as_left(area: Area) -> bool:
-    return not changed_files(read_manifests(area)["after"], area.list_store())
+    return not changed_files(read_manifests(area).after, area.list_store())
 
 
 def _saved_report(area: Area) -> ApplyReport:
@@ -259,7 +258,7 @@ def _publish(area: Area) -> Area:
         bring(area, "new")
         return area.moved("applied")
     perform(area)
-    write_file(area.place(MANIFESTS), {**read_manifests(area), "after": area.list_store()})
+    write_manifests(area, replace(read_manifests(area), after=area.list_store()))
     area = area.moved("applied")
     _drop_trees(area)
     return area

@@ -29,7 +29,7 @@ from rocketfsck.repair.apply.publish import save_before, sync_tree
 from rocketfsck.repair.apply.results import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, logged_actions, write_actions
 from rocketfsck.repair.apply.sharing import Differences, demand_room, part_from_kept
-from rocketfsck.repair.area.journal import MANIFESTS, Area, Mode, real_root, write_file
+from rocketfsck.repair.area.journal import Area, Manifests, real_root, write_file, write_manifests
 from rocketfsck.repair.area.locking import StoreLock
 from rocketfsck.repair.area.manifests import (
     Manifest,
@@ -48,6 +48,7 @@ from rocketfsck.repair.plan.opening import open_planned
 from rocketfsck.repair.plan.table import ActScene, Row, hash_bytes
 from rocketfsck.repair.state import check_status, state_of
 from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.inuse import Mode
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
@@ -324,7 +325,7 @@ def _make_ready(
     write_file(area.place("result.json"), report.to_json())
     write_file(area.place("ledger.json"), {"kind": "rocketfsck.ledger", **to_document(report.ledger)})
     after = {} if work.in_place else list_files(os.fspath(tree.root), near=[work.root])
-    write_file(area.place(MANIFESTS), {"before": dict(then), "after": after})
+    write_manifests(area, Manifests(dict(then), after))
     sync_tree(area.root.itself)
     if work.in_place:
         return report, area.moved(

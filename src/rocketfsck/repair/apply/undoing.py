@@ -122,9 +122,9 @@ def _exchange_back(area: Area, force: bool, report: UndoReport) -> UndoReport:
     if published and not os.path.lexists(kept):
         bring(area, "new")  # interrupted before its last rename: the old store is not in its place yet
     new = repaired(area)
-    changed = changed_files(manifests["after"], list_files(new, near=[here])) if os.path.lexists(new) else []
+    changed = changed_files(manifests.after, list_files(new, near=[here])) if os.path.lexists(new) else []
     if published:
-        spoiled = changed_files(manifests["before"], list_files(kept, near=[here]))
+        spoiled = changed_files(manifests.before, list_files(kept, near=[here]))
         if spoiled:
             report = replace(report, messages=spoiled_messages(kept, here, spoiled))
         _refuse(spoiled, force, kept, "the kept store changed since", report.messages.words)
@@ -135,7 +135,7 @@ def _exchange_back(area: Area, force: bool, report: UndoReport) -> UndoReport:
             tells = find_tells(kept, here)
         area = area.moved("undoing", tells=tells)
     bring(area, "old")
-    report = replace(report, not_restored=_not_restored(manifests["before"], area))
+    report = replace(report, not_restored=_not_restored(manifests.before, area))
     if changed:
         report = replace(report, kept=kept, kept_is_shared=not _part(area))
         area.moved("final")
@@ -170,13 +170,13 @@ def _refuse_distance(area: Area) -> None:
 def _restore(area: Area, force: bool, report: UndoReport) -> UndoReport:
     after, manifests = area.place("after"), read_manifests(area)
     if area.journal.state == "applied":
-        changed = changed_files(manifests["after"], area.list_store())
+        changed = changed_files(manifests.after, area.list_store())
         _refuse(changed, force, area.store, "the store changed since it was repaired")
         if changed:
             _keep_changed(area)
     area = area.moved("undoing")
     take_back(area)
-    report = replace(report, not_restored=_not_restored(manifests["before"], area))
+    report = replace(report, not_restored=_not_restored(manifests.before, area))
     if fileops.exists(after):
         area.moved("final")
         return replace(report, kept=str(after))

@@ -32,21 +32,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rocketfsck.common.documents import DocumentKind, convert, from_document, printable, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.manifests import Tell, list_files, share_of_same
-from rocketfsck.store.inuse import AREA_ID, JOURNAL, MARK, area_prefix
-from rocketfsck.store.reading import os_error_text
-from rocketfsck.verify.documents import read_document
+from rocketfsck.store.inuse import AREA_ID, JOURNAL, MARK, JournalHead, Mode, State, area_prefix
+from rocketfsck.store.reading import os_error_text, read_document
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root
 
 SCHEMA_VERSION = 2
 MANIFESTS = "manifests.json"
-State = Literal["building", "ready", "applied", "undoing", "undone", "final"]
-Mode = Literal["beside", "in-place"]
 _PART = ".part"
 
 
@@ -79,7 +76,7 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(JournalHead):
     """What must be known to finish an interrupted repair or to take it back.
 
     `store` is where the store was. `outside` are the directories outside of it that the user named, `logs`
@@ -88,10 +85,6 @@ class Journal:
     files, directories made, removed, and the times of all that are touched.
     """
 
-    schema_version: int
-    state: State
-    mode: Mode
-    store: str
     plan_digest: str
     created_ns: int
     outside: tuple[str, ...] = ()
@@ -250,17 +243,23 @@ def _is_of(area: Area) -> bool:
     manifests = read_manifests(area)
     now = list_files(area.store)
     by_size = not os.path.lexists(then)  # a copy may have other times; what it was copied from is gone
-    return any(share_of_same(manifests[name], now, by_size) >= 0.5 for name in ("before", "after"))
+    sides = (manifests.before, manifests.after)
+    return any(share_of_same(side, now, by_size) >= 0.5 for side in sides)
 
 
-def read_manifests(area: Area) -> dict[str, dict[str, str]]:
+def read_manifests(area: Area) -> Manifests:
     """What the store's files were before and after the repair. Raises StoreError."""
     path = area.at(MANIFESTS)
     try:
         manifests: Manifests = convert(Manifests, read_file(path, "manifest"))
     except ValueError as error:
         raise StoreError("is not a manifest of a repair", path=path) from error
-    return {"before": manifests.before, "after": manifests.after}
+    return manifests
+
+
+def write_manifests(area: Area, manifests: Manifests) -> None:
+    """Keep what the store's files were; raises OSError."""
+    write_file(area.place(MANIFESTS), to_document(manifests))
 
 
 def _read_journal(path: str) -> Journal:

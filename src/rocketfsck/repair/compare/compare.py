@@ -14,8 +14,9 @@ does not grow with the stores but for their lists of files and 8 bytes for each 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -108,6 +109,39 @@ class Comparison:
     @property
     def first_divergence(self) -> Different | None:
         return self.different[0] if self.different else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonDocument:
+    """A `Comparison` as JSON says it; `further` are those of further stores, in the first one."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["rocketfsck.compare"] = "rocketfsck.compare"
+    same: bool
+    a: Side
+    b: Side
+    common: tuple[int, int] | None
+    equal_byte_count: int
+    unlike_byte_count: int
+    resume_offset: int | None
+    different_count: int
+    first_different_offset: int | None
+    different: tuple[Different, ...]
+    lacks: tuple[Lack, ...]
+    replication: Replication
+    configs: ConfigsCompared
+    further: tuple[ComparisonDocument, ...] = ()
+
+
+def comparison_document(comparison: Comparison, *further: Comparison) -> ComparisonDocument:
+    """The document of a comparison, with those of further ones in it."""
+    first = comparison.first_divergence
+    return ComparisonDocument(
+        same=comparison.same,
+        first_different_offset=None if first is None else first.physical_offset,
+        further=tuple(map(comparison_document, further)),
+        **{item.name: getattr(comparison, item.name) for item in fields(comparison)},
+    )
 
 
 def compare_stores(a: Store, b: Store, *, engine: Engine | None = None) -> Comparison:

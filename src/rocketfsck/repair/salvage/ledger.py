@@ -254,6 +254,34 @@ def _line(kind: str, row: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class SalvageHead:
+    """What a salvage says of itself: the first line of the ledger, and the beginning of its document.
+
+    Sizes in bytes; `start_offset` and `end_offset` are physical offsets of the new log, `records` are counts
+    by what becomes of the records.
+    """
+
+    source_count: int
+    source_byte_count: int
+    skipped_count: int
+    record_count: int
+    records: Mapping[str, int]
+    taken_byte_count: int
+    nothing_byte_count: int
+    layout: str
+    layout_note: str
+    commitlog_file_size: int
+    start_offset: int
+    end_offset: int
+    fence_byte_count: int
+    queue_count: int
+    missing_count: int
+    skipped_by_brokers_count: int
+    min_confidence: str
+    broker_version: str
+
+
+@dataclass(frozen=True, slots=True)
 class SalvageOptions:
     """What is wanted. `file_size` (bytes) is that of a commit log file, None to find it out.
 
@@ -291,29 +319,29 @@ class Salvage:
         """Bytes of the sources that are in no record."""
         return sum(gap.end - gap.start for gaps in self.story.gaps for gap in gaps)
 
-    def head(self) -> dict[str, Any]:
+    def head(self) -> SalvageHead:
         """The ledger's first line, and the command's JSON."""
         story, placement = self.story, self.story.placement
         found = story.found
         taken = placement.rows
         last = int(taken[-1]) if len(taken) else -1
-        return {
-            "source_count": len(story.sources),
-            "source_byte_count": sum(source.size for source in story.sources),
-            "skipped_count": len(story.skipped),
-            "record_count": len(found),
-            "records": self.counts,
-            "taken_byte_count": int(found["total_size"][taken].sum()),
-            "nothing_byte_count": self.nothing_byte_count,
-            "layout": placement.name,
-            "layout_note": self.layout_note,
-            "commitlog_file_size": placement.file_size,
-            "start_offset": placement.start_offset,
-            "end_offset": 0 if last < 0 else int(placement.offsets[-1] + found["total_size"][last]),
-            "fence_byte_count": sum(high - low for low, high in placement.fences),
-            "queue_count": len(story.queues),
-            "missing_count": sum(queue.missing_count for queue in story.queues),
-            "skipped_by_brokers_count": count_skipped(found, placement),
-            "min_confidence": self.options.level.name.lower(),
-            "broker_version": self.version,
-        }
+        return SalvageHead(
+            source_count=len(story.sources),
+            source_byte_count=sum(source.size for source in story.sources),
+            skipped_count=len(story.skipped),
+            record_count=len(found),
+            records=self.counts,
+            taken_byte_count=int(found["total_size"][taken].sum()),
+            nothing_byte_count=self.nothing_byte_count,
+            layout=placement.name,
+            layout_note=self.layout_note,
+            commitlog_file_size=placement.file_size,
+            start_offset=placement.start_offset,
+            end_offset=0 if last < 0 else int(placement.offsets[-1] + found["total_size"][last]),
+            fence_byte_count=sum(high - low for low, high in placement.fences),
+            queue_count=len(story.queues),
+            missing_count=sum(queue.missing_count for queue in story.queues),
+            skipped_by_brokers_count=count_skipped(found, placement),
+            min_confidence=self.options.level.name.lower(),
+            broker_version=self.version,
+        )

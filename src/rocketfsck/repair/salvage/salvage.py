@@ -9,20 +9,22 @@ that what is wrong with it. Design, section 5.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rocketfsck.common.documents import FLAT, LEFT_OUT, to_document
 from rocketfsck.common.outputs import is_special
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import WRITTEN_NAME, parse_version
 from rocketfsck.progress import part, phase
+from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.carve.carve import (
     LOG_DIRECTORY,
     CarvedRecords,
@@ -44,8 +46,10 @@ from rocketfsck.repair.salvage.choose import (
     place_packed,
 )
 from rocketfsck.repair.salvage.ledger import (
+    QueueAccount,
     RecordGap,
     Salvage,
+    SalvageHead,
     SalvageOptions,
     Story,
     account_queues,
@@ -61,7 +65,6 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
 
 if TYPE_CHECKING:
-    from rocketfsck.query.start.verdict import StartVerdict
     from rocketfsck.verify.report import Report
 
 
@@ -77,6 +80,21 @@ class SalvagedStore:
     ledger_path: Path
     report: Report
     starts: tuple[StartVerdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageDocument:
+    """A salvage as JSON says it. Of the store that was written: where it is, what a check finds in it above
+    info but for what is missing, by rule, and what brokers will do with it; nothing for a dry run."""
+
+    schema_version: int
+    kind: Literal["rocketfsck.salvage"]
+    head: SalvageHead = field(metadata=FLAT)
+    queues: Sequence[QueueAccount]
+    into: Path | None = field(default=None, metadata=LEFT_OUT)
+    ledger: Path | None = field(default=None, metadata=LEFT_OUT)
+    findings: Mapping[str, int] | None = field(default=None, metadata=LEFT_OUT)
+    starts: tuple[StartVerdict, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def find_records(paths: Sequence[Path], options: SalvageOptions) -> Salvage:
@@ -235,7 +253,7 @@ def write_store(
         side = SideFile(ledger, "utf-8")
         with building_directory(into, replace=False, sync=salvage.options.sync) as building:
             report, starts = fill_store(building, salvage)
-            head = {**salvage.head(), "into": os.fspath(into)}
+            head = {**to_document(salvage.head()), "into": os.fspath(into)}
             side.stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
             side.complete(sync=True)
             side.publish()  # before the store appears: it never is without its ledger

@@ -62,6 +62,26 @@ def test_an_area_of_a_store_whose_name_is_not_utf8_is_found(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("changes", "is_mixed"),
+    [
+        ({"schema_version": 9, "invented": 1}, True),  # by another version of this program
+        ({"mode": "beside"}, False),
+        ({"state": "applied"}, None),
+        ({"state": "odd"}, None),
+        ({"store": "/elsewhere"}, None),
+    ],
+)
+def test_what_an_open_store_tells_of_a_journal(
+    root: str, changes: dict[str, Any], is_mixed: bool | None
+) -> None:
+    area = make_area(root, None, "in-place", "aa").moved("ready")
+    document = json.loads(Path(area.at(JOURNAL)).read_text())
+    Path(area.at(JOURNAL)).write_text(json.dumps({**document, **changes}))
+    found = unfinished_repair(Path(root))
+    assert (None if found is None else found.is_mixed) is is_mixed
+
+
+@pytest.mark.parametrize(
     ("name", "value", "says"),
     [
         ("state", "odd", "state: invalid enum value"),

@@ -49,7 +49,7 @@ from rocketfsck.repair.plan.model import (
     Unanswered,
 )
 from rocketfsck.repair.repairs import ALL
-from rocketfsck.verify.documents import read_document
+from rocketfsck.store.reading import read_document
 from rocketfsck.verify.store.config import QUEUE_KINDS
 
 HOSTILE = "\udcff\x1b[31m\x7f"

@@ -151,7 +151,7 @@ def test_a_confirmed_plan_is_the_same_plan(
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr("rocketfsck.repair.apply.applying.write_file", kill)
+        patch.setattr("rocketfsck.repair.apply.applying.write_manifests", kill)
         patch.setattr("rocketfsck.repair.apply.applying._clean_up", lambda *_: "")
         with pytest.raises(KilledError):
             cli(*words, "--in-place")

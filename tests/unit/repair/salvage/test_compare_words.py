@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.commands.compare import comparison_json, comparison_lines
+from rocketfsck.cli.commands.compare import comparison_lines
+from rocketfsck.common.documents import to_document
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.compare.compare import (
     Comparison,
@@ -17,6 +19,7 @@ from rocketfsck.repair.compare.compare import (
     Lack,
     Side,
     compare_stores,
+    comparison_document,
     describe_side,
 )
 from rocketfsck.repair.compare.records import LogBytes, files_of
@@ -78,11 +81,14 @@ def test_the_same() -> None:
 
 def test_names_that_are_no_utf8_in_json() -> None:
     comparison = Comparison(A, B, None, 0, 0, (), 0, (Lack("A", b"\xff", 0, 1, 0, 0),), None)
-    assert comparison_json(comparison)["lacks"][0]["topic_b64"] == "/w=="
+    odd = replace(comparison, a=replace(A, path=Path(os.fsdecode(b"/\xff"))))
+    document = to_document(comparison_document(odd, comparison))
+    assert (document["a"]["path_b64"], document["lacks"][0]["topic_b64"]) == ("L/8=", "/w==")
+    assert [item["a"]["path"] for item in document["further"]] == ["/a"]
     assert comparison.first_divergence is None
-    assert comparison_json(comparison)["first_different_offset"] is None
+    assert comparison_document(comparison).first_different_offset is None
     different = (Different(40, COPY, None, None, None),)
-    assert comparison_json(replace(comparison, different=different))["first_different_offset"] == 40
+    assert comparison_document(replace(comparison, different=different)).first_different_offset == 40
 
 
 def test_an_offset_that_no_file_holds(store_dir: Directory) -> None:

@@ -274,7 +274,7 @@ class TestFailures:
     def test_no_records(self, tmp_path: Path) -> None:
         (tmp_path / "source").write_bytes(b"nothing")
         found = find_records([tmp_path / "source"], options())
-        assert found.head()["end_offset"] == 0
+        assert found.head().end_offset == 0
         with pytest.raises(UsageError, match="no usable record"):
             write_store(found, tmp_path / "new")
         self.assert_clean(tmp_path)

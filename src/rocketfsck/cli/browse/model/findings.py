@@ -32,8 +32,8 @@ from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import NO_OPTIONS, option_words
+from rocketfsck.store.reading import read_document
 from rocketfsck.verify.diagnoses import stated_words
-from rocketfsck.verify.documents import read_document
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe

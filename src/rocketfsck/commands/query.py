@@ -1,0 +1,428 @@
+"""Finds messages by id, queue offset, key, time and content; their lives; offsets of groups, and timers.
+
+Each query is a dataclass of options, and a function that gives a `QueryAnswer`: what was found, with masks
+where they are wanted, and the exit status. `query_scan` gives messages as they are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Literal, TypeVar
+
+from rocketfsck.commands.shared import (
+    AsBroker,
+    Limit,
+    Masking,
+    PhysicalOffsets,
+    StoreOptions,
+    StorePlace,
+    WantedTimes,
+)
+from rocketfsck.common.options import Argument, Option, PutAfter
+from rocketfsck.common.rows import Text
+from rocketfsck.errors import EXIT_OPERATIONAL, FormatError, UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.commands.masks import Masks
+    from rocketfsck.query.answers import Answer, Found, Outcome
+    from rocketfsck.query.life import Life
+    from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
+    from rocketfsck.query.places import TimeAnswer
+    from rocketfsck.query.timers import TimedMessage
+    from rocketfsck.query.view import StoreView
+    from rocketfsck.store import Store
+
+Value = TypeVar("Value")
+_NAMED = ("topic", "key", "group", "name", "message_id")
+"""Options that an answer may repeat."""
+
+FOUND_CODE, NOT_FOUND_CODE, AMBIGUOUS_CODE = 0, 4, 64
+"""Of the table of exit statuses: 4 leaves the question open; with 8, because what it is about is not there to
+be read; with 16, because it can be put in two ways. One that cannot be put at all is 16, as everywhere."""
+
+Via = Annotated[
+    Literal["auto", "index", "scan", "both"],
+    Option(
+        "auto: the index, and the log where the index does not reach. both: what the index hides, too.",
+        shows_default=True,
+    ),
+]
+State = Annotated[
+    Literal["started", "running"] | None,
+    Option(
+        "With --as-broker: the answers once it has started on the store (the default), or of one that "
+        "runs on these files (the default where one does)."
+    ),
+]
+OfTopic = Annotated[str, PutAfter("path"), Argument()]
+QueueId = Annotated[int, Argument(metavar="QUEUE")]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnswer(Generic[Value]):
+    """What a query found, the store that was asked, and the exit status."""
+
+    store: Store
+    found: Value
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTime:
+    """What a broker answers for a time: a queue offset, and in which state of the store."""
+
+    outcome: Text
+    offset: int
+    broker: Text
+    state: Text
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsFound:
+    """Queues and groups; `problem` says why there are no groups, where a config file cannot be used."""
+
+    queues: tuple[QueueOffsets, ...]
+    groups: tuple[GroupOffsets, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """Messages as they are found. `unread` are the messages, by reason, whose content was not searched as a
+    whole: all of them once `found` has ended."""
+
+    store: Store
+    expression: str
+    found: Iterator[Found]
+    unread: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryCommand:
+    """Which store is asked."""
+
+    query: ClassVar[str]
+    path: StorePlace
+    stated: StoreOptions = field(default_factory=StoreOptions)
+    masking: Masking = field(default_factory=Masking)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdQuery(QueryCommand):
+    """A message by its id."""
+
+    query: ClassVar[str] = "id"
+    message_id: Annotated[str, PutAfter("path"), Argument(metavar="MSGID")]
+    reading: Annotated[
+        Literal["either", "offset", "unique"],
+        Option("Which kind of id it is; both kinds look alike.", names=("--as",)),
+    ] = "either"
+    via: Via = "auto"
+    as_broker: AsBroker = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetQuery(QueryCommand):
+    """A message by its queue offset."""
+
+    query: ClassVar[str] = "offset"
+    topic: OfTopic
+    queue_id: QueueId
+    queue_offset: Annotated[int, Argument(metavar="OFFSET")]
+    limit: Annotated[int, Option("Show at most N.", metavar="N", least=0)] = 1
+    via: Via = "auto"
+    as_broker: AsBroker = None
+    state: State = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueKeyQuery(QueryCommand):
+    """Messages of a topic by their unique key; without bodies where nobody wants them."""
+
+    query: ClassVar[str] = "unique-key"
+    topic: OfTopic
+    key: Annotated[str, Argument()]
+    times: WantedTimes = field(default_factory=WantedTimes)
+    limit: Limit = None
+    via: Via = "auto"
+    as_broker: AsBroker = None
+    with_bodies: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOrTagQuery(UniqueKeyQuery):
+    """Messages of a topic by a key, or by their tags."""
+
+    query: ClassVar[str] = "key"
+    kind: Annotated[
+        Literal["key", "tag"],
+        PutAfter("key"),
+        Option(
+            "key: KEY is among KEYS or the UNIQ_KEY. tag: KEY is all of TAGS, which brokers index since "
+            "5.4.0.",
+            names=("--type",),
+            shows_default=True,
+        ),
+    ] = "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeQuery(QueryCommand):
+    """A queue offset by a time (ms)."""
+
+    query: ClassVar[str] = "time"
+    topic: OfTopic
+    queue_id: QueueId
+    timestamp: Annotated[int, Argument(kind="time")]
+    boundary: Annotated[
+        Literal["lower", "upper"],
+        Option("With --as-broker: the first message of that time or later, or the last one until then."),
+    ] = "lower"
+    as_broker: AsBroker = None
+    state: State = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanQuery(QueryCommand):
+    """Messages by an expression; without bodies where nobody wants them."""
+
+    query: ClassVar[str] = "scan"
+    expression: Annotated[str, PutAfter("path"), Argument()]
+    limit: Limit = None
+    physical_offsets: PhysicalOffsets = None
+    with_bodies: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeQuery(QueryCommand):
+    """The life of a message."""
+
+    query: ClassVar[str] = "life"
+    name: Annotated[str, PutAfter("path"), Argument(metavar="MSGID|UNIQKEY")]
+    via: Via = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsQuery(QueryCommand):
+    """The bounds of queues, and where consumer groups are."""
+
+    query: ClassVar[str] = "offsets"
+    topic: Annotated[str | None, PutAfter("path"), Option("Only this topic.")] = None
+    group: Annotated[str | None, Option("Only this consumer group.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimersQuery(QueryCommand):
+    """Messages that wait."""
+
+    query: ClassVar[str] = "timers"
+    times: Annotated[WantedTimes, PutAfter("path")] = field(default_factory=WantedTimes)
+    limit: Limit = None
+
+
+def query_id(options: IdQuery) -> QueryAnswer[Answer]:
+    """Find the message with an offset message id or a unique id. Raises UsageError, StoreError."""
+    from rocketfsck.query.ids import check_id, find_by_id
+
+    check_id(options.message_id)
+    with _opened(options) as (store, masks):
+        if options.as_broker is not None:
+            from rocketfsck.query.serving.broker import BrokerView, broker_by_id
+
+            with BrokerView(store, options.as_broker) as asker:
+                answer = broker_by_id(asker, options.message_id)
+        else:
+            with _view(store, options.via) as view:
+                answer = find_by_id(
+                    store, options.message_id, reading=options.reading, via=options.via, view=view
+                )
+        return QueryAnswer(store, _masked(masks, answer), _exit_code(answer.outcome, answer.found))
+
+
+def query_offset(options: OffsetQuery) -> QueryAnswer[Answer]:
+    """Find the message at a queue offset of a topic's queue. Raises UsageError, StoreError."""
+    from rocketfsck.query.tiered import find_by_offset
+
+    place = (options.topic, options.queue_id, options.queue_offset)
+    with _opened(options) as (store, masks):
+        if options.as_broker is not None:
+            from rocketfsck.query.serving.broker import BrokerView, broker_by_offset
+
+            with BrokerView(store, options.as_broker, state=options.state) as asker:
+                answer = broker_by_offset(asker, *place, options.limit)
+        else:
+            with _view(store, options.via) as view:
+                answer = find_by_offset(store, *place, via=options.via, view=view)
+        return QueryAnswer(store, _masked(masks, answer), _code_of(answer, options.via))
+
+
+def query_key(options: UniqueKeyQuery) -> QueryAnswer[Answer]:
+    """Find the messages of a topic with this UNIQ_KEY; of a `KeyOrTagQuery`, with this key or these tags.
+
+    Raises UsageError, StoreError.
+    """
+    from rocketfsck.query.tiered import find_by_key
+    from rocketfsck.scan.views.messages import MAX_BODY_SIZE
+
+    given = {
+        "begin_timestamp": options.times.begin,
+        "end_timestamp": options.times.end,
+        "max_count": options.limit,
+    }
+    window = {name: value for name, value in given.items() if value is not None}
+    kind = options.kind if isinstance(options, KeyOrTagQuery) else "unique"
+    unique, tag = kind == "unique", kind == "tag"
+    with _opened(options) as (store, masks):
+        if options.as_broker is not None:
+            from rocketfsck.query.serving.broker import BrokerView, broker_by_key
+
+            with BrokerView(store, options.as_broker) as asker:
+                answer = broker_by_key(asker, options.topic, options.key, unique=unique, tag=tag, **window)
+        else:
+            with _view(store, options.via) as view:
+                answer = find_by_key(
+                    store,
+                    options.topic,
+                    options.key,
+                    unique=unique,
+                    tag=tag,
+                    via=options.via,
+                    max_body_size=MAX_BODY_SIZE if options.with_bodies else 0,
+                    view=view,
+                    **window,
+                )
+        return QueryAnswer(store, _masked(masks, answer), _code_of(answer, options.via))
+
+
+def query_time(options: TimeQuery) -> QueryAnswer[TimeAnswer] | QueryAnswer[BrokerTime]:
+    """Find the queue offset of a time, as consumers seek. Raises UsageError, StoreError."""
+    from rocketfsck.query.places import find_by_time
+
+    place = (options.topic, options.queue_id, options.timestamp)
+    with _opened(options) as (store, masks):
+        if options.as_broker is None:
+            found = find_by_time(store, *place)
+            return QueryAnswer(store, _masked(masks, found), _exit_code(found.outcome))
+        from rocketfsck.query.serving.broker import BrokerView
+
+        with BrokerView(store, options.as_broker, state=options.state) as view:
+            offset = view.offset_in_queue_by_time(*place, options.boundary)
+            return QueryAnswer(store, BrokerTime("found", offset, str(view.version), view.state), FOUND_CODE)
+
+
+@contextmanager
+def query_scan(options: ScanQuery) -> Iterator[Scanned]:
+    """Find messages by an expression over their fields and bodies, within the context.
+
+    Raises ExpressionError for a mistake in it, UsageError, StoreError.
+    """
+    from rocketfsck.query.content.evaluate import Expression
+    from rocketfsck.query.content.scanning import find_by_expression
+    from rocketfsck.scan.views.messages import MAX_BODY_SIZE
+
+    wanted = Expression(options.expression)
+    start_offset, end_offset = options.physical_offsets or (0, None)
+    with _opened(options) as (store, masks):
+        found = find_by_expression(
+            store,
+            wanted,
+            max_count=options.limit,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            max_body_size=MAX_BODY_SIZE if wanted.needs_body or options.with_bodies else 0,
+        )
+        expression = options.expression if masks is None else masks.of(options.expression, "expression")
+        yield Scanned(store, expression, (_masked(masks, item) for item in found), wanted.unread)
+
+
+def query_life(options: LifeQuery) -> QueryAnswer[Life]:
+    """Find all that happened to one message. Raises UsageError, StoreError."""
+    from rocketfsck.query.life import message_life
+
+    if not options.name:
+        raise UsageError("a message id or unique key needs at least one character")
+    with _opened(options) as (store, masks), _view(store, options.via) as view:
+        life = message_life(store, options.name, via=options.via, view=view)
+        return QueryAnswer(store, _masked(masks, life), _exit_code(life.outcome, life.records))
+
+
+def query_offsets(options: OffsetsQuery) -> QueryAnswer[OffsetsFound]:
+    """Find the bounds of every queue, and the position of each consumer group.
+
+    A config file that cannot be used takes the groups away, not the queues. Raises UsageError, StoreError.
+    """
+    from rocketfsck.query.offsets import group_offsets, queue_offsets
+    from rocketfsck.query.view import StoreView
+
+    topic, group = options.topic, options.group
+    groups: list[GroupOffsets] = []
+    problem = None
+    with _opened(options) as (store, masks), StoreView(store) as view:
+        queues = [] if group is not None else list(queue_offsets(store, topic=topic, view=view))
+        try:
+            groups = group_offsets(store, topic=topic, group=group, view=view)
+        except FormatError as error:
+            problem = f"no groups: a file in config/ cannot be used: {error}"
+        found = OffsetsFound(_masked(masks, tuple(queues)), _masked(masks, tuple(groups)), problem)
+        code = FOUND_CODE if queues or groups else NOT_FOUND_CODE
+        return QueryAnswer(store, found, code if problem is None else EXIT_OPERATIONAL)
+
+
+def query_timers(options: TimersQuery) -> QueryAnswer[tuple[TimedMessage, ...]]:
+    """Find the messages that wait for a timer or a delay level, in the order in which they are due.
+
+    Raises UsageError, StoreError.
+    """
+    from rocketfsck.query.timers import timed_messages
+
+    with _opened(options) as (store, masks):
+        times = options.times
+        found = tuple(timed_messages(store, begin=times.begin, end=times.end, max_count=options.limit))
+        return QueryAnswer(store, _masked(masks, found), FOUND_CODE if found else NOT_FOUND_CODE)
+
+
+@contextmanager
+def _opened(options: QueryCommand) -> Iterator[tuple[Store, Masks | None]]:
+    """The store with the queues and configs of its databases, and masks that know its names."""
+    from rocketfsck.store.rocks.lifting import lifted
+
+    masks = options.masking.masks()
+    with lifted(options.stated.open(f"query {options.query}", options.path)) as lifting:
+        if masks is not None:
+            masks.learn_store(lifting.store)
+            named = (getattr(options, name, None) for name in _NAMED)
+            masks.learn(name for name in named if isinstance(name, str))
+        yield lifting.store, masks
+
+
+def _masked(masks: Masks | None, value: Value) -> Value:
+    return value if masks is None else masks.of(value)
+
+
+def _view(store: Store, via: str) -> StoreView:
+    """The store for a query: a large file is walked where nothing less tells whether a message in it is live,
+    unless the index alone is asked."""
+    from rocketfsck.query.view import StoreView
+
+    return StoreView(store, walks=via != "index")
+
+
+def _exit_code(outcome: Outcome, found: Iterable[Found] = ()) -> int:
+    """The exit status of an answer with these messages."""
+    from rocketfsck.query.answers import is_settled
+
+    codes = {
+        "found": FOUND_CODE,
+        "not-found": NOT_FOUND_CODE,
+        "unknown-topic": NOT_FOUND_CODE,
+        "ambiguous": AMBIGUOUS_CODE,
+    }
+    return codes[outcome.value] | (0 if is_settled(found) else EXIT_OPERATIONAL)
+
+
+def _code_of(answer: Answer, via: str) -> int:
+    """The exit status of an answer, in which the index may hide messages."""
+    is_hiding = via == "both" and bool(answer.hidden)
+    return _exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if is_hiding else 0)
