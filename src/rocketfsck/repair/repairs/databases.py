@@ -47,9 +47,10 @@ from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one
 from rocketfsck.repair.repairs.groupoffsets import committed_behind
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queues import log_beginnings
-from rocketfsck.store.elsewhere import QUEUE_DATABASES
+from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other
 from rocketfsck.store.rocks.families import DEFAULT
+from rocketfsck.store.rocks.files import CURRENT
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.store.rocks.reading import RocksError, read_rows, why_not_readable
 from rocketfsck.verify.finding import Finding
@@ -57,7 +58,7 @@ from rocketfsck.verify.tasks.task import is_aggregate
 
 QUEUES, MESSAGES = "rebuild-queue-database", "rebuild-message-database"
 _DESTROYED = frozenset({RuleName.UNIT_OF_DAMAGED_RECORD.slug, RuleName.UNIT_IN_MISSING_SEGMENT.slug})
-"""Why a row leads nowhere where the log is at fault: such a row alone asks for nothing."""
+"""What a row says whose record was destroyed with the log: such a row alone asks for nothing."""
 _COUNTED = "unit_count"
 _WITHOUT_ROW = (RuleName.RECORD_WITHOUT_ROW, RuleName.ROWS_NOT_FLUSHED)
 
@@ -72,8 +73,8 @@ def plan_databases(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
     for finding in (*findings, *odd):
         by_database.setdefault(str(finding.found.get("database", finding.where.file)), []).append(finding)
     for path, found in sorted(by_database.items()):
-        other = database_at(scene.store, path)
-        if other is None or why_not_readable(other) is not None:
+        other = database_at(scene.store, path) or lost_queue_database(scene.store)
+        if other is None or other.relative != path or why_not_readable(other) is not None:
             continue
         if path in QUEUE_DATABASES:
             answered = [finding for finding in found if not _is_copied(finding, QUEUE_FAMILIES)]
@@ -200,6 +201,8 @@ def _renumbered(finding: Finding) -> int:
 def _as_it_was(scene: PlanScene, other: Other) -> list[Extent]:
     """The preconditions that database and log are those that were looked at."""
     files = [extent for file in other.files for extent in whole_file(scene, file.relative)]
+    if not other.files:
+        files.append(Extent(f"{other.relative}/{CURRENT}", 0, None, None))
     return [*files, *log_beginnings(scene)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,16 @@ BREAKS: dict[str, Break] = {
     "no CURRENT": lambda path: (path / "CURRENT").unlink(),
     "an empty CURRENT": lambda path: (path / "CURRENT").write_bytes(b""),
 }
+
+
+def test_a_database_that_is_gone_is_not_made_of_files(real_copy: Directory) -> None:
+    """The configs in RocksDB show where the broker has its queues."""
+    root = real_copy("5.5.0-rocksdb-cq")
+    before = rows_of(database_of(root, "consumequeue"))["default"]
+    shutil.rmtree(root / "consumequeue")
+    rounded(root, QUEUES)
+    mended(root)
+    assert rows_of(database_of(root, "consumequeue"))["default"] == before
 
 
 def planned(root: Path) -> Plan:
