@@ -79,3 +79,18 @@ def test_neither_index_is_read(real_dir: Directory, tmp_path: Path) -> None:
         assert broker.query_message("RdbOrder", "TagA", 64, *WINDOW, by_tags=True) == ()
     with BrokerView(store, "5.3.3") as older:
         assert older.query_message("RdbOrder", "C000020225994E0E2F2A6DDAC2760020") != ()
+
+
+def test_without_a_conf_the_only_index_answers(real_copy: Directory) -> None:
+    root = real_copy(NAME)
+    with BrokerView(open_store(root), "5.5.0") as broker:
+        before = broker.query_message("RdbOrder", "TagA", 64, *WINDOW, by_tags=True)
+    for file in (root / "index").iterdir():
+        file.unlink()
+    with BrokerView(open_store(root), "5.5.0") as broker:
+        assert broker.query_message("RdbOrder", "TagA", 64, *WINDOW, by_tags=True) == before
+    assert len(before) == 11
+    conf = root.parent / "broker.conf"
+    conf.write_text("indexFileReadEnable=true\n")
+    with BrokerView(open_store(root, broker_conf=conf), "5.5.0") as broker:
+        assert broker.query_message("RdbOrder", "TagA", 64, *WINDOW, by_tags=True) == ()

@@ -298,6 +298,7 @@ class RuleName(StrEnum):
     POP_ROW = "RK015"
     DATABASE_CONFIG = "RK016"
     DATABASE_CONFIG_NOTE = "RK017"
+    ROWS_NOT_FLUSHED = "RK018"
 
     # tiered storage
     TIERED_METADATA = "TS001"

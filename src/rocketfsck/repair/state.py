@@ -69,6 +69,7 @@ LEFT_BY_A_KILL = frozenset(
         RuleName.INDEX_ENTRY_BEHIND_COUNT,
         RuleName.CHECKPOINT_ZERO,
         RuleName.DATABASE_LOG_CUT,
+        RuleName.ROWS_NOT_FLUSHED,
     }
 )
 """Rules whose breaches a killed broker leaves, and which its next start mends where it takes nothing."""

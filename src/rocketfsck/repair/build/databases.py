@@ -18,7 +18,7 @@ A family that cannot be read any more stays empty, which `notes` say. Reference 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,10 +79,13 @@ class MessageRows:
     notes: tuple[str, ...] = ()
 
 
-def build_message_rows(store: Store, root: Path) -> MessageRows:
-    """Make the database below `root`. Raises StoreError where the log cannot be read or RocksDB not write."""
+def build_message_rows(store: Store, root: Path, *, index: bool = True) -> MessageRows:
+    """Make the database below `root`; without `index` its index stays empty.
+
+    Raises StoreError where the log cannot be read or RocksDB not write.
+    """
     with row_pipe(root / DATABASE, MESSAGE_FAMILIES) as pipe:
-        record_count, row_count, seen = _put_index(store, pipe)
+        record_count, row_count, seen = _put_index(store, pipe, index=index)
         kept, notes = {}, []
         for family in MESSAGE_FAMILIES[1:]:
             try:
@@ -95,14 +98,17 @@ def build_message_rows(store: Store, root: Path) -> MessageRows:
     return MessageRows(DATABASE, record_count, row_count, kept, lost, tuple(notes))
 
 
-def _put_index(store: Store, pipe: RowPipe) -> tuple[int, int, set[str]]:
-    """Put the index; the number of records with rows, that of rows, and which of TOPICS the log has."""
+def _put_index(store: Store, pipe: RowPipe, *, index: bool) -> tuple[int, int, set[str]]:
+    """Put the index, if it is wanted; the number of records with rows, that of rows, and which of TOPICS the
+    log has."""
     record_count = row_count = newest = 0
     last: int | None = None
     seen = set()
     for offset, message in log_messages(store):
         if message.topic in TOPICS.values():
             seen.add(message.topic)
+        if not index:
+            continue
         keys, value = index_rows(message, offset)
         if not keys:
             continue
@@ -169,12 +175,20 @@ class _Queue:
 class RowBuilder:
     """Takes the dispatches of the log and puts them into a new database.
 
-    `light`: records go to the further queues that they name, too.
+    `light`: records go to the further queues that they name, too. `begins_at` says of a queue (its topic and
+    queueId) from which physical offset on its records get rows.
     """
 
-    def __init__(self, pipe: RowPipe, *, light: bool) -> None:
+    def __init__(
+        self,
+        pipe: RowPipe,
+        *,
+        light: bool,
+        begins_at: Callable[[bytes, int], int] = lambda _topic, _queue_id: 0,
+    ) -> None:
         self.pipe = pipe
         self.light = light
+        self.begins_at = begins_at
         self.queues: dict[tuple[bytes, int], _Queue] = {}
         self.mark: int | None = None
         self.record_count = 0
@@ -192,8 +206,12 @@ class RowBuilder:
         self.record_count += int(np.count_nonzero(rows[:, FLAGS] & OWN))
         self.mark = int(rows[-1, OFFSET] + rows[-1, SIZE])
         for number in np.unique(rows[:, QUEUE]).tolist():
-            topic, queue_id = raw_names[number]
-            self._put(java_decode(topic).encode("utf-8", "replace"), queue_id, rows[rows[:, QUEUE] == number])
+            raw_name, queue_id = raw_names[number]
+            topic = java_decode(raw_name).encode("utf-8", "replace")
+            first = self.begins_at(topic, queue_id)
+            mine = rows[(rows[:, QUEUE] == number) & (rows[:, OFFSET] >= first)]
+            if len(mine):
+                self._put(topic, queue_id, mine)
 
     def _put(self, topic: bytes, queue_id: int, rows: Longs) -> None:
         data = np.empty(len(rows), ROW)
@@ -203,18 +221,23 @@ class RowBuilder:
         prefix = encode_unit_key(UnitKey(topic, queue_id, 0))[:-PLACE_SIZE]
         self.pipe.put_many(UNITS, prefix, PLACE_SIZE, data.tobytes(), len(rows))
         greatest = (int(rows[-1, INDEX]), int(rows[-1, OFFSET]))
-        first = int(np.argmin(rows[:, INDEX]))
+        first = len(rows) - 1 - int(np.argmin(rows[::-1, INDEX]))  # of several the last has the row
         least = (int(rows[first, INDEX]), int(rows[first, OFFSET]))
         queue = self.queues.setdefault((topic, queue_id), _Queue(greatest, least, 0))
-        queue.greatest, queue.least = greatest, min(queue.least, least)
+        queue.greatest = greatest
+        queue.least = least if least[0] <= queue.least[0] else queue.least
         queue.row_count += len(rows)
+
+    def put_bound(self, key: BoundKey, place: int, offset: int) -> None:
+        """Put one end of a queue: its queue offset and its physical offset."""
+        value = ROCKS_OFFSET.build({"phyOffset": offset, "cqOffset": place})
+        self.pipe.put(BOUNDS, encode_bound_key(key), value)
 
     def finish(self) -> tuple[BuiltQueue, ...]:
         """Put the bounds and the mark; what every queue became, by topic and queueId."""
         for (topic, queue_id), queue in self.queues.items():
-            for is_max, (place, offset) in ((True, queue.greatest), (False, queue.least)):
-                key = encode_bound_key(BoundKey(topic, queue_id, is_max))
-                self.pipe.put(BOUNDS, key, ROCKS_OFFSET.build({"phyOffset": offset, "cqOffset": place}))
+            for is_max, end in ((True, queue.greatest), (False, queue.least)):
+                self.put_bound(BoundKey(topic, queue_id, is_max), *end)
         if self.mark is not None:
             self.pipe.put(BOUNDS, DISPATCHED_KEY, encode_i64(self.mark))
         self.pipe.end()

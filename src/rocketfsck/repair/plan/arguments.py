@@ -21,6 +21,7 @@ Natural = Annotated[int, Meta(ge=0)]
 Name = tuple[str, int]
 """A queue: its topic and its queueId."""
 ConfigSource = Literal["backup", "beginning", "log", "groups"]
+EndsSource = Literal["database", "topics", "log"]
 QueueType = Literal["SimpleCQ", "BatchCQ"]
 HeaderField = Literal[
     "beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset", "hashSlotCount", "indexCount"
@@ -167,6 +168,28 @@ class QueuesToBuild(Arguments):
 
     queues: tuple[Name, ...] | None
     delay_levels: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseToBuild(Arguments):
+    """A database of consume queues that is built.
+
+    `source` says which queues there are: the "database" itself by its rows of ends, the "topics" of the
+    broker, or the "log" alone. `restored` are queues that get rows of all their records whether or not the
+    database had them; None for all that were not deleted. `delayed`: rows of delay levels are made, and no
+    former row shows the delays.
+    """
+
+    restored: tuple[Name, ...] | None
+    source: EndsSource
+    delayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRowsToBuild(Arguments):
+    """A database of messages that is built; `index`: with the rows of an index."""
+
+    index: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS_TEXT, DEFAULT_PRECISION_MS, SCHEDULE_TOPIC
 from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
 from rocketfsck.reader.units import Kind, UnitReader, kinds_of
-from rocketfsck.repair.plan.arguments import Name, QueuesToBuild, WheelPrecision
+from rocketfsck.repair.plan.arguments import DatabaseToBuild, Name, QueuesToBuild, WheelPrecision
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import SETTINGS, rounded
@@ -154,6 +154,8 @@ def _sizes_of_queues(store: Store, names: set[Name] | None) -> set[str]:
 def _delay_levels(scene: Known, action: Action) -> Assumption | None:
     """The levels matter to units of the schedule topic: they hold the time of delivery."""
     store, names = scene.store, queues_of(action)
+    if isinstance(action.arguments, DatabaseToBuild):
+        return _levels_of_rows(scene, action.arguments)
     if names is None:
         names = {(queue.topic, queue.queue_id) for queue in store.queues}
         names |= {(finding.where.topic or "", finding.where.queue_id or 0) for finding in scene.findings}
@@ -171,6 +173,41 @@ def _delay_levels(scene: Known, action: Action) -> Assumption | None:
         return Assumption("delay_levels", levels, "given", "broker.conf does not set messageDelayLevel")
     numbers = ", ".join(str(queue_id + 1) for _, queue_id in sorted(silent))
     return Assumption("delay_levels", levels, "assumed", f"no unit of level {numbers} shows the delay")
+
+
+def _levels_of_rows(scene: Known, arguments: DatabaseToBuild) -> Assumption | None:
+    """The levels matter to rows of the schedule topic: they hold the time of delivery."""
+    store = scene.store
+    if not arguments.delayed:
+        return None
+    if store.delay_levels_source == "given":
+        return Assumption("delay_levels", store.delay_levels, "given", "set by the user or by broker.conf")
+    if store.settings.path is not None:
+        text = "broker.conf does not set messageDelayLevel"
+        return Assumption("delay_levels", store.delay_levels, "given", text)
+    return Assumption("delay_levels", store.delay_levels, "assumed", "no row shows the delays")
+
+
+def _removed_topics(_scene: Known, action: Action) -> Assumption | None:
+    """Which topics were deleted: their records are in the log all the same."""
+    if not isinstance(action.arguments, DatabaseToBuild) or action.arguments.source == "database":
+        return None
+    if action.arguments.source == "topics":
+        return Assumption("removed_topics", "as the topics of the broker", "bytes", "the topics can be read")
+    text = "neither the database nor the topics of the broker can be read: deleted topics come back"
+    return Assumption("removed_topics", "none", "assumed", text)
+
+
+def _queue_ends(scene: Known, action: Action) -> Assumption | None:
+    """Where queues continue all of whose records expired."""
+    if not isinstance(action.arguments, DatabaseToBuild) or action.arguments.source == "database":
+        return None
+    if not scene.store.commitlog.start_offset:
+        return Assumption("queue_ends", "as the log shows", "bytes", "no record of the log has expired")
+    text = (
+        "the ends of queues cannot be read: a queue without a record continues where groups have read up to"
+    )
+    return Assumption("queue_ends", "as groups have read", "assumed", text)
 
 
 def _has_units(store: Store, name: Name) -> bool:
@@ -293,6 +330,8 @@ BASES: Mapping[str, Basis] = {
         ),
         Basis("missing_files", "that missing commit log files are not to be found", _missing_files),
         Basis("queue_kinds", "topics that have queues of batches", _queue_kinds),
+        Basis("removed_topics", "topics that the broker deleted", _removed_topics),
+        Basis("queue_ends", "where queues without a record continue", _queue_ends),
     )
 }
 """Everything that a row of the table of repairs may name in `writes_by`, by name."""

@@ -19,7 +19,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rocketfsck.common.documents import printable
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import UsageError
+from rocketfsck.repair.plan.arguments import DatabaseToBuild
 from rocketfsck.repair.plan.basis import BASES, VERSION, StoreAlone, assumptions_of
 from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
 from rocketfsck.repair.plan.table import PlanScene, Row, is_near
@@ -121,6 +123,18 @@ KINDS: Mapping[str, NoticeKind] = {
             "recovery-skipped",
             "the next start is a normal one: the broker does not run its own recovery",
             "the next start is a normal one: the broker does not run its own recovery",
+        ),
+        NoticeKind(
+            "queue-end-moved",
+            "the end of {count} queue moves back: groups may have passed the queue offsets of new messages",
+            "the ends of {count} queues move back: groups may have passed the queue offsets of new messages",
+        ),
+        NoticeKind(
+            "message-rows-lost",
+            "{count} kind of rows is lost with the database: delayed messages are delivered again, or "
+            "prepared messages are forgotten",
+            "{count} kinds of rows are lost with the database: delayed messages are delivered again, and "
+            "prepared messages are forgotten",
         ),
         NoticeKind(
             "bit-maps-dropped",
@@ -267,8 +281,14 @@ def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Row, Action]]) -> t
 
 
 def unknown_in(scene: PlanScene, action: Action, repair: Row) -> int:
-    """How many findings say that an area of the action holds what this version does not understand."""
-    unknown = unknown_areas(scene.findings)
+    """How many findings say that an area of the action holds what this version does not understand. A
+    database that could not be read is understood by the action that makes it again."""
+    made = action.target if isinstance(action.arguments, DatabaseToBuild) else None
+    unknown = unknown_areas(
+        finding
+        for finding in scene.findings
+        if finding.rule != RuleName.QUEUE_DATABASE or finding.where.file != made
+    )
     return sum(len(unknown.get(area, ())) for area in areas_changed(action, repair))
 
 

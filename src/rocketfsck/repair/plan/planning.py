@@ -29,6 +29,7 @@ from rocketfsck.formats.dialect import is_newer
 from rocketfsck.progress import phase
 from rocketfsck.query.nodes import node_side
 from rocketfsck.repair.area.links import dead_link_above, pin_on
+from rocketfsck.repair.build.databases import DATABASE
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.repair.plan.basis import confirming
@@ -57,7 +58,9 @@ from rocketfsck.repair.repairs.reasons import (
     linked,
     occupied,
     pins_now,
+    underived,
 )
+from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import DIRECTORIES
 from rocketfsck.verify.finding import TREES, Finding, Severity
@@ -151,7 +154,7 @@ NOT_CHOSEN = "left out: this action was not chosen"
 NOT_BUILT = "the repair {repair} is not automatic"
 UNREAD = "no repair is planned for a store of which a part cannot be read"
 NOT_ALONE = "{repair} needs {needed}, which is left out"
-EVIDENCE = frozenset({"index", *TREES.values()})
+EVIDENCE = frozenset({"index", *TREES.values(), *QUEUE_DATABASES, DATABASE})
 """The areas whose content a broker derives from the log."""
 NOT_UNDERSTOOD = (
     "{repair} would change data that this version does not understand; --only {repair} forces the repair"
@@ -405,7 +408,7 @@ def _unanswered(
         if reason in (NO_REPAIR, NOT_HERE):
             asks = rule.repair == "rebuild-queue"
             later = HIDDEN if hidden and asks else ""
-            here = impossible(finding)
+            here = impossible(finding) or underived(finding)
             if asks:
                 here = here or occupied(blocked, finding) or linked(scene, finding)
             disputed = CONTESTED if asks and queue_of(finding) in unclear else ""

@@ -7,7 +7,7 @@ fences                filler over damage, and BLANKs     leftovers             g
 checkpoint            checkpoint, abort, timer           epochs                epoch files
 index                 index files                        config                the files in config/
 timers                the timer wheel                    heal      what comes from another copy
-groupoffsets          committed offsets of groups
+groupoffsets          committed offsets of groups        databases             RocksDB built again
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rocketfsck.repair.repairs import (
     checkpoint,
     commitlog,
     config,
+    databases,
     epochs,
     groupoffsets,
     heal,
@@ -39,6 +40,7 @@ ALL: tuple[Row, ...] = tuple(
             *leftovers.ROWS,
             *queueends.ROWS,
             *queues.ROWS,
+            *databases.ROWS,
             *index.ROWS,
             *epochs.ROWS,
             *checkpoint.ROWS,

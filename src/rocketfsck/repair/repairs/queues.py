@@ -115,7 +115,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         _note(names, every, queues),
         why,
         arguments=QueuesToBuild(None if every else tuple(sorted(names)), levels),
-        preconditions=[*files_of_queues(scene, queues), *_log_end(scene)],
+        preconditions=[*files_of_queues(scene, queues), *log_beginnings(scene)],
         losses=losses,
         gains={"record": count} if count else {},
         write_byte_count=_size_of(scene.store, queues)
@@ -224,7 +224,7 @@ def _expired(scene: PlanScene, queues: Iterable[ConsumeQueue]) -> Iterator[Loss]
                 yield Loss("unit", count, queue.topic, queue.queue_id, first, first + count - 1)
 
 
-def _log_end(scene: PlanScene) -> list[Extent]:
+def log_beginnings(scene: PlanScene) -> list[Extent]:
     """The beginning of every commit log file: that the log is still the one that was looked at."""
     found = []
     for file in scene.store.commitlog.files:

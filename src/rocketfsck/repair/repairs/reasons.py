@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.dialect import NEWEST_NAME
@@ -21,6 +22,7 @@ from rocketfsck.repair.area.manifests import outside_directories
 from rocketfsck.repair.plan.arguments import Name
 from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.repair.repairs.answers import number, one_by_one, queue_of
+from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.verify.finding import TREES, Finding, Severity, queue_directory
 from rocketfsck.verify.rules.catalog import RULES
@@ -62,8 +64,13 @@ LINKED = (
 DEAD_LINK = "a symbolic link without a target is in its place: mount the target, or remove the link"
 NO_TEXT = "the topic is not valid UTF-8, so a broker creates a queue of another name for it"
 
+UNDERIVED = (
+    "no other file has what the database {database} held: copy its whole directory back from a backup or a "
+    "replica"
+)
 _DATABASE = (
-    "no plan changes a RocksDB database; to build a new database of consume queues outside the store, run "
+    "the log does not show what the database must hold, or rocksdict, which makes databases, is not "
+    "installed; to build the queues outside the store, run "
     "rocketfsck rebuild consumequeue --into DIRECTORY"
 )
 
@@ -197,13 +204,18 @@ REASONS: Mapping[str, str] = {
             RuleName.DATABASE_ROW_ODD,
             RuleName.ROW_DIFFERS,
             RuleName.RECORD_WITHOUT_ROW,
-            RuleName.ROW_WITHOUT_RECORD,
             RuleName.QUEUE_BOUND,
             RuleName.DISPATCH_MARK,
             RuleName.ROW_TIME,
         ),
         _DATABASE,
     ),
+    RuleName.ROW_WITHOUT_RECORD: "the messages were destroyed with the log; " + _COPY,
+    RuleName.MESSAGE_ROW: (
+        "the log does not show which messages the broker delivered or asked about: no repair makes or "
+        "removes such a row"
+    ),
+    RuleName.POP_ROW: "only the database has the record: the broker removes it when its time has come",
 }
 """By rule id. Rules without a reason here get the planner's reason."""
 
@@ -281,6 +293,16 @@ def impossible(finding: Finding) -> str:
     except UnicodeEncodeError:  # bytes that are not UTF-8; a queue that is there is another matter
         return NO_TEXT if finding.rule == RuleName.QUEUE_MISSING else ""
     return ""
+
+
+def underived(finding: Finding) -> str:
+    """Why the database that a finding names cannot be made again; "" where it can, or none is named."""
+    database = finding.found.get("database")
+    if not finding.rule.startswith("RK") or not isinstance(database, str):
+        return ""
+    kept = database in QUEUE_DATABASES or database == "rocksdbstore"
+    shown = printable(database).replace("{", "{{").replace("}", "}}")
+    return "" if kept else UNDERIVED.replace("{database}", shown)
 
 
 def blocked_directories(store: Store, moved: Collection[str]) -> frozenset[str]:

@@ -46,20 +46,26 @@ from rocketfsck.formats.rocks import MARKS
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.index import index_rows, log_messages
 from rocketfsck.scan.views.messages import Message
+from rocketfsck.store.elsewhere import lost_queue_database
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.rocks.families import Content, OddRows, content_of, databases_of, decode_row
-from rocketfsck.store.rocks.files import Fault, FileFault, file_faults
+from rocketfsck.store.rocks.files import CURRENT, Fault, FileFault, file_faults
 from rocketfsck.store.rocks.reading import RocksError, Rows, read_rows, why_not_readable
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Shared
 
+NO_DATABASE = "the whole database of consume queues is not there"
 SHOWN_KEY = 60
 """Bytes of a key that a finding shows."""
 
 
 def check_database_files(store: Store) -> Iterator[Finding | NotChecked]:
     """Yield what is wrong with the files of the databases, whether or not they can be read."""
+    lost = lost_queue_database(store)
+    if lost is not None:
+        facts: Facts = {"name": CURRENT, "database": lost.relative, "detail": NO_DATABASE}
+        yield Finding(RuleName.DATABASE_FILE_MISSING, Where(file=f"{lost.relative}/{CURRENT}"), facts)
     for other in databases_of(store):
         try:
             for fault in file_faults(other):

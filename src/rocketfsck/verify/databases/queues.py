@@ -6,7 +6,7 @@ go through them; what those find is said here of the database's rows, which no r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks.execute import execute
 from rocketfsck.verify.tasks.facts import Known, QueueFacts, gather
 from rocketfsck.verify.tasks.planning import plan_units
-from rocketfsck.verify.tasks.task import Context, LogFileTask, QueuesTask
+from rocketfsck.verify.tasks.task import Context, LogFileTask, QueuesTask, aggregate
 
 DIFFERS = frozenset(
     {
@@ -80,11 +80,12 @@ def check_spill(
     queues = [result for unit, result in results if isinstance(unit.task, QueuesTask)]
     compared = sum(result.asked.get(RuleName.UNIT_SIZE, 0) for result in ran.results if result is not None)
     context.shared.ask(RuleName.ROW_DIFFERS, compared)
+    context.shared.ask(RuleName.ROW_TIME, sum(queue.row_count for queue in spill.queues.values()))
     found = [finding for result in queues if result is not None for finding in result.findings]
     found += [finding for result in logs if result is not None for finding in result.findings]
     found += merge_queues(inner, queues, logs, gatherer)
     items: list[Finding | NotChecked] = [*ran.not_checked]
-    items += _said_of_rows(spill, found, known)
+    items += _said_of_rows(spill, found, known, killed=_is_killed(context.store))
     items += _bounds(context.store, spill, known)
     items += _times(store, spill)
     return items, known
@@ -114,13 +115,14 @@ def _emptied(spill: Spill) -> dict[tuple[str, int], QueueFacts]:
     return found
 
 
-def _said_of_rows(spill: Spill, found: Iterable[Finding], known: Known) -> Iterator[Finding]:
+def _said_of_rows(spill: Spill, found: Iterable[Finding], known: Known, *, killed: bool) -> Iterator[Finding]:
     """The findings on units and records as findings on rows of the database."""
     database = spill.database.relative
     end = known.end_offset
     dispatched = spill.dispatched
     if dispatched is None:  # nothing was written yet, or the mark is lost, of which `_bounds` speaks
         dispatched = 0 if not _has_rows(spill) else end or 0
+    unflushed: list[tuple[int, Finding]] = []
     for finding in found:
         where = finding.where
         place = Where(
@@ -145,6 +147,27 @@ def _said_of_rows(spill: Spill, found: Iterable[Finding], known: Known) -> Itera
             if isinstance(first, int) and first < dispatched:
                 place = replace(place, physical_offset=first)
                 yield Finding(RuleName.RECORD_WITHOUT_ROW, place, facts, {}, finding.count)
+            elif isinstance(first, int):
+                unflushed.append((first, finding))
+    if unflushed and killed:
+        yield _not_flushed(database, unflushed)
+
+
+def _not_flushed(database: str, found: Sequence[tuple[int, Finding]]) -> Finding:
+    """One finding for all queues without the units of records after the mark."""
+    first = min(offset for offset, _ in found)
+    counts = [finding.found.get("record_count") for _, finding in found]
+    facts: dict[str, int | str | bool | None] = {
+        "database": database,
+        "queue_count": sum(finding.count for _, finding in found),
+        "record_count": sum(count for count in counts if isinstance(count, int)),
+    }
+    return Finding(RuleName.ROWS_NOT_FLUSHED, Where(file=database, physical_offset=first), facts)
+
+
+def _is_killed(store: Store) -> bool:
+    """Whether a broker was killed: after an orderly stop a start dispatches all records from the mark on."""
+    return store.abort is not None and not store.live.locked
 
 
 def _has_rows(spill: Spill) -> bool:
@@ -251,11 +274,15 @@ def _times(store: Store, spill: Spill) -> Iterator[Finding]:
     }
     bases = {name: spill.queues[name].first_place for name in queues}
     places = {(queue.topic, queue.queue_id): queue for queue in store.queues}
-    left = TIME_LIMIT
+    left, further = TIME_LIMIT, 0
     for found in _odd_times(store, queues, bases):
-        if left and _leads_to(places[found[0], found[1]], found[2], found[3]):
+        if not left:
+            further += 1
+        elif _leads_to(places[found[0], found[1]], found[2], found[3]):
             left -= 1
             yield _time_finding(spill.database.relative, *found)
+    if further:
+        yield aggregate(RuleName.ROW_TIME, spill.database.relative, further)
 
 
 def _leads_to(queue: ConsumeQueue, index: int, offset: int) -> bool:

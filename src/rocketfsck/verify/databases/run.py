@@ -16,7 +16,7 @@ from functools import partial
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.store.elsewhere import OTHER_DATABASES
+from rocketfsck.store.elsewhere import OTHER_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import forget_cached
@@ -66,7 +66,7 @@ def check_databases(
     """
     store = context.store
     found = list(databases_of(store))
-    if not found:
+    if not found and lost_queue_database(store) is None:
         return Databases()
     items: Items = list(check_database_files(store))
     if context.level == "quick" or not known.complete or not local:

@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="strict",
         level="quick",
+        repair="rebuild-queue-database",
         reference="11.4",
     ),
     Rule(
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
         why="RocksDB does not open the database, or silently drops what follows the damage.",
         strictness="strict",
         level="quick",
+        repair="rebuild-queue-database",
         reference="11.4",
     ),
     Rule(
@@ -50,6 +52,7 @@ RULES: tuple[Rule, ...] = (
         why="A broker reads the database with the same code, and does not start, or stops answering from it.",
         strictness="strict",
         level="cross",
+        repair="rebuild-queue-database",
         reference="11.4",
     ),
     Rule(
@@ -75,6 +78,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="strict",
         level="cross",
+        repair="rebuild-queue-database",
         reference="3.9",
     ),
     Rule(
@@ -87,6 +91,25 @@ RULES: tuple[Rule, ...] = (
         why="The messages are in the log and were dispatched once, but no consumer can read them.",
         strictness="heuristic",
         level="cross",
+        repair="rebuild-queue-database",
+        reference="3.9",
+    ),
+    Rule(
+        id=RuleName.ROWS_NOT_FLUSHED,
+        severity=WARNING,
+        template=(
+            "{database}: {queue_count:queue} {queue_count?lacks|lack} the units of records from "
+            "{physical_offset} on: the broker was killed before it flushed them"
+        ),
+        why=(
+            "A broker keeps new units in memory and flushes them now and then. The next start dispatches "
+            "these records again, but only from the commit log file in which its recovery begins. Older "
+            "records get no unit, and the broker gives out their queue offsets again. `simulate` shows how "
+            "far a start reaches."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-queue-database",
         reference="3.9",
     ),
     Rule(
@@ -99,6 +122,7 @@ RULES: tuple[Rule, ...] = (
         why="Consumers wait for messages that are not in the log, or get other messages.",
         strictness="strict",
         level="cross",
+        repair="rebuild-queue-database",
         reference="3.9",
     ),
     Rule(
@@ -111,6 +135,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="heuristic",
         level="cross",
+        repair="rebuild-queue-database",
         reference="3.9",
     ),
     Rule(
@@ -123,6 +148,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="heuristic",
         level="cross",
+        repair="rebuild-queue-database",
         reference="3.9",
     ),
     Rule(
@@ -135,6 +161,7 @@ RULES: tuple[Rule, ...] = (
         why="A search by time uses the times of the units.",
         strictness="strict",
         level="cross",
+        repair="rebuild-queue-database",
         reference="3.9",
     ),
     Rule(
@@ -147,6 +174,7 @@ RULES: tuple[Rule, ...] = (
         why="A query by this key gets a different message, or nothing.",
         strictness="strict",
         level="cross",
+        repair="rebuild-queue-database",
         reference="11.3",
     ),
     Rule(
@@ -158,6 +186,7 @@ RULES: tuple[Rule, ...] = (
         why="If the database answers queries, those by these keys miss the message.",
         strictness="heuristic",
         level="cross",
+        repair="rebuild-queue-database",
         reference="11.3",
     ),
     Rule(
