@@ -12,6 +12,8 @@ import pytest
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.checkpoint import CHECKPOINT_SIZE
+from rocketfsck.formats.dialect import parse_version
+from rocketfsck.query.start.verdict import predict_each, start_classes, verdict_of
 from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
@@ -209,3 +211,14 @@ def test_queues_of_which_one_ends_early_are_no_older_copy(copies: Copies, tmp_pa
     report, _ = _judged(store)
     assert RuleName.RECORD_WITHOUT_UNIT in {finding.rule for finding in report.findings}
     assert not [finding for finding in report.findings if finding.rule in ORIGINS]
+
+
+def test_a_recovery_that_appends_over_the_end_of_a_file_hides_nothing(copies: Copies, tmp_path: Path) -> None:
+    """A broker from 5.4.0 on dispatches while it recovers, then cuts the queues: older units stay."""
+    store = tmp_path / "store"
+    shutil.copytree(copies.newer, store)
+    _queues(copies, store)
+    (start,) = predict_each(open_store(store, version="5.5.0"), start_classes([parse_version("5.5.0")]))
+    found = verdict_of(start)
+    assert found.loads and found.lost_count == 0
+    assert found.reached_count + found.reissued_count == 700

@@ -171,9 +171,16 @@ def _older_queues(store: Path) -> None:
 
 
 def _queues_of_a_moment(store: Path) -> None:
-    """All queues are of one moment in the middle of the last log file but one: none has a later unit."""
+    """All queues are of one moment in the middle of the last log file but one: none has a later unit.
+
+    But for light queues: one that is gone leaves no trace, so that nothing can tell of it.
+    """
     units = struct.Struct(">qi8x")
-    paths = [path for path in sorted((store / "consumequeue").glob("*/*/*")) if path.is_file()]
+    paths = [
+        path
+        for path in sorted((store / "consumequeue").glob("*/*/*"))
+        if path.is_file() and "%LMQ%" not in str(path)
+    ]
     begin = int(_log(store, -2).name)
     known = sorted(
         offset
@@ -193,6 +200,9 @@ def _queues_of_a_moment(store: Path) -> None:
             path.write_bytes(left.ljust(len(data), b"\0"))
         else:
             path.unlink()
+    for queue in (store / "consumequeue").glob("*/*"):
+        if not any(queue.iterdir()):
+            queue.rmdir()
 
 
 def _remove(store: Path, name: str) -> None:
