@@ -31,8 +31,8 @@ from rocketfsck.verify.queues.unitranges import Missing
 from rocketfsck.verify.tasks.facts import IndexFacts, Known, LogFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
 
-GAP_MS = 1000
-"""Times that differ by less are those of one moment."""
+GAP_MS = 10_000
+"""Times that differ by less may be those of one moment: a power cut takes some seconds."""
 LEAST_COUNT = 10
 """Records, units or entries from which on agreement is more than chance."""
 FEW, MANY = 0.05, 0.9
@@ -216,11 +216,9 @@ def _older_files(logs: Sequence[LogFacts]) -> Iterator[Finding]:
     last = max((number for number, log in enumerate(logs) if log.record_count), default=0)
     newest: int | None = None
     for number, log in enumerate(logs[:last]):
-        kinds = {region.kind for region in log.regions}
         later = next((item for item in logs[number + 1 :] if item.first_store_timestamp is not None), None)
         newest = log.last_store_timestamp or newest
-        is_open = kinds <= {"records", "zero", "filler"} and "zero" in kinds and not log.ends_with_blank
-        if is_open and not log.damaged and newest is not None and later is not None:
+        if _is_open(log) and newest is not None and later is not None:
             begins = later.first_store_timestamp or 0
             yield Finding(
                 RuleName.LOG_FILE_OLDER,
@@ -229,18 +227,25 @@ def _older_files(logs: Sequence[LogFacts]) -> Iterator[Finding]:
             )
 
 
+def _is_open(log: LogFacts) -> bool:
+    """Whether zeros follow the whole records of a file, and nothing else."""
+    kinds = {region.kind for region in log.regions}
+    return kinds <= {"records", "filler", "zero"} and "zero" in kinds and not log.damaged
+
+
 def _older_log(store: Store, known: Known, flushed: tuple[int, int], indexed: int) -> Iterator[Finding]:
     """The log, where queues lead beyond its end and something else was flushed later than its last record.
 
-    An index file proves nothing after an unclean stop: its pages may be on the disk before those of the log.
+    Zeros follow the last record: where it is torn, a power cut took more. An index file proves nothing after
+    an unclean stop, because its pages may be on the disk before those of the log.
     """
     end, newest = known.end_offset, known.max_store_timestamp
     if end is None or newest is None or known.logs[-1] is None:
         return
     beyond = max(queue.max_physical_end for queue in known.queues.values())
     later = max(*flushed, indexed if store.abort is None else 0)
-    if beyond > end and later >= newest + GAP_MS:
-        last = next(log for log in reversed(known.logs) if log is not None and log.record_count)
+    last = next(log for log in reversed(known.logs) if log is not None and log.record_count)
+    if beyond > end and later >= newest + GAP_MS and _is_open(last):
         found = {"end_timestamp": newest, "later_timestamp": later, "behind_duration": later - newest}
         yield Finding(RuleName.LOG_OLDER, Where(file=last.file, physical_offset=end), found)
 
