@@ -36,7 +36,6 @@ LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("repair/apply/applying.py", "apply_plan"): (60, 10, CONDITIONS),
     ("repair/plan/planning.py", "make_plan"): (100, 12, f"{CONDITIONS}; {ORDER}"),
     ("repair/repairs/answers.py", "answer"): (60, 10, FIELDS),
-    ("repair/repairs/queueends.py", "cut_queues"): (63, 8, ORDER),
     ("repair/repairs/queues.py", "rebuild_queues"): (73, 8, ORDER),
     ("repair/salvage/salvage.py", "finish_story"): (60, 9, FIELDS),
     ("scan/build/units.py", "_place"): (108, 9, KERNEL),

@@ -11,7 +11,7 @@ Templates name values and say how each is written:
 
 The page of style, docs/style.md, says what goes into the sentences around them.
 
-Sizes, durations and points in time as people write them; the one place that reads them.
+Sizes, durations and points in time as people write them; the one place that reads and writes them.
 
 size     := digits [unit]            unit := B | K | KiB | KB | M | …   KB: 1,000; K, KiB: 1,024
 duration := number [s|m|min|h|d]     seconds without a unit

@@ -3,6 +3,8 @@
 ConfigManager.load. Reference 1.6.
 
 The epoch file of a store whose broker is under a controller, and its .bak. Reference 1.7.
+
+The checkpoint. Reference 5.1.
 """
 
 from __future__ import annotations
@@ -13,14 +15,27 @@ from functools import lru_cache
 from typing import TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.formats.config import TopicConfig, decode_config, topic_configs
 from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs
 from rocketfsck.store.model import OtherKind, Store, StoreFile
-from rocketfsck.store.reading import read_whole
+from rocketfsck.store.reading import FileReader, read_whole
 
 EPOCH_LIMIT = 16 << 20
 """Bytes; a longer file is not read."""
 BACKUP = ".bak"
+
+
+def read_checkpoint(store: Store) -> Checkpoint:
+    """The checkpoint as a broker maps it: zeros without one, and for what a short file lacks.
+
+    Raises StoreError for a file that cannot be read.
+    """
+    if store.checkpoint is None:
+        return Checkpoint()
+    with FileReader(store.checkpoint.location) as reader:
+        data = reader.read_upto(0, CHECKPOINT.size)
+    return decode_checkpoint(data.ljust(CHECKPOINT.size, b"\0"))
 
 
 def epoch_files(store: Store) -> Mapping[str, StoreFile]:

@@ -52,7 +52,7 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.diagnoses import ORIGINS, fix_command, store_command
-from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 
@@ -229,6 +229,8 @@ def judge_store(
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
     area = None if store.repair is None else interrupted_area(store.root)
     state = state_of(store, report, starts, is_interrupted=area is not None)
+    origins = [finding for finding in report.findings if RULES[finding.rule].fault_class in ORIGINS]
+    advice = _advice(store, report.account, origins)
     return Verdict(
         state,
         MAY_START.get(state),
@@ -254,13 +256,9 @@ def judge_store(
         tuple(dict.fromkeys(item.what or item.reason for item in report.not_checked if item.operational)),
         prospect,
         obstacle,
-        tuple(
-            dict.fromkeys(
-                describe(item) for item in report.findings if RULES[item.rule].fault_class in ORIGINS
-            )
-        ),
-        _advice(store, report) if area is None else INTERRUPTED.format(place=area.path),
-        _next(store, report, prospect, state) if area is None else _finish(store, area),
+        tuple(dict.fromkeys(map(describe, origins))),
+        advice if area is None else INTERRUPTED.format(place=area.path),
+        _next(store, report, prospect, state, advice) if area is None else _finish(store, area),
     )
 
 
@@ -353,13 +351,12 @@ _BY_ORIGIN: Mapping[str, str] = {
 """What to do before a repair, by what is known of where files come from."""
 
 
-def _advice(store: Store, report: Report) -> str:
-    """What to think of before anything is done."""
-    account = report.account
+def _advice(store: Store, account: MessageAccount | None, origins: Sequence[Finding]) -> str:
+    """What to think of before anything is done; `origins` say where damaged files come from."""
     if account is None:
         return ""
     for rule, text in _BY_ORIGIN.items():
-        files = [finding.where.file for finding in report.findings if finding.rule == rule]
+        files = [finding.where.file for finding in origins if finding.rule == rule]
         if files:
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
             return text.format(files=f"{files[0]}{more}")
@@ -400,11 +397,11 @@ def _outlook(report: Report, starts: Iterable[StartVerdict], plan: Plan | None) 
     return Outlook(now, rows, plan.messages_after or planned_fates(now, plan.actions), plan.is_tried)
 
 
-def _next(store: Store, report: Report, prospect: Prospect | None, state: State) -> str | None:
+def _next(store: Store, report: Report, prospect: Prospect | None, state: State, advice: str) -> str | None:
     """The one command to run: what repairs, else what shows the worst of it; None where a start is enough."""
     if state == "unclean":
         return None
-    if _advice(store, report):
+    if advice:
         return f"{COMPARES} {shlex.quote(str(store.root))} REPLICA"
     if prospect is not None and prospect.action_count and state != "running":
         return fix_command(store, report.level)

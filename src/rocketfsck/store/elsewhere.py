@@ -38,8 +38,9 @@ def lost_queue_database(store: Store) -> Other | None:
     store_type = store.settings.get("storeType")
     keeps = others & FIRST_FORM if store_type is None else store_type.startswith("defaultRocksDB")
     there = others & QUEUE_DATABASES or store.lifted.databases & QUEUE_DATABASES
-    in_files = any(queue.kind == "file" and queue.files for queue in store.queues)
-    if not keeps or there or in_files or not store.commitlog.files:
+    if not keeps or there or not store.commitlog.files:
+        return None
+    if any(queue.kind == "file" and queue.files for queue in store.queues):
         return None
     separate = store.settings.flag("useSeparateStorePathForRocksdbCQ", False)
     path = "consumequeue_rocksdb" if separate else "consumequeue"

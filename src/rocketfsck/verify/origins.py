@@ -12,21 +12,21 @@ brokers. What is damaged by that has findings of its own; these say what happene
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT_SIZE, decode_checkpoint
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Longs
+from rocketfsck.reader.configs import read_checkpoint
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.log.result import FILLER, RECORDS, ZERO
 from rocketfsck.verify.queues.unitranges import Missing
 from rocketfsck.verify.tasks.facts import IndexFacts, Known, LogFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
@@ -92,45 +92,60 @@ def agreement_of(log: TaskResult) -> Agreement:
     )
 
 
-def foreign_files(
-    context: Context, logs: Sequence[TaskResult | None], indexes: Sequence[TaskResult | None]
-) -> frozenset[str]:
-    """The files of the log that are another store's: their records are not those that the units name.
+_NONE = Agreement(0, 0, 0, 0, 0)
 
-    All of them where neither queues nor index know the log. Where the queues alone do not know it, nothing
-    tells which part is the strange one, and there are none.
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How far the log agrees with the queues and with the index.
+
+    `by_file` is in the order of the log's files, empty where not all of them are known; `total` is the sum.
+    The index has `entry_count` entries. `foreign` are the files of the log that are another store's.
+    """
+
+    by_file: tuple[Agreement, ...] = ()
+    total: Agreement = _NONE
+    entry_count: int = 0
+    foreign: frozenset[str] = frozenset()
+
+    @property
+    def is_unknown_to_index(self) -> bool:
+        """Whether there is an index, and nearly no record with keys is in it."""
+        total = self.total
+        enough = total.keyed_count >= LEAST_COUNT and self.entry_count >= total.keyed_count / 2
+        return enough and total.indexed_count <= total.keyed_count * FEW
+
+    @property
+    def is_foreign_log(self) -> bool:
+        """Whether neither queues nor index know the log."""
+        return self.total.is_of_other_queues and self.is_unknown_to_index
+
+
+def compare_parts(
+    context: Context, logs: Sequence[TaskResult | None], indexes: Sequence[TaskResult | None]
+) -> Parts:
+    """How far the parts agree, from the results of all commit log and index tasks in store order.
+
+    All files of the log are foreign where neither queues nor index know it. Where the queues alone do not
+    know it, nothing tells which part is the strange one, and no file is.
     """
     files = context.store.commitlog.files
     known = [log for log in logs if log is not None]
-    if context.level == "quick" or not known or len(known) < len(files):
-        return frozenset()
-    agreements = list(map(agreement_of, known))
-    if _is_foreign_log(sum(agreements, _NONE), _entry_count(indexes)):
-        return frozenset(file.relative for file in files)
-    if sum(found.met_count for found in agreements if not found.is_of_other_queues) < LEAST_COUNT:
-        return frozenset()
-    return frozenset(
+    if context.level == "quick" or len(known) < len(files):
+        return Parts()
+    by_file = tuple(map(agreement_of, known))
+    entry_count = sum(index.summary.entry_count for index in indexes if index is not None)
+    parts = Parts(by_file, sum(by_file, _NONE), entry_count)
+    if parts.is_foreign_log:
+        return replace(parts, foreign=frozenset(file.relative for file in files))
+    if sum(found.met_count for found in by_file if not found.is_of_other_queues) < LEAST_COUNT:
+        return parts
+    foreign = frozenset(
         file.relative
-        for file, log, found in zip(files, known, agreements, strict=True)
+        for file, log, found in zip(files, known, by_file, strict=True)
         if found.is_of_other_queues and _leads_into(context.store, log)
     )
-
-
-def _entry_count(indexes: Iterable[TaskResult | None]) -> int:
-    return sum(index.summary.entry_count for index in indexes if index is not None)
-
-
-def _is_unknown_to_index(total: Agreement, entry_count: int) -> bool:
-    """Whether there is an index, and nearly no record with keys is in it."""
-    enough = total.keyed_count >= LEAST_COUNT and entry_count >= total.keyed_count / 2
-    return enough and total.indexed_count <= total.keyed_count * FEW
-
-
-def _is_foreign_log(total: Agreement, entry_count: int) -> bool:
-    return total.is_of_other_queues and _is_unknown_to_index(total, entry_count)
-
-
-_NONE = Agreement(0, 0, 0, 0, 0)
+    return replace(parts, foreign=foreign)
 
 
 def _leads_into(store: Store, log: TaskResult) -> bool:
@@ -161,27 +176,18 @@ def check_origins(
     known: Known,
     logs: Sequence[TaskResult | None],
     indexes: Sequence[TaskResult | None],
-    foreign: Collection[str],
+    parts: Parts,
 ) -> Iterator[Finding]:
-    """What the parts say of each other's age and origin; `foreign` are the files of `foreign_files`.
-
-    Nothing without the whole log and all queues.
-    """
+    """What the parts say of each other's age and origin. Nothing without the whole log and all queues."""
     store = context.store
-    if context.level == "quick" or not known.complete or not known.queues or has_queues_elsewhere(store):
+    if not parts.by_file or not known.complete or not known.queues:
+        return
+    if has_queues_elsewhere(store) or has_log_elsewhere(store):
         return
     whole = [log for log in logs if log is not None]
-    if len(whole) < len(logs) or not whole or has_log_elsewhere(store):
-        return
-    total = sum(map(agreement_of, whole), _NONE)
-    entry_count = _entry_count(indexes)
-    if not _is_foreign_log(total, entry_count):
-        for file, log in zip(store.commitlog.files, whole, strict=True):
-            if file.relative in foreign:
-                yield _foreign_file(file.relative, log)
-    yield from _foreign_parts(total, entry_count)
+    yield from _foreign_parts(store, parts)
     facts = [fact for log in whole for fact in log.facts if isinstance(fact, LogFacts)]
-    if foreign or total.is_of_other_queues or known.max_store_timestamp is None:
+    if parts.foreign or parts.total.is_of_other_queues or known.max_store_timestamp is None:
         return
     yield from _older_files(facts)
     flushed = _flushed_timestamps(context)
@@ -192,21 +198,21 @@ def check_origins(
     yield from _older_queues(store, known, whole, flushed)
 
 
-def _foreign_file(relative: str, log: TaskResult) -> Finding:
-    found = agreement_of(log)
-    where = Where(file=relative, start=0, physical_offset=log.summary.start_offset)
-    counts = {"record_count": found.record_count, "met_count": found.met_count}
-    return Finding(RuleName.LOG_FILE_FOREIGN, where, counts)
-
-
-def _foreign_parts(total: Agreement, entry_count: int) -> Iterator[Finding]:
-    """The queues, the index or the log, where one agrees with nothing in the others."""
+def _foreign_parts(store: Store, parts: Parts) -> Iterator[Finding]:
+    """Files of the log, the whole log, the queues or the index: what agrees with nothing in the others."""
+    total = parts.total
     found = {"record_count": total.record_count, "met_count": total.met_count}
-    if _is_foreign_log(total, entry_count):
+    if parts.is_foreign_log:
         yield Finding(RuleName.LOG_FOREIGN, Where(file="commitlog"), found)
-    elif total.is_of_other_queues:
+        return
+    for file, agreement in zip(store.commitlog.files, parts.by_file, strict=True):
+        if file.relative in parts.foreign:
+            where = Where(file=file.relative, start=0, physical_offset=file.start_offset)
+            counts = {"record_count": agreement.record_count, "met_count": agreement.met_count}
+            yield Finding(RuleName.LOG_FILE_FOREIGN, where, counts)
+    if total.is_of_other_queues:
         yield Finding(RuleName.QUEUES_FOREIGN, Where(file="consumequeue"), found)
-    elif _is_unknown_to_index(total, entry_count) and total.met_count >= total.record_count * MANY:
+    elif parts.is_unknown_to_index and total.met_count >= total.record_count * MANY:
         found = {"record_count": total.keyed_count, "met_count": total.indexed_count}
         yield Finding(RuleName.INDEX_FOREIGN, Where(file="index"), found)
 
@@ -230,7 +236,7 @@ def _older_files(logs: Sequence[LogFacts]) -> Iterator[Finding]:
 def _is_open(log: LogFacts) -> bool:
     """Whether zeros follow the whole records of a file, and nothing else."""
     kinds = {region.kind for region in log.regions}
-    return kinds <= {"records", "filler", "zero"} and "zero" in kinds and not log.damaged
+    return ZERO in kinds and kinds <= {RECORDS, FILLER, ZERO} and not log.damaged
 
 
 def _older_log(store: Store, known: Known, flushed: tuple[int, int], indexed: int) -> Iterator[Finding]:
@@ -306,12 +312,9 @@ def _flushed_timestamps(context: Context) -> tuple[int, int]:
 
     0 for what it cannot know: a time to come is damage.
     """
-    store = context.store
-    if store.checkpoint is None:
-        return 0, 0
     try:
-        found = decode_checkpoint(read_whole(store.checkpoint.location, CHECKPOINT_SIZE))
-    except (StoreError, FormatError):
+        found = read_checkpoint(context.store)
+    except StoreError:
         return 0, 0
     times = (found.physic_msg_timestamp, found.logics_msg_timestamp)
     physic, logics = (time if time <= context.now_timestamp else 0 for time in times)

@@ -37,7 +37,7 @@ from rocketfsck.verify.documents import read_baseline
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.inflight import InFlight
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.origins import check_origins, foreign_files
+from rocketfsck.verify.origins import check_origins, compare_parts
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.regular import settle_regular
 from rocketfsck.verify.report import Coverage, NotChecked, Report, StoreFacts
@@ -332,12 +332,12 @@ def _judge(
         yield from _guarded("commitlog", merge_log_files(context, logs))
         suspects = _suspects(logs, context.store)
         misnamed = misnamed_files(context.store, suspects)
-        foreign = foreign_files(context, logs, indexes)
+        parts = compare_parts(context, logs, indexes)
         copies = copied_files(context.store, suspects)
         yield from check_misnamed(misnamed)
-        yield from _guarded("", check_origins(context, known, logs, indexes, foreign))
+        yield from _guarded("", check_origins(context, known, logs, indexes, parts))
         yield from _guarded(
-            "consumequeue", merge_queues(context, queues, logs, gatherer, misnamed, copies, foreign)
+            "consumequeue", merge_queues(context, queues, logs, gatherer, misnamed, copies, parts.foreign)
         )
         yield from _guarded("index", merge_index_files(context, indexes, logs, gatherer, misnamed))
     yield from _guarded("dledger", check_dledger(context))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, is_newer
 from rocketfsck.formats.filename import filename_to_offset, is_queue_name
 from rocketfsck.formats.javatext import parse_int32
@@ -19,7 +18,6 @@ from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import OtherKind, QueueKind, Store, StrayReason
 from rocketfsck.store.places.entries import EntryKind
-from rocketfsck.store.reading import FileReader
 
 BOTH_REASON = "predictions do not cover consume queues in RocksDB together with DLedger"
 NO_ENTRIES_REASON = "DLedger keeps the commit log, and which files belong to DLedger's log is uncertain"
@@ -191,15 +189,6 @@ def _file_limit(settings: Settings, dialect: Dialect) -> int | None:
         return None
     stated = parse_int32((settings.get("commitLogRecoverMaxNum") or "").strip()) or 0
     return stated if stated > 0 else dialect.recovery_file_limit
-
-
-def read_start_checkpoint(store: Store) -> Checkpoint:
-    """The checkpoint as the broker maps it: what a short file lacks reads as zeros."""
-    if store.checkpoint is None:
-        return Checkpoint()
-    with FileReader(store.checkpoint.path) as reader:
-        data = reader.read_upto(0, CHECKPOINT.size)
-    return decode_checkpoint(data.ljust(CHECKPOINT.size, b"\0"))
 
 
 def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:

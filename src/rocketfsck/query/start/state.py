@@ -30,13 +30,13 @@ from rocketfsck.query.start.recover import (
 from rocketfsck.query.start.settings import (
     TIERED_NOTE,
     notes_of,
-    read_start_checkpoint,
     role_of,
     topic_kinds,
     uses_entries,
 )
 from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.query.start.timers import TimerOutcome
+from rocketfsck.reader.configs import read_checkpoint
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
@@ -138,7 +138,7 @@ class StartState:
         self.census = Census(self.table)
         self.queues = StartQueues(dialect, self.disk)
         self.index = IndexModel(store.geometry, dialect, enabled=self.role.index_enabled)
-        self.checkpoint = read_start_checkpoint(store)
+        self.checkpoint = read_checkpoint(store)
         self.topic_kinds, self.kinds_known = topic_kinds(store)
         self.notes = notes_of(settings, self.role)
         if self.role.index_enabled:

@@ -36,7 +36,7 @@ from rocketfsck.repair.repairs.answers import (
     one_by_one,
     whole_file,
 )
-from rocketfsck.repair.repairs.misnamed import is_unsettled, stands_right
+from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log, stands_right
 from rocketfsck.repair.repairs.reasons import stays_wrong
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
@@ -89,12 +89,7 @@ def can_finish(scene: PlanScene) -> bool:
 
 def plan_checkpoint(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """The checkpoint of the store as it is, or as the actions before leave it."""
-    if (
-        findings
-        and not is_unsettled(scene)
-        and not {f.rule for f in scene.findings}
-        & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}
-    ):
+    if findings and not is_unsettled(scene) and not lacks_its_log(scene):
         yield write_checkpoint(scene)
 
 

@@ -45,7 +45,7 @@ from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, queue_of, whole_file
 from rocketfsck.repair.repairs.groupoffsets import committed_behind
-from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log
 from rocketfsck.repair.repairs.queues import log_beginnings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other
@@ -65,8 +65,7 @@ _WITHOUT_ROW = (RuleName.RECORD_WITHOUT_ROW, RuleName.ROWS_NOT_FLUSHED)
 
 def plan_databases(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """One action for each database that is wrong."""
-    rules = {finding.rule for finding in scene.findings}
-    if is_unsettled(scene) or rules & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}:
+    if is_unsettled(scene) or lacks_its_log(scene):
         return
     by_database: dict[str, list[Finding]] = {}
     odd = [finding for finding in scene.findings if finding.rule == RuleName.DATABASE_ROW_ODD]

@@ -45,7 +45,7 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.checkpoint import CHECKPOINT_NAME, checkpoint_of_crash, keep_index
-from rocketfsck.repair.repairs.misnamed import is_misnamed
+from rocketfsck.repair.repairs.misnamed import is_misnamed, lacks_its_log
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Severity
@@ -80,8 +80,7 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
 
     An index of another log is left alone.
     """
-    rules = {finding.rule for finding in scene.findings}
-    if is_misnamed(scene) or rules & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}:
+    if is_misnamed(scene) or lacks_its_log(scene):
         return
     asked = {id(finding) for finding in findings}
     why = [

@@ -243,6 +243,14 @@ def is_misnamed(scene: PlanScene) -> bool:
     return any(scene.once(find) for find in (pending_renames, leaving_twins, displaced_files, foreign_files))
 
 
+def lacks_its_log(scene: PlanScene) -> bool:
+    """Whether the log of this store is not there: none is, or one that no queue refers to."""
+    return any(finding.rule in _WITHOUT_LOG for finding in scene.findings)
+
+
+_WITHOUT_LOG = frozenset({RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG})
+
+
 def foreign_files(scene: PlanScene) -> list[str]:
     """The files of the log, or the whole log, that are another store's."""
     return [finding.where.file for finding in scene.findings if finding.rule in _FOREIGN]

@@ -27,7 +27,7 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.groupoffsets import committed_behind, delay_follows, new_end, offsets_follow
-from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log
 from rocketfsck.repair.repairs.queues import rebuild_queues
 from rocketfsck.repair.repairs.reasons import asks_to_build, contested
 from rocketfsck.store.model import ConsumeQueue, Store
@@ -60,17 +60,12 @@ def planned_log_end(scene: PlanScene) -> int | None:
 
 def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Action]:
     """An action for every queue whose last units point behind the log's end."""
-    rules = {finding.rule for finding in scene.findings}
     end = (
         planned_log_end(scene)
         if end_offset is None
         else min(end_offset, planned_log_end(scene) or end_offset)
     )
-    if (
-        end is None
-        or is_unsettled(scene)
-        or rules & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}
-    ):
+    if end is None or is_unsettled(scene) or lacks_its_log(scene):
         return
     stated: dict[Name, list[Finding]] = {}
     for finding in one_by_one(scene.findings):

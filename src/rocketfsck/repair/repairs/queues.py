@@ -37,6 +37,7 @@ from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import (
     belongs_elsewhere,
     is_unsettled,
+    lacks_its_log,
     set_offsets,
     single_offsets,
     stands_right,
@@ -65,8 +66,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
 
     The action is the same whichever finding asks for it. Queues of a log that is not theirs are left alone.
     """
-    found = {finding.rule for finding in scene.findings}
-    if is_unsettled(scene) or found & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}:
+    if is_unsettled(scene) or lacks_its_log(scene):
         return
     unclear, blocked = scene.once(contested), scene.once(blocked_now)
     asked = [

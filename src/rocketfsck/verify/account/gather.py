@@ -260,7 +260,7 @@ class Gatherer:
         if kind.fate == "lost":
             if span is not None:
                 first, end = (finding.found.get(f"{which}_physical_offset") for which in ("first", "last"))
-                if isinstance(first, int) and any(low <= first < high for low, high in self._foreign):
+                if isinstance(first, int) and _is_within(first, self._foreign):
                     kind = FOREIGN
                 # a message of the log whose place the unit takes is out of reach, not lost
                 lost, copies = (
@@ -295,7 +295,7 @@ class Gatherer:
 
     def _is_misplaced(self, where: Where) -> bool:
         offset = where.physical_offset
-        return offset is not None and any(start <= offset < end for start, end in self._misplaced)
+        return offset is not None and _is_within(offset, self._misplaced)
 
     def _missed_in(self, name: Name) -> tuple[Longs, Longs]:
         """The queue offsets of a queue's records without a unit, once all are known."""
@@ -338,6 +338,10 @@ class Gatherer:
             self._lost.append(run)
         else:
             self._unlisted_count += run.message_count
+
+
+def _is_within(offset: int, spans: Iterable[Span]) -> bool:
+    return any(start <= offset < end for start, end in spans)
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Longs, Longs]:

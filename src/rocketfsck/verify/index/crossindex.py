@@ -19,14 +19,13 @@ import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.indexfile import entry_pos
+from rocketfsck.reader.configs import read_checkpoint
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.spans import distinct
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE, judge_tags
@@ -168,14 +167,10 @@ def _was_indexed(context: Context) -> str:
 
 def _index_timestamp(store: Store) -> int:
     """indexMsgTimestamp of the checkpoint (ms), which a broker sets once an index file is full; else 0."""
-    if store.checkpoint is None:
-        return 0
     try:
-        with FileReader(store.checkpoint.location) as reader:
-            data = reader.read_upto(0, CHECKPOINT.size)
+        return read_checkpoint(store).index_msg_timestamp
     except StoreError:
         return 0
-    return int(CHECKPOINT.parse(data.ljust(CHECKPOINT.size, b"\0"))["indexMsgTimestamp"])
 
 
 def _run_finding(run: _UnindexedRun) -> Finding:
