@@ -15,7 +15,9 @@ UNMEASURED := $(addprefix tests/,architecture hostile kaitai mutation property v
   $(addprefix tests/cases/test_,broker_stores.py dump_and_write.py messages_of_broker_stores.py)
 # CPython 3.11 may say this of any ast.parse that a garbage collection interrupts; nothing of ours can help it.
 RERUN  := --reruns 2 --only-rerun 'AST constructor recursion depth mismatch'
-PLAIN  := 'not nightly and not oracle and not spark'
+PLAIN  := not nightly and not oracle and not spark
+# `make thorough` has none: it runs the cases that each run leaves out (tests/thorough.tsv), too.
+LESS   := and not thorough
 BROKERS := $(shell cut -d" " -f1 tests/oracle/versions)
 comma  := ,
 space  := $(subst ,, )
@@ -26,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers suites unit coverage spark spark-lowest oracle nightly
-.PHONY: sizes bench mutation audit sbom lock upgrade specs pictures transcripts page-samples clean
+.PHONY: thorough sizes bench mutation audit sbom lock upgrade specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +69,9 @@ checks: lint types imports kaitai browser brokers
 
 suites: unit spark oracle
 
+thorough: $(STAMP) brokers ## the same with all cases of each test: three times as long
+	@$(MAKE) $(BESIDE) --keep-going suites LESS=
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -97,12 +102,12 @@ browser: ## install what the browser tests of the report page need, where that i
 	else echo "no Chromium: the browser tests are skipped (apt-get install chromium)"; fi
 
 unit: $(STAMP)
-	$(BIN)/pytest -n $(JOBS) --dist worksteal $(RERUN) -m $(PLAIN) tests
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(RERUN) -m '$(PLAIN) $(LESS)' tests
 
 # Not part of `test`: measuring takes four times as long as running.
 coverage: $(STAMP) ## run what adds to the coverage, hold each package to its bar
 	$(BIN)/python -m coverage erase
-	$(BIN)/pytest -n $(JOBS) --dist worksteal $(RERUN) -m $(PLAIN) --cov --cov-report= $(addprefix --ignore=,$(UNMEASURED)) tests
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(RERUN) -m '$(PLAIN)' --cov --cov-report= $(addprefix --ignore=,$(UNMEASURED)) tests
 	$(BIN)/pytest -q $(RERUN) -m 'spark and not nightly' --cov --cov-append --cov-report= tests/spark
 	$(BIN)/coverage report --fail-under=$(STRICT_BAR) --include='$(call files,$(STRICT))'
 	@for bar in $(OTHERS); do \
@@ -111,7 +116,7 @@ coverage: $(STAMP) ## run what adds to the coverage, hold each package to its ba
 	done
 
 spark: $(STAMP) ## the same on an embedded Spark session, which needs no Java installed
-	$(BIN)/pytest -q $(RERUN) -m 'spark and not nightly' tests/spark
+	$(BIN)/pytest -q $(RERUN) -m 'spark and not nightly $(LESS)' tests/spark
 
 LOWEST := build/spark-lowest
 
@@ -132,7 +137,7 @@ brokers:
 
 oracle: $(STAMP) brokers ## the real broker's store code over stores that we wrote (needs a JDK and Maven)
 	@if command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1; then \
-	  ROCKETFSCK_ORACLE=$${CI:+required} $(BIN)/pytest -q -n $(JOBS) --dist loadfile $(RERUN) -m 'not nightly' tests/oracle; \
+	  ROCKETFSCK_ORACLE=$${CI:+required} $(BIN)/pytest -q -n $(JOBS) --dist loadfile $(RERUN) -m 'not nightly $(LESS)' tests/oracle; \
 	else echo "oracle skipped: no JDK or no Maven on this machine"; fi
 
 nightly: coverage ## the long suites: tens of thousands of mutants, deep property tests, the bars of coverage

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from rocketfsck.scan.machine.jit import compiled_wanted
 
-from tests import surroundings
+from tests import surroundings, thorough
 
 surroundings.settle()
 compiled_wanted(1 << 40)  # one process for many stores: kernels, where there are any, from the first scan on
@@ -58,6 +58,12 @@ RELEASED = {
 
 SNAPSHOT_RELEASED_AS = "5.3.4"
 """The release that reads and writes as the development state does of which the HEAD-… stores are."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    thorough.mark(items)
+
 
 Directory = Callable[[str], Path]
 Document = Callable[[str], dict[str, Any]]

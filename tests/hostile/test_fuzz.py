@@ -28,7 +28,7 @@ from tests.hostile.fuzz.subjects import build_subjects
 from tests.hostile.fuzz.workers import Outcome, Pool
 
 ROOT = Path(__file__).parents[2]
-COUNT, CHUNK = 100, 100  # each chunk warms up a process of its own
+COUNT, CHUNK = 100, 20  # each chunk warms up a process of its own
 NIGHTLY_COUNT, NIGHTLY_CHUNK = 100_000, 5_000
 
 VIOLATION = Violation("crash", "check …", "somewhere")
