@@ -6,11 +6,6 @@
 A chain is followed one entry at a time here, wherever its links lead. Two things that look alike do not do
 so: a check that all chains are right puts the entries in order instead (`scan.join.replay`), and a broker's
 own walk (`query.keyquery`) goes round a circle without end.
-
-The index rows that a broker puts into `rocksdbstore/` for the records of the log. Reference 11.3, 11.7.
-
-IndexRocksDBStore#buildIndex    a row for each key, for the tags, and for the unique key
-IndexRocksDBRecord              their bytes (`formats.rocks`)
 """
 
 from __future__ import annotations
@@ -38,62 +33,11 @@ from rocketfsck.formats.indexfile import (
     slot_of,
     slot_pos,
 )
-from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.formats.properties import KEYS, TAGS, UNIQ_KEY, split_keys
-from rocketfsck.formats.rocks import (
-    HOUR_MS,
-    TYPE_KEY,
-    TYPE_TAG,
-    TYPE_UNIQUE,
-    IndexKey,
-    encode_i64,
-    encode_index_key,
-)
-from rocketfsck.scan.options import log_options
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.threads.readahead import ReadAhead
-from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store.circumstances import Geometry
-from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import Closing, FileReader, PathLike
-
-
-def log_messages(store: Store) -> Iterator[tuple[int, Message]]:
-    """Physical offset and message, without its body, of each live record of the log.
-
-    Raises StoreError where the log cannot be read.
-    """
-    for file in store.commitlog.files:
-        with FileReader(file.path) as reader:
-            options = log_options(store, file, read_bodies=False)
-            base = file.start_offset or 0
-            for message in read_messages(reader, base, options, max_body_size=0, live_only=True):
-                yield base + message.pos, message
-
-
-def index_rows(message: Message, offset: int) -> tuple[list[bytes], bytes]:
-    """The keys of the rows for a record at a physical offset, and the value that all of them have.
-
-    A record without topic, unique key or storeTime has no rows, nor has the end of a rolled back transaction.
-    """
-    properties = message.properties or {}
-    unique_key = properties.get(UNIQ_KEY, "")
-    if not unique_key or not message.topic or message.store_timestamp <= 0:
-        return [], b""
-    if message.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
-        return [], b""
-    texts = [(TYPE_KEY, key) for key in dict.fromkeys(split_keys(properties.get(KEYS, "")))]
-    if properties.get(TAGS):
-        texts.append((TYPE_TAG, properties[TAGS]))
-    texts.append((TYPE_UNIQUE, ""))
-    hour = message.store_timestamp // HOUR_MS * HOUR_MS
-    topic, unique = message.topic.encode("utf-8", "replace"), unique_key.encode("utf-8", "replace")
-    keys = [
-        encode_index_key(IndexKey(hour, topic, kind, text.encode("utf-8", "replace"), unique, offset))
-        for kind, text in texts
-    ]
-    return keys, encode_i64(message.store_timestamp)
-
 
 BLOCK_COUNT = 1 << 16
 SPAN_COUNT = 1 << 12

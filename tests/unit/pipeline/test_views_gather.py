@@ -124,3 +124,29 @@ def test_texts_as_java_decodes_them(pieces: list[bytes]) -> None:
     assert arrays.texts(bounds, data).to_pylist() == expected
     offsets, readable = arrays.readable(bounds, data)
     assert arrays.binary(offsets, readable).cast(pa.string()).to_pylist() == expected
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_equal_texts_have_equal_hashes(compiled: bool) -> None:
+    texts = [b"", b"a", b"b", b"a" * 8, b"a" * 9, b"a" * 8 + b"\0", bytes(8), bytes(9), b"a", b"", bytes(3)]
+    starts = np.cumsum([0, *map(len, texts)])
+    hashes = gather.hash_texts(b"".join(texts), starts, compiled=compiled).tolist()
+    assert len(set(hashes)) == len(set(texts))
+    assert [hashes[texts.index(text)] for text in texts] == hashes
+    assert gather.hash_texts(b"", np.zeros(1, np.int64), compiled=compiled).tolist() == []
+
+
+@pytest.mark.parametrize("starts", [[0, 11], [-1, 3], [0, 5, 2]])
+def test_bounds_of_texts_are_checked(starts: list[int]) -> None:
+    with pytest.raises(ValueError, match="outside a buffer of 10 bytes"):
+        compiled_gather.hash_texts(np.zeros(10, np.uint8), np.array(starts))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ranges_beyond_ascii(compiled: bool) -> None:
+    data = np.frombuffer(b"abc\x80de\xff", np.uint8)
+    starts, sizes = np.array([0, 0, 3, 3, 4, 4, 7]), np.array([3, 4, 0, 1, 2, 3, 0])
+    found = gather.beyond_ascii(data, starts, sizes, compiled=compiled)
+    assert found.tolist() == [False, True, False, True, False, True, False]
+    with pytest.raises(ValueError, match="outside"):
+        gather.beyond_ascii(data, np.array([5]), np.array([3]), compiled=compiled)

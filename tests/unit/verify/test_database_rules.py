@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -309,6 +310,21 @@ def test_index_rows(copied: Copied) -> None:
     assert (missing.rule, dangling.rule) == ("RK013", "RK012")
     assert dangling.where.physical_offset == int.from_bytes(other[-8:], "big")
     assert dangling.found["row_count"] == 1
+
+
+def test_an_index_in_a_database_is_not_absent(copied: Copied) -> None:
+    root = copied(ALL)
+    shutil.rmtree(root / "index")
+    (root / "checkpoint").unlink()
+
+    def said() -> bool:
+        return "XR031" in {finding.rule for finding in check_store(open_store(root)).findings}
+
+    assert not said()
+    (root / "rocksdbstore" / "CURRENT").write_bytes(b"?")
+    assert not said()
+    shutil.rmtree(root / "rocksdbstore")
+    assert said()
 
 
 def test_an_index_row_of_another_time(copied: Copied) -> None:

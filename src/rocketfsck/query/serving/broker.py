@@ -32,7 +32,7 @@ from typing import Literal
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import Dialect, Version, dialect_for, when
 from rocketfsck.formats.javatext import INT64_MAX, TAG_KEY_PREFIX, index_hash, parse_int32, tag_index_hash
-from rocketfsck.formats.rocks import AT, HOUR_MS, MARKS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
+from rocketfsck.formats.rocks import AT, HOUR_MS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
 from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome, Trace
 from rocketfsck.query.keyquery import index_step, is_time_matched, select_offsets
 from rocketfsck.query.log import LogView
@@ -48,10 +48,9 @@ from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.reading import Closing
-from rocketfsck.store.rocks.families import DEFAULT
-from rocketfsck.store.rocks.reading import read_rows
+from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE
+from rocketfsck.store.rocks.reading import has_index_rows, read_rows
 
-DATABASE = "rocksdbstore"
 DAY_MS = 24 * HOUR_MS
 HOUR_LIMIT = 720
 BATCH_LIMIT = 64
@@ -67,22 +66,14 @@ def asked_index(store: Store, dialect: Dialect) -> Asked:
     if not dialect.message_database:
         return "files"
     if settings.get("indexFileReadEnable") is None and settings.get("indexRocksDBEnable") is None:
-        return "rows" if not store.indexes and _has_index_rows(store) else "files"
+        return "rows" if not store.indexes and has_index_rows(store) else "files"
     if settings.flag("indexFileReadEnable", True):
         return "files"
     return "rows" if settings.flag("indexRocksDBEnable", False) else "nothing"
 
 
 def _database(store: Store) -> Other | None:
-    return next((other for other in store.others if other.relative == DATABASE and other.files), None)
-
-
-def _has_index_rows(store: Store) -> bool:
-    """Whether the database has an index. Raises StoreError where it cannot be read."""
-    other = _database(store)
-    return other is not None and any(
-        key not in MARKS[DEFAULT] for rows in read_rows(other, [DEFAULT]) for key, _ in rows.pairs()
-    )
+    return next((other for other in store.others if other.relative == MESSAGE_DATABASE and other.files), None)
 
 
 def types_asked(*, unique: bool | None, by_tags: bool) -> tuple[bytes, ...]:

@@ -39,17 +39,16 @@ from rocketfsck.formats.rocks import (
     encode_unit_key,
 )
 from rocketfsck.formats.timer import TIMER_TOPIC
-from rocketfsck.reader.index import index_rows, log_messages
+from rocketfsck.reader.indexrows import log_batches
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.repair.build.walk import LogWalked
 from rocketfsck.scan.build.units import FLAGS, INDEX, OFFSET, OWN, QUEUE, SIZE, SKIPPED, TAGS, TIME
 from rocketfsck.store.model import Other, OtherKind, Store
-from rocketfsck.store.rocks.families import DEFAULT
+from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE
 from rocketfsck.store.rocks.reading import read_rows
 from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
 
-DATABASE = "rocksdbstore"
 MESSAGE_FAMILIES = (DEFAULT, "timer", "trans")
 HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 TOPICS: Mapping[str, str] = {"timer": TIMER_TOPIC, "trans": HALF_TOPIC}
@@ -84,7 +83,7 @@ def build_message_rows(store: Store, root: Path, *, index: bool = True) -> Messa
 
     Raises StoreError where the log cannot be read or RocksDB not write.
     """
-    with row_pipe(root / DATABASE, MESSAGE_FAMILIES) as pipe:
+    with row_pipe(root / MESSAGE_DATABASE, MESSAGE_FAMILIES) as pipe:
         record_count, row_count, seen = _put_index(store, pipe, index=index)
         kept, notes = {}, []
         for family in MESSAGE_FAMILIES[1:]:
@@ -92,32 +91,32 @@ def build_message_rows(store: Store, root: Path, *, index: bool = True) -> Messa
                 kept[family] = _copy(store, pipe, family)
             except _UnreadableError as error:
                 if TOPICS[family] in seen:
-                    notes.append(f"{DATABASE}: the rows of {family} are lost ({error}): {WITHOUT[family]}")
+                    notes.append(
+                        f"{MESSAGE_DATABASE}: the rows of {family} are lost ({error}): {WITHOUT[family]}"
+                    )
         pipe.end()
     lost = tuple(family for family in MESSAGE_FAMILIES[1:] if family not in kept and TOPICS[family] in seen)
-    return MessageRows(DATABASE, record_count, row_count, kept, lost, tuple(notes))
+    return MessageRows(MESSAGE_DATABASE, record_count, row_count, kept, lost, tuple(notes))
 
 
 def _put_index(store: Store, pipe: RowPipe, *, index: bool) -> tuple[int, int, set[str]]:
     """Put the index, if it is wanted; the number of records with rows, that of rows, and which of TOPICS the
     log has."""
     record_count = row_count = newest = 0
-    last: int | None = None
-    seen = set()
-    for offset, message in log_messages(store):
-        if message.topic in TOPICS.values():
-            seen.add(message.topic)
-        if not index:
-            continue
-        keys, value = index_rows(message, offset)
-        if not keys:
-            continue
-        for key in keys:
-            pipe.put(DEFAULT, key, value)
-        record_count += 1
-        row_count += len(keys)
-        last, newest = offset, max(newest, message.store_timestamp)
-    if last is not None:
+    last = -1
+    seen: set[str] = set()
+    for batch in log_batches(store):
+        for topic in TOPICS.values():
+            if topic not in seen and batch.of_topics(frozenset({topic.encode()})).any():
+                seen.add(topic)
+        for rows in batch.index_rows() if index else ():
+            for key, store_timestamp, _ in rows.pairs():
+                pipe.put(DEFAULT, key, encode_i64(store_timestamp))
+            record_count += len(np.unique(rows.offsets))
+            row_count += len(rows.offsets)
+            last = int(rows.offsets[-1])
+            newest = max(newest, int(rows.store_timestamps.max()))
+    if record_count:
         for mark, number in zip(MARKS[DEFAULT], (last, newest), strict=True):
             pipe.put(DEFAULT, mark, encode_i64(number))
     return record_count, row_count, seen
@@ -152,7 +151,7 @@ def _database(store: Store) -> Other | None:
         (
             other
             for other in store.others
-            if other.kind is OtherKind.ROCKSDB and other.relative == DATABASE and other.files
+            if other.kind is OtherKind.ROCKSDB and other.relative == MESSAGE_DATABASE and other.files
         ),
         None,
     )

@@ -29,7 +29,6 @@ from rocketfsck.formats.dialect import is_newer
 from rocketfsck.progress import phase
 from rocketfsck.query.nodes import node_side
 from rocketfsck.repair.area.links import dead_link_above, pin_on
-from rocketfsck.repair.build.databases import DATABASE
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.repair.plan.basis import confirming
@@ -63,6 +62,7 @@ from rocketfsck.repair.repairs.reasons import (
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import DIRECTORIES
+from rocketfsck.store.rocks.families import MESSAGE_DATABASE
 from rocketfsck.verify.finding import TREES, Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
@@ -154,7 +154,7 @@ NOT_CHOSEN = "left out: this action was not chosen"
 NOT_BUILT = "the repair {repair} is not automatic"
 UNREAD = "no repair is planned for a store of which a part cannot be read"
 NOT_ALONE = "{repair} needs {needed}, which is left out"
-EVIDENCE = frozenset({"index", *TREES.values(), *QUEUE_DATABASES, DATABASE})
+EVIDENCE = frozenset({"index", *TREES.values(), *QUEUE_DATABASES, MESSAGE_DATABASE})
 """The areas whose content a broker derives from the log."""
 NOT_UNDERSTOOD = (
     "{repair} would change data that this version does not understand; --only {repair} forces the repair"

@@ -19,11 +19,9 @@ from pathlib import Path
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.rocks import MARKS
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.repair.build.databases import (
-    DATABASE,
     MESSAGE_FAMILIES,
     QUEUE_FAMILIES,
     TOPICS,
@@ -49,10 +47,10 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log
 from rocketfsck.repair.repairs.queues import log_beginnings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other
-from rocketfsck.store.rocks.families import DEFAULT
+from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE
 from rocketfsck.store.rocks.files import CURRENT
 from rocketfsck.store.rocks.lifting import lifted
-from rocketfsck.store.rocks.reading import RocksError, read_rows, why_not_readable
+from rocketfsck.store.rocks.reading import RocksError, has_index_rows, read_rows, why_not_readable
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.task import is_aggregate
 
@@ -79,7 +77,7 @@ def plan_databases(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
             answered = [finding for finding in found if not _is_copied(finding, QUEUE_FAMILIES)]
             if not all(map(_asks_nothing, answered)):
                 yield _queue_database(scene, other, answered)
-        elif path == DATABASE:
+        elif path == MESSAGE_DATABASE:
             answered = [finding for finding in found if not _is_copied(finding, (DEFAULT,))]
             if not all(map(_asks_nothing, answered)):
                 yield _message_database(scene, other, answered)
@@ -216,7 +214,7 @@ def _message_database(scene: PlanScene, other: Other, found: Sequence[Finding]) 
         other.relative,
         f"build the index of {other.relative} again from the log; timers and transactions are copied",
         found,
-        arguments=MessageRowsToBuild(_has_index(scene, other)),
+        arguments=MessageRowsToBuild(_has_index(scene)),
         preconditions=_as_it_was(scene, other),
         write_byte_count=max(_size(other), 512 * _record_count(scene)),
         notices=[
@@ -241,15 +239,13 @@ def _is_whole(scene: PlanScene, other: Other, family: str) -> bool:
     return True
 
 
-def _has_index(scene: PlanScene, other: Other) -> bool:
+def _has_index(scene: PlanScene) -> bool:
     """Whether the database has an index: it has rows of one, or the broker was to keep one there."""
     settings = scene.store.settings
     if settings.get("indexRocksDBEnable") is not None:
         return settings.flag("indexRocksDBEnable", False)
     try:
-        return any(
-            key not in MARKS[DEFAULT] for rows in read_rows(other, [DEFAULT]) for key, _ in rows.pairs()
-        )
+        return has_index_rows(scene.store)
     except RocksError:
         return not scene.store.indexes
 
@@ -273,7 +269,7 @@ def act_messages(scene: ActScene, action: Action, arguments: MessageRowsToBuild)
     """Build the database in a scratch directory and let it take the place of the one that is there."""
     scratch = scene.tree.scratch()
     build_message_rows(scene.reopen(), scratch, index=arguments.index)
-    _exchange(scene, action.target, (scratch / DATABASE).iterdir())
+    _exchange(scene, action.target, (scratch / MESSAGE_DATABASE).iterdir())
 
 
 def _exchange(scene: ActScene, path: str, made: Iterable[Path]) -> None:
@@ -315,7 +311,7 @@ ROWS: tuple[Row, ...] = (
         lambda _s, _f: (),
         act_messages,
         MessageRowsToBuild,
-        areas=(DATABASE, "commitlog"),
+        areas=(MESSAGE_DATABASE, "commitlog"),
         answers=(
             RuleName.DATABASE_FILE_MISSING,
             RuleName.DATABASE_FILE_DAMAGED,

@@ -1,4 +1,4 @@
-"""Properties taken apart, compiled: `split_pairs` as in `scan.views.gather`."""
+"""Properties taken apart, compiled: as `scan.views.gather` says; texts hashed and looked through."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rocketfsck.formats.dtypes import Bytes, Words
+from rocketfsck.formats.dtypes import Bytes, Flags, Longs, Words
 from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.machine.jit import entry
 from rocketfsck.scan.options import PropertyParser
@@ -94,3 +94,64 @@ def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Property
     slots, stamps = np.empty(slot_count, np.int32), np.zeros(slot_count, np.int32)
     count = _split(data, offsets, parser == "split", _SEED, slots, stamps, pairs, starts)
     return PropertyPairs(starts, *(np.ascontiguousarray(pairs[row, :count]) for row in range(4)))
+
+
+_TEXT_SEED = np.uint64(secrets.randbits(64))
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@entry
+def _hash_texts(data: Any, starts: Any, seed: Any, multiplier: Any, out: Any) -> None:
+    for row in range(len(starts) - 1):
+        at, end = starts[row], starts[row + 1]
+        value = seed ^ np.uint64(end - at)
+        while at + 8 <= end:
+            word = np.uint64(0)
+            for step in range(8):
+                word |= np.uint64(data[at + step]) << np.uint64(8 * step)
+            value = (value ^ word) * multiplier
+            value ^= value >> np.uint64(32)
+            at += 8
+        word = np.uint64(0)
+        shift = np.uint64(0)
+        while at < end:
+            word |= np.uint64(data[at]) << shift
+            shift += np.uint64(8)
+            at += 1
+        value = (value ^ word) * multiplier
+        value ^= value >> np.uint64(29)
+        value *= multiplier
+        out[row] = value ^ (value >> np.uint64(32))
+
+
+def hash_texts(data: Bytes, starts: Longs) -> Longs:
+    """A hash of 64 bits of each text `data[starts[i]:starts[i + 1]]`, by a secret of this process.
+
+    Raises ValueError for bounds that are not of the data.
+    """
+    if len(starts) and (starts[0] < 0 or starts[-1] > len(data) or (np.diff(starts) < 0).any()):
+        raise ValueError(f"texts outside a buffer of {len(data)} bytes")
+    out = np.empty(max(len(starts) - 1, 0), np.uint64)
+    _hash_texts(data, starts, _TEXT_SEED, _MULTIPLIER, out)
+    return out.view(np.int64)
+
+
+@entry
+def _find_beyond_ascii(data: Any, starts: Any, sizes: Any, out: Any) -> None:
+    for row in range(len(starts)):
+        bits = np.uint8(0)
+        for at in range(starts[row], starts[row] + sizes[row]):
+            bits |= data[at]
+        out[row] = bits >= 0x80
+
+
+def beyond_ascii(data: Bytes, starts: Longs, sizes: Longs) -> Flags:
+    """Whether each range `data[start:start + size]` has a byte from 0x80 on.
+
+    Raises ValueError for a range that is not of the data.
+    """
+    if len(starts) and (starts.min() < 0 or sizes.min() < 0 or (starts + sizes).max() > len(data)):
+        raise ValueError(f"ranges outside a buffer of {len(data)} bytes")
+    out = np.zeros(len(starts), np.bool_)
+    _find_beyond_ascii(data, starts, sizes, out)
+    return out

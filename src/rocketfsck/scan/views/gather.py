@@ -1,4 +1,4 @@
-"""Byte ranges of a buffer put side by side, and properties taken apart: what columns of text are made of.
+"""Byte ranges of a buffer put side by side, hashed and looked through, and properties taken apart.
 
 `_gather` is written in the part of Python that Numba compiles too, and runs as it is or compiled. Properties
 are taken apart in two ways, since each is many times slower in the other's form: here with Python's own
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rocketfsck.formats.dtypes import Bytes, Longs, Words
+from rocketfsck.formats.dtypes import Bytes, Flags, Longs, Words
 from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.machine.jit import in_form
 from rocketfsck.scan.options import PropertyParser
@@ -98,3 +98,34 @@ def splitter(compiled: bool) -> Splitter:
     from rocketfsck.scan.compiled import gather as compiled_gather
 
     return compiled_gather.split_pairs
+
+
+def hash_texts(data: bytes, starts: Longs, *, compiled: bool) -> Longs:
+    """A hash of 64 bits of each text `data[starts[i]:starts[i + 1]]`, by a secret of this process.
+
+    Both forms have hashes of their own: what is compared is hashed in one. Raises ValueError for bounds that
+    are not of the data.
+    """
+    if compiled:
+        from rocketfsck.scan.compiled import gather as compiled_gather
+
+        return compiled_gather.hash_texts(np.frombuffer(data, np.uint8), starts)
+    bounds = starts.tolist()
+    texts = map(data.__getitem__, map(slice, bounds, bounds[1:]))
+    return np.fromiter(map(hash, texts), np.int64, max(len(bounds) - 1, 0))
+
+
+def beyond_ascii(data: Bytes, starts: Longs, sizes: Longs, *, compiled: bool) -> Flags:
+    """Whether each range `data[start:start + size]` has a byte from 0x80 on.
+
+    Raises ValueError for a range that is not of the data.
+    """
+    if compiled:
+        from rocketfsck.scan.compiled import gather as compiled_gather
+
+        return compiled_gather.beyond_ascii(data, starts, sizes)
+    offsets_of(data, starts, sizes)
+    before = np.zeros(len(data) + 1, np.int32)
+    np.cumsum(data >= 0x80, out=before[1:])
+    found: Flags = before[starts + sizes] != before[starts]
+    return found

@@ -18,6 +18,7 @@ from __future__ import annotations
 import resource
 import struct
 import sys
+from array import array
 from typing import BinaryIO
 
 FAMILY, ROWS, ERROR, END = 1, 2, 3, 4
@@ -78,18 +79,19 @@ def main(directory: str, mode: str, wanted: list[str], out: BinaryIO) -> None:
 def _rows(family: object, out: BinaryIO) -> None:
     rows = family.iter()  # type: ignore[attr-defined]
     rows.seek_to_first()
+    valid, next_key, next_value, step = rows.valid, rows.key, rows.value, rows.next
     keys: list[bytes] = []
     values: list[bytes] = []
     size = 0
-    while rows.valid():
-        key, value = rows.key(), rows.value()
+    while valid():
+        key, value = next_key(), next_value()
         keys.append(key)
         values.append(value)
         size += len(key) + len(value)
+        step()
         if len(keys) >= BATCH_ROWS or size >= BATCH_BYTES:
             _write(keys, values, out)
             keys, values, size = [], [], 0
-        rows.next()
     if keys:
         _write(keys, values, out)
     rows.status()
@@ -97,10 +99,12 @@ def _rows(family: object, out: BinaryIO) -> None:
 
 def _write(keys: list[bytes], values: list[bytes], out: BinaryIO) -> None:
     all_keys, all_values = b"".join(keys), b"".join(values)
-    count = len(keys)
-    out.write(HEAD.pack(ROWS, count, len(all_keys), len(all_values)))
-    out.write(struct.pack(f"<{count}I", *map(len, keys)))
-    out.write(struct.pack(f"<{count}I", *map(len, values)))
+    out.write(HEAD.pack(ROWS, len(keys), len(all_keys), len(all_values)))
+    for texts in (keys, values):
+        sizes = array("I", map(len, texts))
+        if sys.byteorder == "big":
+            sizes.byteswap()
+        out.write(sizes.tobytes())
     out.write(all_keys)
     out.write(all_values)
 

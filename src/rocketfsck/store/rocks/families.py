@@ -72,6 +72,8 @@ class OddRows:
 
 DEFAULT = "default"
 CONFIG_V2 = "config/rdb"
+MESSAGE_DATABASE = "rocksdbstore"
+"""Index, timers and prepared messages."""
 
 
 class Content(StrEnum):
@@ -94,7 +96,7 @@ class Content(StrEnum):
 
 _CONTENTS: Mapping[str, Mapping[str, Content]] = {
     **{name: {DEFAULT: Content.UNITS, "offset": Content.BOUNDS} for name in QUEUE_DATABASES},
-    "rocksdbstore": {DEFAULT: Content.INDEX, "timer": Content.TIMER, "trans": Content.TRANS},
+    MESSAGE_DATABASE: {DEFAULT: Content.INDEX, "timer": Content.TIMER, "trans": Content.TRANS},
     "kvStore": {"popState": Content.POP},
     "config/topics": {DEFAULT: Content.TOPICS},
     "config/subscriptionGroups": {DEFAULT: Content.GROUPS, "forbidden": Content.FORBIDDEN},

@@ -26,10 +26,12 @@ import numpy as np
 
 from rocketfsck.errors import StoreError, install_hint
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.store.model import Other
+from rocketfsck.formats.rocks import MARKS
+from rocketfsck.store.model import Other, Store
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.store.rocks import child
+from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, databases_of
 from rocketfsck.store.scratch import scratch_parent
 
 Mode = Literal["strict", "tolerant", "estimate", "mark"]
@@ -114,6 +116,17 @@ def count_rows(other: Other, *, patience: float = PATIENCE) -> dict[str, int]:
     for rows in read_rows(other, patience=patience):
         counts[rows.family] = counts.get(rows.family, 0) + len(rows)
     return counts
+
+
+def has_index_rows(store: Store) -> bool:
+    """Whether the database of messages has rows of an index. Raises as `read_rows`."""
+    return any(
+        key not in MARKS[DEFAULT]
+        for other in databases_of(store)
+        if other.relative == MESSAGE_DATABASE
+        for rows in read_rows(other, [DEFAULT])
+        for key, _ in rows.pairs()
+    )
 
 
 def estimate_rows(other: Other, *, patience: float = PATIENCE) -> dict[str, int]:

@@ -6,8 +6,7 @@
             the timer topic that was scanned, is not due yet and was not cancelled has a row
     trans   the record is there, of that size, prepared for that topic; and see below
 
-The index is compared by hashes of 64 bits, so that a row costs some 24 bytes; its rows are read a second
-time only to name those that no record explains. Reference 11.3, 11.7.
+The index is compared in `indexrows`. Reference 11.3, 11.7.
 
 Prepared messages of the log that have no row in the family `trans` of `rocksdbstore/`. Reference 11.3.
 
@@ -25,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
@@ -42,15 +40,16 @@ from rocketfsck.formats.properties import (
     TRANSACTION_ID,
     UNIQ_KEY,
 )
-from rocketfsck.formats.rocks import MARKS
 from rocketfsck.formats.timer import TIMER_TOPIC
-from rocketfsck.reader.index import index_rows, log_messages
+from rocketfsck.reader.indexrows import log_batches
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.elsewhere import lost_queue_database
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.rocks.families import Content, OddRows, content_of, databases_of, decode_row
 from rocketfsck.store.rocks.files import CURRENT, Fault, FileFault, file_faults
 from rocketfsck.store.rocks.reading import RocksError, Rows, read_rows, why_not_readable
+from rocketfsck.verify.databases.indexrows import NAMED_LIMIT, Index, dangling_rows
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Shared
@@ -123,6 +122,7 @@ HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 OP_OFFSET = "TRANS_OFFSET"
 FIRST_CHECK = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+_LOOKED_AT = frozenset(topic.encode() for topic in (TIMER_TOPIC, HALF_TOPIC, OP_TOPIC))
 FOUND_LIMIT = 100_000
 """Half messages without a row that are kept until their op message comes."""
 
@@ -197,54 +197,12 @@ def check_pop(database: str, rows: Rows, odd: OddRows, shared: Shared) -> Iterat
             yield Finding(RuleName.POP_ROW, where, facts)
 
 
-NAMED_LIMIT = 100
-"""Findings of one kind that a database can have."""
-
-
-@dataclass(slots=True)
-class _Index:
-    """The index rows by their hashes: what was put, and what the log explains."""
-
-    parts: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    offsets: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    mark: int | None = None
-    hashes: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0, np.uint64))
-    explained: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0, np.bool_))
-
-    def finish(self) -> None:
-        """Sort what was taken."""
-        if self.parts:
-            self.hashes = np.sort(np.concatenate(self.parts))
-        self.explained = np.zeros(len(self.hashes), np.bool_)
-
-    @property
-    def first_offset(self) -> int:
-        """The least physical offset that any row has; beyond all where there are no rows."""
-        return min((int(part.min()) for part in self.offsets if len(part)), default=1 << 62)
-
-    def explain(self, wanted: list[int]) -> int:
-        """Mark the rows with these hashes; how many have none."""
-        missing = 0
-        for value in wanted:
-            at = int(np.searchsorted(self.hashes, np.uint64(value)))
-            if at < len(self.hashes) and int(self.hashes[at]) == value:
-                self.explained[at] = True
-            else:
-                missing += 1
-        return missing
-
-    def is_explained(self, value: int) -> bool:
-        """Whether the log explains a row; one that was not taken is odd, which is said already."""
-        at = int(np.searchsorted(self.hashes, np.uint64(value)))
-        return at >= len(self.hashes) or int(self.hashes[at]) != value or bool(self.explained[at])
-
-
 @dataclass(slots=True)
 class _Taken:
     """What was read of a database: the index, the timers and transactions by physical offset, the marks of
     the timers, odd rows."""
 
-    index: _Index = field(default_factory=_Index)
+    index: Index
     messages: dict[int, list[tuple[str, dict[str, Any]]]] = field(default_factory=dict)
     timers: dict[str, int] = field(default_factory=dict)
     prepared_mark: int | None = None
@@ -256,11 +214,11 @@ def check_messages(store: Store, other: Other, shared: Shared) -> Iterator[Findi
 
     Raises RocksError where the database cannot be read, StoreError where the log cannot.
     """
-    taken = _Taken()
+    taken = _Taken(Index(compiled_wanted(store.commitlog.size)))
     for rows in read_rows(other):
         content = content_of(other.relative, rows.family)
         if content is Content.INDEX:
-            _take_index(taken, rows)
+            taken.index.take(rows, taken.odd)
         elif content in (Content.TIMER, Content.TRANS):
             _take_messages(taken, rows, content)
         elif content is Content.POP:
@@ -269,28 +227,6 @@ def check_messages(store: Store, other: Other, shared: Shared) -> Iterator[Findi
     taken.index.finish()
     if len(taken.index.hashes) or taken.messages:
         yield from _against_log(store, other, taken)
-
-
-def _take_index(taken: _Taken, rows: Rows) -> None:
-    hashes, offsets = [], []
-    for key, value in rows.pairs():
-        try:
-            kind, values = decode_row(Content.INDEX, key, value)
-        except FormatError as error:
-            taken.odd.add(rows.family, key, str(error))
-            continue
-        if kind == "mark":
-            if key == MARKS["default"][0]:
-                taken.index.mark = values["number"]
-            continue
-        hashes.append(_hash(key, value))
-        offsets.append(values["phyOffset"])
-    taken.index.parts.append(np.array(hashes, np.uint64))
-    taken.index.offsets.append(np.array(offsets, np.int64))
-
-
-def _hash(key: bytes, value: bytes) -> int:
-    return int.from_bytes(blake2b(key + value, digest_size=8).digest(), "big")
 
 
 def _take_messages(taken: _Taken, rows: Rows, content: Content) -> None:
@@ -311,28 +247,32 @@ def _take_messages(taken: _Taken, rows: Rows, content: Content) -> None:
 def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]:
     """Walk the log once, and tell what it does not explain and what is not there."""
     index = taken.index
-    first, last = index.first_offset, index.mark
-    if last is None:
-        last = max((int(part.max()) for part in index.offsets if len(part)), default=-1)
+    last = index.last_offset if index.mark is None else index.mark
     left = NAMED_LIMIT
     waiting = _Waiting(taken)
     prepared = Prepared(taken.messages, taken.prepared_mark)
-    for offset, message in log_messages(store):
-        for kind, values in taken.messages.pop(offset, ()):
-            reason = _misfit(kind, values, message)
-            if reason is not None:
-                yield _message_finding(other, kind, values, reason)
-        if message.topic == TIMER_TOPIC:
-            waiting.look(offset, message)
-        prepared.look(offset, message)
-        if offset < first:
+    places = np.array(sorted(taken.messages), np.int64)
+    for batch in log_batches(store):
+        offsets = batch.offsets
+        looked_at = batch.of_topics(_LOOKED_AT) | np.isin(offsets, places)
+        for offset, message in batch.messages(np.flatnonzero(looked_at)):
+            for kind, values in taken.messages.pop(offset, ()):
+                reason = _misfit(kind, values, message)
+                if reason is not None:
+                    yield _message_finding(other, kind, values, reason)
+            if message.topic == TIMER_TOPIC:
+                waiting.look(offset, message)
+            prepared.look(offset, message)
+        if not len(offsets) or offsets[-1] < index.first_offset:
             continue
-        missing = index.explain(_expected(message, offset))
-        if missing and offset <= last and left:
-            left -= 1
-            where = Where(file=other.relative, physical_offset=offset, topic=message.topic)
-            facts: Facts = {"database": other.relative, "row_count": missing}
-            yield Finding(RuleName.INDEX_ROW_MISSING, where, facts)
+        for expected in batch.index_rows():
+            for offset, missing in index.explain(expected):
+                if index.first_offset <= offset <= last and left:
+                    left -= 1
+                    record = int(np.searchsorted(offsets, offset))
+                    where = Where(file=other.relative, physical_offset=offset, topic=batch.topic(record))
+                    facts: Facts = {"database": other.relative, "row_count": missing}
+                    yield Finding(RuleName.INDEX_ROW_MISSING, where, facts)
     yield from waiting.findings(other)
     for offset, unique_key in islice(prepared.found(), NAMED_LIMIT):
         values = {"phyOffset": offset, "uniqKey": unique_key.encode("utf-8", "replace")}
@@ -344,7 +284,7 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
             if offset >= start:
                 yield _message_finding(other, kind, values, "no record starts there")
     if not index.explained.all():
-        yield from _unexplained(other, index, start)
+        yield from dangling_rows(other, index, start)
 
 
 class _Waiting:
@@ -389,12 +329,6 @@ class _Waiting:
                 )
 
 
-def _expected(message: Message, offset: int) -> list[int]:
-    """The hashes of the rows that a broker puts for a record."""
-    keys, value = index_rows(message, offset)
-    return [_hash(key, value) for key in keys]
-
-
 def _misfit(kind: str, values: dict[str, Any], message: Message) -> str | None:
     """Why a timer or transaction is not of the record at its place; None if it is."""
     properties = message.properties or {}
@@ -420,20 +354,3 @@ def _message_finding(other: Other, kind: str, values: dict[str, Any], reason: st
     unique_key = values["uniqKey"].decode("utf-8", "replace")
     facts: Facts = {"database": other.relative, "family": kind, "unique_key": unique_key, "reason": reason}
     return Finding(RuleName.MESSAGE_ROW, where, facts)
-
-
-def _unexplained(other: Other, index: _Index, start: int) -> Iterator[Finding]:
-    """The index rows that no record explains, those of expired ones left out: by physical offset."""
-    found: dict[int, int] = {}
-    for rows in read_rows(other, ["default"]):
-        for key, value in rows.pairs():
-            if len(value) != 8 or key in MARKS["default"] or len(key) < 20:
-                continue
-            offset = int.from_bytes(key[-8:], "big", signed=True)
-            if offset >= start and not index.is_explained(_hash(key, value)):
-                found[offset] = found.get(offset, 0) + 1
-                if len(found) >= NAMED_LIMIT:
-                    break
-    for offset, count in sorted(found.items()):
-        where = Where(file=other.relative, physical_offset=offset)
-        yield Finding(RuleName.INDEX_ROW_DANGLING, where, {"database": other.relative, "row_count": count})

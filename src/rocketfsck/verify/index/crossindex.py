@@ -26,6 +26,7 @@ from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.spans import distinct
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
+from rocketfsck.store.rocks.reading import has_index_rows
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE, judge_tags
@@ -117,6 +118,14 @@ class _UnindexedRun:
     open: bool
 
 
+def _in_rows(store: Store) -> bool:
+    """Whether the index is in a database, or in one that cannot be read, which is said of it."""
+    try:
+        return has_index_rows(store)
+    except StoreError:
+        return True
+
+
 def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
     store = context.store
     if not store.indexes:
@@ -126,7 +135,7 @@ def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
             found: dict[str, int | str] = {"record_count": count}
             if evidence:
                 yield Finding(RuleName.INDEX_GONE, Where(file="index"), {**found, "evidence": evidence})
-            elif store.settings.flag("messageIndexEnable", True):
+            elif store.settings.flag("messageIndexEnable", True) and not _in_rows(store):
                 yield Finding(RuleName.INDEX_ABSENT, Where(file="index"), found)
         return
     run: _UnindexedRun | None = None
