@@ -27,7 +27,7 @@ files   = $(subst $(space),$(comma),$(foreach part,$(1),src/rocketfsck/$(part)/*
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers suites unit coverage spark spark-lowest oracle nightly
+.PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers classpaths suites unit coverage spark spark-lowest oracle nightly
 .PHONY: thorough sizes bench mutation audit sbom lock upgrade specs pictures transcripts page-samples clean
 
 help: ## list the targets
@@ -64,12 +64,12 @@ test: $(STAMP) ## everything that CI runs
 	@$(MAKE) $(BESIDE) checks
 	@$(MAKE) $(BESIDE) --keep-going suites
 
-checks: lint types imports kaitai browser brokers
+checks: lint types imports kaitai browser classpaths
 	@$(BIN)/python -m benchmarks.sizes --no-write
 
 suites: unit spark oracle
 
-thorough: $(STAMP) brokers ## the same with all cases of each test: three times as long
+thorough: $(STAMP) classpaths ## the same with all cases of each test: three times as long
 	@$(MAKE) $(BESIDE) --keep-going suites LESS=
 
 lint: $(STAMP)
@@ -130,15 +130,18 @@ spark-lowest: $(LOWEST)/.installed ## the tests on Spark, with the lowest versio
 	$(LOWEST)/bin/pytest -q -p no:cacheprovider $(RERUN) -m 'spark and not nightly' tests/spark
 
 # The network gives what they are built from, while the types are checked. One that fails is said by its tests.
-brokers:
+classpaths:
 	@if command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1; then \
 	  for version in $(BROKERS); do tests/oracle/build $$version >/dev/null || :; done; \
 	fi
 
-oracle: $(STAMP) brokers ## the real broker's store code over stores that we wrote (needs a JDK and Maven)
+oracle: $(STAMP) classpaths ## the real broker's store code over stores that we wrote (needs a JDK and Maven)
 	@if command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1; then \
 	  ROCKETFSCK_ORACLE=$${CI:+required} $(BIN)/pytest -q -n $(JOBS) --dist loadfile $(RERUN) -m 'not nightly $(LESS)' tests/oracle; \
 	else echo "oracle skipped: no JDK or no Maven on this machine"; fi
+
+brokers: $(STAMP) ## what changed in the newest release of the broker, and whether our answers are its answers
+	$(BIN)/python -m tests.oracle.newest
 
 nightly: coverage ## the long suites: tens of thousands of mutants, deep property tests, the bars of coverage
 	ROCKETFSCK_NIGHTLY=1 ROCKETFSCK_LATE_FRAMES=150 $(BIN)/pytest -n $(JOBS) $(RERUN) -m 'nightly or not nightly' tests

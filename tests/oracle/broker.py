@@ -21,12 +21,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rocketfsck.formats import versions as table
 from rocketfsck.store.circumstances import Geometry
 
 from tests.conftest import NIGHTLY
 
 _LISTED = [line.split() for line in (Path(__file__).parent / "versions").read_text("utf-8").splitlines()]
-VERSIONS = tuple(version for version, *nightly in sorted(_LISTED, key=len) if NIGHTLY or not nightly)
+ASKED = tuple(os.environ.get("ROCKETFSCK_ORACLE_VERSIONS", "").split())
+"""Versions that the tests are asked to run on, instead of those listed (`tests.oracle.newest`)."""
+for _version in ASKED:
+    table.VERSIONS.setdefault(_version, {})  # one without a row is read as the one before
+
+
+def versions_of(*usual: str) -> tuple[str, ...]:
+    """The versions that a test runs on: its own, unless others are asked for."""
+    return ASKED or usual
+
+
+VERSIONS = versions_of(*(name for name, *nightly in sorted(_LISTED, key=len) if NIGHTLY or not nightly))
 """Versions whose code runs; `nightly` ones in the long suite only: the index of 5.4.0 is that of 5.5.0."""
 BUILD = Path(__file__).parent / "build"
 STORES_AT_ONCE = 12

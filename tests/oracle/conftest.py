@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.oracle.broker import available
+from tests.oracle.broker import ASKED, available
 
 Needs = Callable[[str], None]
 
@@ -17,6 +17,8 @@ def needs_broker() -> Needs:
     """Skips where a version cannot be run; with ROCKETFSCK_ORACLE=required that is a failure."""
 
     def needs(version: str) -> None:
+        if ASKED and version not in ASKED:
+            pytest.skip(f"oracle skipped: only {', '.join(ASKED)} was asked for")
         reason = available(version)
         if reason is None:
             return

@@ -24,7 +24,7 @@ from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.writer import EndState
 
 from tests.conftest import NIGHTLY
-from tests.oracle.broker import run_jobs
+from tests.oracle.broker import run_jobs, versions_of
 from tests.oracle.conftest import Needs
 from tests.oracle.handmade import DAMAGES
 from tests.oracle.scenarios import Scenario, appended, options_of
@@ -33,7 +33,7 @@ from tests.unit.repair.core.plans import snapshot
 
 pytestmark = pytest.mark.oracle
 
-VERSIONS = ("4.9.8", "5.3.3", "5.5.0")
+VERSIONS = versions_of("4.9.8", "5.3.3", "5.5.0")
 MIXED = Scenario(
     "mixed", mix="everything,body=log:1:1200,keys=0:3,words=200,topics=4,queues=2,rate=10", count=640
 )

@@ -16,7 +16,7 @@ from functools import cache
 import pytest
 
 from tests.conftest import NIGHTLY
-from tests.oracle.broker import Answer, run_jobs
+from tests.oracle.broker import Answer, run_jobs, versions_of
 from tests.oracle.conftest import Needs
 from tests.oracle.handmade import DAMAGES
 from tests.oracle.scenarios import Scenario
@@ -25,7 +25,7 @@ from tests.oracle.verdicts import Happened, Truth, confusion
 
 pytestmark = pytest.mark.oracle
 
-JUDGED = ("4.9.8", "5.1.4", "5.3.3", "5.4.0", "5.5.0")
+JUDGED = versions_of("4.9.8", "5.1.4", "5.3.3", "5.4.0", "5.5.0")
 MIXED = Scenario(
     "mixed", mix="everything,body=log:1:1200,keys=0:3,words=200,topics=4,queues=2,rate=10", count=640
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +25,7 @@ from rocketfsck.commands.shared import (
 from rocketfsck.common.options import STORE, Argument, Option, PathKind
 from rocketfsck.common.outputs import limit_to
 from rocketfsck.engine.passes import Passes, measured
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.verify.options import CheckOptions
 
 if TYPE_CHECKING:
@@ -181,7 +182,9 @@ def check_fleet(
     `places` are the stores, where they were looked for already; `keeps_findings`: the report has the findings
     of each, too. Raises UsageError for options that are for one store, StoreError.
     """
+    from rocketfsck.engine import LocalEngine
     from rocketfsck.pipeline.fleet.run import FINDING_LIMIT, check_stores
+    from rocketfsck.repair.compare.groups import MEMBER_LIMIT, groups_of
 
     asked = _asked(options, policy)
     if options.masking.is_wanted:
@@ -205,7 +208,19 @@ def check_fleet(
             policy=policy,
             version=options.as_broker,
         )
+    if len(found) <= MEMBER_LIMIT and asked.level != "quick":
+        with measured(passes, "groups"):
+            report = replace(
+                report, node_groups=tuple(groups_of(list(_opened(options, found)), LocalEngine()))
+            )
     return FleetAnswer(report, found, () if tables is None else _append(report, tables))
+
+
+def _opened(options: CheckCommand, places: Sequence[Path]) -> Iterator[Store]:
+    """The stores that can be opened: what is said of the others is in the report."""
+    for place in places:
+        with suppress(StoreError, UsageError):
+            yield options.stated.open("check", place, delay_levels=options.delay_levels)
 
 
 def _run_tables(options: CheckCommand) -> RunTables | None:

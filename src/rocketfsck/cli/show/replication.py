@@ -1,5 +1,5 @@
-"""What two replicas' own files say, as lines for people: nodes of DLedger's, epochs of controller mode, and
-how the offsets of consumer groups differ."""
+"""What replicas' own files say, as lines for people: nodes of DLedger's, epochs of controller mode, how the
+offsets of consumer groups differ, and which node of a group to start first."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         OffsetsCompared,
         Replication,
     )
+    from rocketfsck.repair.compare.groups import Replica, ReplicaGroup
 
 SHOWN = 10
 """Rows of a table, and names in a line."""
@@ -128,3 +129,51 @@ def _after(found: OffsetsCompared) -> Iterator[str]:
 def _names(names: Sequence[str], count: int) -> str:
     further = f", and {count - SHOWN:,} more" if count > SHOWN else ""
     return ", ".join(map(visible, names[:SHOWN])) + further
+
+
+_NODES = {"dledger": "nodes of DLedger", "controller": "replicas under a controller", "plain": "replicas"}
+
+
+def group_lines(group: ReplicaGroup, names: Sequence[str]) -> Iterator[str]:
+    """Which node of a group to start first, and what each start would lose. The members have these names."""
+    first, *others = zip(group.members, names, strict=True)
+    head = f"{len(group.members)} {_NODES[group.manner]}"
+    if group.is_level:
+        yield f"Group: {head}, all with the same records: any of them may be started first"
+        return
+    yield f"Group: {head}; start {visible(first[1])} first"
+    yield f"  {visible(first[1])} {_ends(first[0], group)}"
+    for member, name in others:
+        yield f"  {visible(name)} {_standing(member, group)}"
+    if group.next_loss_count:
+        lost = count_of(group.next_loss_count, "record")
+        second = visible(others[0][1])
+        yield f"  Without {visible(first[1])}, {second} leads, and {lost} of the first are lost"
+    if group.manner == "plain" and any(member.relation == "parted" for member in group.members):
+        yield "  A slave removes nothing: copy the log of the first to it, or heal it (compare --heal)"
+
+
+def _ends(member: Replica, group: ReplicaGroup) -> str:
+    if group.manner == "dledger":
+        return f"has the latest last entry, {member.last_index:,} of term {member.last_epoch}: it leads"
+    if group.manner == "controller":
+        return f"has the latest epoch, {member.last_epoch}, and the longest log of it"
+    return f"has the longest log, up to {member.end_offset:,}"
+
+
+def _standing(member: Replica, group: ReplicaGroup) -> str:
+    if member.relation == "level":
+        return "has the same records"
+    if member.relation == "behind":
+        return f"is behind by {count_of(member.lacking_count, 'record')}, and gets them"
+    of = f" of {_epoch(group)} {member.last_epoch}" if member.last_epoch is not None else ""
+    parted = f"parted at {member.parting_offset or 0:,}, and ends with other records{of}"
+    mine = count_of(member.only_here_count, "record")
+    if group.manner == "plain":
+        return f"{parted}: it alone has {mine}, and keeps them"
+    agreed = ", which its own majority had confirmed" if member.agreed else ""
+    return f"{parted}: it loses {mine} that only it has{agreed}"
+
+
+def _epoch(group: ReplicaGroup) -> str:
+    return "term" if group.manner == "dledger" else "epoch"

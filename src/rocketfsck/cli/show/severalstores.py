@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
+from rocketfsck.cli.show.replication import group_lines
 from rocketfsck.cli.show.text import (
     MARGIN,
     Palette,
@@ -64,6 +65,7 @@ def stores_lines(
     if hidden:
         yield f"  and {count_of(hidden, 'store')} more: -v shows every store"
     yield from _errors(shown, columns, everything=everything)
+    yield from _groups(report, base, columns)
     yield from _next(listed, palette, everything=everything)
 
 
@@ -124,6 +126,15 @@ def _errors(rows: Sequence[StoreRow], columns: int, *, everything: bool) -> Iter
         first, *more = wrapped(text, columns - 4)
         yield f"  {first}"
         yield from (f"    {line}" for line in more)
+
+
+def _groups(report: FleetReport, base: str, columns: int) -> Iterator[str]:
+    """Groups of nodes among the stores: which to start first."""
+    for group in report.node_groups:
+        names = [str(member.path) for member in group.members]
+        yield ""
+        for line in group_lines(group, [name[len(base) + 1 :] if base else name for name in names]):
+            yield from wrapped(line.lstrip(), columns, "  " if line.startswith(" ") else "")
 
 
 def _next(rows: Sequence[StoreRow], palette: Palette, *, everything: bool) -> Iterator[str]:

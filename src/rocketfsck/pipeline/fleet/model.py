@@ -17,9 +17,10 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, get_args
 from weakref import finalize
 
 from rocketfsck._version import __version__
-from rocketfsck.common.documents import members
+from rocketfsck.common.documents import members, to_document
 from rocketfsck.common.rows import Column, Text, arrow_batch, arrow_schema, columns_of
 from rocketfsck.errors import Outcome, outcome_of
+from rocketfsck.repair.compare.groups import ReplicaGroup
 from rocketfsck.repair.state import State
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.scratch import scratch_parent
@@ -201,7 +202,8 @@ class FindingFile:
 
 @dataclass(frozen=True, slots=True)
 class FleetHead:
-    """What a check of many stores says of all of them; `started_timestamp` is in ms."""
+    """What a check of many stores says of all of them; `started_timestamp` is in ms. `node_groups` are those
+    whose nodes the stores are, looked for where these are few."""
 
     kind: Literal["rocketfsck.check.stores"]
     run_id: str
@@ -214,6 +216,7 @@ class FleetHead:
     store_count: int
     byte_count: int
     state_counts: Mapping[FleetState, int]
+    node_groups: tuple[ReplicaGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +232,7 @@ class FleetReport:
     seconds: float
     stores: tuple[StoreRow, ...]
     findings: FindingFile
+    node_groups: tuple[ReplicaGroup, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -264,8 +268,9 @@ class FleetReport:
             store_count=len(self.stores),
             byte_count=sum(row.byte_count or 0 for row in self.stores),
             state_counts=self.state_counts,
+            node_groups=self.node_groups,
         )
-        return dict(members(head))
+        return to_document(head)
 
     @property
     def findings_head(self) -> dict[str, Any]:

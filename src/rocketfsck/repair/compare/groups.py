@@ -1,0 +1,198 @@
+"""The nodes of one group looked at together: which to start first, what each start would lose.
+
+    DLedger     the node whose last entry has the latest term, then the highest number, leads; the others
+                remove what they have behind the last entry that is the same
+    controller  the replica with the latest epoch, then the longest log, is to lead; the others remove what
+                they have behind the last epoch that both have
+    plain       nothing chooses; a slave asks for what is behind the end of its own log and removes nothing:
+                what it has otherwise stays
+
+Every node is compared with the one that is to start first. Reference 1.7, 2.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from rocketfsck.engine import Engine
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.query.nodes import NodeSide, node_side
+from rocketfsck.reader.configs import read_epochs
+from rocketfsck.repair.compare.compare import Comparison, Side, compare_stores, describe_side
+from rocketfsck.repair.compare.records import LogBytes, files_of
+from rocketfsck.store.model import Store
+
+Manner = Literal["dledger", "controller", "plain"]
+Relation = Literal["first", "level", "behind", "parted"]
+
+HEAD_SIZE = 4096
+"""Bytes of two logs that are the same where they belong to one group."""
+MEMBER_LIMIT = 9
+"""Stores among which groups are looked for without being asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A node of a group against the one that is to start first.
+
+    `end_offset` is where its live records end. `last_epoch` is the term of the last entry, or the last epoch;
+    `last_index` the number of the last entry. `parting_offset` is the physical offset up to which it has the
+    bytes of the first, `kept_offset` up to where its log stays when it joins (None: it removes nothing).
+    Records: `only_here_count` of it alone, `lacking_count` of the first alone. `agreed`: the node's group had
+    agreed on an entry that parts.
+    """
+
+    path: Path
+    relation: Relation
+    end_offset: int
+    last_timestamp: int | None
+    last_epoch: int | None
+    last_index: int | None
+    parting_offset: int | None = None
+    kept_offset: int | None = None
+    only_here_count: int = 0
+    lacking_count: int = 0
+    agreed: bool = False
+
+    @property
+    def lost_count(self) -> int:
+        """Records that are gone when it joins."""
+        return 0 if self.kept_offset is None else self.only_here_count
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """The nodes of a group, the one that is to start first before the others in the order in which they may
+    lead. `next_loss_count` are the records that are gone where the second leads instead."""
+
+    manner: Manner
+    members: tuple[Replica, ...]
+
+    @property
+    def is_level(self) -> bool:
+        """Whether all have the same records."""
+        return all(member.relation in ("first", "level") for member in self.members)
+
+    @property
+    def next_loss_count(self) -> int:
+        return self.members[1].lacking_count if self.manner != "plain" else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    store: Store
+    side: Side
+    node: NodeSide | None
+    last_epoch: int | None
+
+
+def groups_of(stores: Sequence[Store], engine: Engine) -> Iterator[ReplicaGroup]:
+    """Yield the groups that these stores are nodes of: those with the same bytes where their logs overlap.
+
+    A store whose log cannot be read belongs to none.
+    """
+    left = list(stores)
+    while left:
+        first, *others = left
+        mine = [first, *(store for store in others if _of_one_group(first, store))]
+        left = [store for store in others if not any(store is member for member in mine)]
+        if len(mine) > 1:
+            try:
+                yield look_at_group(mine, engine)
+            except (StoreError, UsageError):
+                continue
+
+
+def _of_one_group(a: Store, b: Store) -> bool:
+    """Whether both logs have the same bytes, and any, where the later one begins."""
+    files = [files_of(store) for store in (a, b)]
+    if not all(files):
+        return False
+    start = max(min(file.start_offset or 0 for file in side) for side in files)
+    heads = []
+    try:
+        for side in files:
+            with LogBytes(side) as log:
+                reader, begins = log.reader_at(start)
+                heads.append(reader.read_upto(start - begins, HEAD_SIZE))
+    except (StoreError, UsageError):
+        return False
+    size = min(map(len, heads))
+    same = next((at for at in range(size) if heads[0][at] != heads[1][at]), size)
+    record = int.from_bytes(heads[0][:4], "big")  # the first record, or the header of the first entry
+    return same >= min(max(record, 64), size) and any(heads[0][:same])
+
+
+def look_at_group(stores: Sequence[Store], engine: Engine) -> ReplicaGroup:
+    """Compare the nodes of a group. Raises StoreError, UsageError where one has no log."""
+    nodes = [_Node(store, describe_side(store), node_side(store), _last_epoch(store)) for store in stores]
+    manner = _manner(nodes)
+    first, *others = sorted(nodes, key=lambda node: _reach(node, manner), reverse=True)
+    members = (
+        _compared(other, compare_stores(first.store, other.store, engine=engine), manner) for other in others
+    )
+    return ReplicaGroup(manner, (_member(first, "first"), *members))
+
+
+def _manner(nodes: Sequence[_Node]) -> Manner:
+    if all(node.node is not None for node in nodes):
+        return "dledger"
+    return "controller" if all(node.last_epoch is not None for node in nodes) else "plain"
+
+
+def _last_epoch(store: Store) -> int | None:
+    try:
+        epochs = read_epochs(store)
+    except StoreError:
+        return None
+    return epochs[-1].epoch if epochs else None
+
+
+def _reach(node: _Node, manner: Manner) -> tuple[int, int, int]:
+    """What is compared to choose who leads; of equals the one that was written to last."""
+    written = node.side.last_timestamp or 0
+    if manner == "dledger" and node.node is not None:
+        term, index = node.node.last_term, node.node.last_index
+        return -1 if term is None else term, -1 if index is None else index, written
+    epoch = (node.last_epoch or 0) if manner == "controller" else 0
+    return epoch, node.side.end_offset, written
+
+
+def _member(node: _Node, relation: Relation) -> Replica:
+    entry = node.node
+    return Replica(
+        path=node.store.root,
+        relation=relation,
+        end_offset=node.side.end_offset,
+        last_timestamp=node.side.last_timestamp,
+        last_epoch=node.last_epoch if entry is None else entry.last_term,
+        last_index=None if entry is None else entry.last_index,
+    )
+
+
+def _compared(other: _Node, comparison: Comparison, manner: Manner) -> Replica:
+    """What another node is against the first, which is the comparison's A."""
+    counts = {"A": 0, "B": 0}
+    for lack in comparison.lacks:
+        counts[lack.side] += lack.record_count
+    parts = counts["B"] > 0 or comparison.different_count > 0 or comparison.replication.parting is not None
+    relation: Relation = "parted" if parts else "behind" if counts["A"] else "level"
+    parting, epochs = comparison.replication.parting, comparison.replication.epochs
+    kept = {
+        "dledger": comparison.resume_offset,
+        "controller": None if epochs is None else epochs.consistent_offset or 0,
+        "plain": None,
+    }[manner]
+    agreed = other.node.committed_index if other.node is not None else None
+    index = parting.index if parting is not None else None
+    return replace(
+        _member(other, relation),
+        parting_offset=comparison.resume_offset,
+        kept_offset=kept,
+        only_here_count=counts["B"],
+        lacking_count=counts["A"],
+        agreed=agreed is not None and index is not None and agreed >= index,
+    )
