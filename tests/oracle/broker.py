@@ -192,7 +192,8 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class ByKey:
-    """Physical offsets: `indexed` from IndexService.queryOffset, `served` from queryMessage."""
+    """Physical offsets: `indexed` from IndexService.queryOffset, `served` from queryMessage (-1 for bytes too
+    short for a record)."""
 
     indexed: tuple[int, ...]
     served: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What is said of a new version of the broker, from the list of releases and from what its code is made of."""
+"""What is said of a new version of the broker, from the list of releases and from what its code has."""
 
 from __future__ import annotations
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.query.serving.broker import BrokerView
+from rocketfsck.store import open_store
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import NIGHTLY, Directory, Document
-from tests.oracle.broker import VERSIONS, Answer, Job, run_jobs
+from tests.oracle.broker import VERSIONS, Answer, Job, Key, run_jobs
 from tests.oracle.conftest import Needs
-from tests.oracle.manifests import batch_topics_of, geometry_of, settings_of
+from tests.oracle.manifests import batch_topics_of, geometry_of, live_of, settings_of, whole_answers
 from tests.oracle.starts import Predicted, differences, predict, write_conf
 
 pytestmark = pytest.mark.oracle
@@ -30,6 +32,7 @@ STORES = {
     "5.5.0": "5.3.3-multiseg",  # an upgrade
 }
 """By the version that starts: the store that is damaged."""
+NEWEST = "5.3.3-multiseg"
 
 FAULTS = (
     "torn-tail", "boundary-lost", "blank-early", "stale-tail", "garbage-tail", "physical-offset", "body-flip",
@@ -64,7 +67,23 @@ CASES = [
 ]
 """By day a fault meets one version with `abort` or without; nightly all with both."""
 
-Outcome = tuple[Predicted, Answer | None, Path]
+KeyAnswers = dict[Key, tuple[tuple[int, ...], tuple[int, ...]]]
+"""What the index gives for a key, and which messages a query returns, by physical offset."""
+Outcome = tuple[Predicted, Answer | None, Path, KeyAnswers]
+
+
+def key_answers(root: Path, version: str, conf: Path, keys: Iterable[Key]) -> KeyAnswers:
+    """The answers of a broker that has started on a store; none where it does not start."""
+    with BrokerView(open_store(root, broker_conf=conf), version, state="started") as view:
+        try:
+            return {
+                (topic, key): (
+                    view.index_query_offset(topic, key).offsets, view.query_message(topic, key)
+                )
+                for topic, key in keys
+            }  # fmt: skip
+        except StoreError:
+            return {}
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +96,12 @@ def outcome(
     @cache
     def of_version(version: str) -> dict[Case, Outcome]:
         needs_broker(version)
-        name = STORES[version]
+        name = STORES.get(version, NEWEST)
         document = manifest(name)
+        live = live_of(document)
+        keys = sorted(whole_answers(live, "indexQueryOffset")) if live is not None else []
         conf = write_conf(document, place / f"{version}.conf")
-        predicted: dict[Case, tuple[Predicted, Path]] = {}
+        predicted: dict[Case, tuple[Predicted, Path, KeyAnswers]] = {}
         for case in CASES:
             if case.version == version:
                 root = place / str(case).replace("/", "-").replace(":", "-")
@@ -92,20 +113,25 @@ def outcome(
                     continue
                 if case.abort:
                     (root / "abort").touch()
-                predicted[case] = predict(root, version, conf), root
-        chosen = [case for case, (start, _) in predicted.items() if not start.hangs]
+                start = predict(root, version, conf)
+                asked = {} if start.hangs else key_answers(root, version, conf, keys)
+                predicted[case] = start, root, asked
+        chosen = [case for case, (start, _, _) in predicted.items() if not start.hangs]
         settings = {key: value for key, value in settings_of(document).items() if key in SETTINGS}
         jobs = [
             Job(
                 predicted[case][1],
                 geometry_of(document),
+                keys=tuple(keys),
                 batch_topics=batch_topics_of(document),
                 settings=settings,
             )
             for case in chosen
         ]
         answers = dict(zip(chosen, run_jobs(version, jobs), strict=True))
-        return {case: (start, answers.get(case), root) for case, (start, root) in predicted.items()}
+        return {
+            case: (start, answers.get(case), root, asked) for case, (start, root, asked) in predicted.items()
+        }
 
     return lambda case: of_version(case.version).get(case)
 
@@ -115,8 +141,22 @@ def test_the_real_start_is_as_predicted(case: Case, outcome: Callable[[Case], Ou
     found = outcome(case)
     if found is None:
         pytest.skip("the store has no place for this fault")
-    predicted, answer, root = found
+    predicted, answer, root, _ = found
     if answer is None:
         pytest.skip(f"it never ends: {predicted.start.refusals[0].reason}")
     assert differences(predicted, answer, root) == []
     shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_keys_are_answered_as_predicted(case: Case, outcome: Callable[[Case], Outcome | None]) -> None:
+    found = outcome(case)
+    if found is None or found[1] is None or (state := found[1].before) is None:
+        pytest.skip("nobody answers")
+    predicted = found[3]
+    assert predicted.keys() == state.keys.keys()
+    for key, (indexed, served) in predicted.items():
+        answer = state.keys[key]
+        assert (key, indexed) == (key, answer.indexed)
+        assert (key, len(served)) == (key, len(answer.served)), (indexed, served, answer)
+        assert all(other in (-1, offset) for offset, other in zip(served, answer.served, strict=True)), key

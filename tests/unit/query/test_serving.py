@@ -11,6 +11,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.record import InnerItem
 from rocketfsck.query import BrokerView
 from rocketfsck.query.offsets import queue_offsets
+from rocketfsck.query.serving import state as serving_state
 from rocketfsck.query.serving.files import BrokerThrowsError, java_int
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.store import Store, open_store
@@ -161,9 +162,43 @@ def test_a_store_that_the_broker_refuses(tmp_path: Path) -> None:
     with BrokerView(reopen(tmp_path), "4.9.8") as broker:
         with pytest.raises(StoreError, match="does not start on this store: 180 length not matched"):
             broker.get_message("Order", 0, 0)
-        assert broker.query_message("Order", "all")
+        with pytest.raises(StoreError, match="does not start on this store"):
+            broker.query_message("Order", "all")
     with BrokerView(reopen(tmp_path), "4.9.8", state="running") as broker:
         assert broker.get_message("Order", 0, 0).status == "FOUND"
+        assert broker.query_message("Order", "all")
+
+
+def test_entries_that_a_start_puts_are_given_again(tmp_path: Path) -> None:
+    store = make(tmp_path, [message(number) for number in range(5)])
+    with BrokerView(reopen(tmp_path), "4.9.8") as broker:
+        whole = broker.query_message("Order", "all")
+        assert len(whole) == 5
+    shutil.rmtree(store.root / "consumequeue")  # so that all is dispatched again
+    with BrokerView(reopen(tmp_path), "4.9.8") as broker:
+        found = broker.index_query_offset("Order", "all").offsets
+        assert found == (whole[-1], *reversed(whole))  # the last record is dispatched again
+        assert broker.query_message("Order", "all") == (*whole, whole[-1])
+        assert broker.index_query_offset("Order", "all", max_num=1).offsets == (whole[-1],)
+    with BrokerView(reopen(tmp_path), "4.9.8", state="running") as broker:
+        assert broker.query_message("Order", "all") == whole
+    store.indexes[0].path.unlink()
+    with BrokerView(reopen(tmp_path), "4.9.8") as broker:
+        assert broker.query_message("Order", "all") == whole
+    with BrokerView(reopen(tmp_path), "4.9.8", state="running") as broker:
+        assert broker.query_message("Order", "all") == ()
+
+
+def test_more_entries_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = make(tmp_path, [message(number) for number in range(5)])
+    store.indexes[0].path.unlink()
+    shutil.rmtree(store.root / "consumequeue")
+    monkeypatch.setattr(serving_state, "APPENDED_LIMIT", 5)
+    with (
+        BrokerView(reopen(tmp_path), "4.9.8") as broker,
+        pytest.raises(StoreError, match="puts more than 5 entries into the index"),
+    ):
+        broker.query_message("Order", "all")
 
 
 def test_sums_wrap_as_ints_do() -> None:

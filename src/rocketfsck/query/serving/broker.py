@@ -27,6 +27,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Literal
 
 from rocketfsck.errors import UsageError
@@ -218,18 +219,24 @@ class BrokerView(Closing):
         key_hash = tag_index_hash(topic, key) if by_tags else index_hash(topic, key)
         out: list[int] = []
         last = (0, 0)
-        for number, file in enumerate(reversed(self.store.indexes)):
-            with IndexReader(file, self.store.geometry) as index:
-                header = index.header  # zeros for a short file, which a broker makes longer
-                if number == 0:
-                    last = (header.end_timestamp, header.end_physical_offset)
-                if is_time_matched(header, begin_timestamp, end_timestamp):
-                    step = select_offsets(index, key_hash, out, limit, begin_timestamp, end_timestamp)
-                else:
-                    step = index_step(index, skipped="the file's times are outside the time window")
-            if trace is not None:
-                trace.key_hash = key_hash
-                trace.index_steps.append(step)
+        for number, file in enumerate(reversed(self.serving.indexes)):
+            header = file.header
+            if number == 0:
+                last = (header.end_timestamp, header.end_physical_offset)
+            matched = is_time_matched(header, begin_timestamp, end_timestamp)
+            if matched:
+                put = file.put_entries(self.serving.entries, key_hash)
+                within = (offset for offset, time in put if begin_timestamp <= time <= end_timestamp)
+                out += islice(within, limit - len(out))
+            if file.file is not None:
+                with IndexReader(file.file, self.store.geometry) as index:
+                    if matched:
+                        step = select_offsets(index, key_hash, out, limit, begin_timestamp, end_timestamp)
+                    else:
+                        step = index_step(index, skipped="the file's times are outside the time window")
+                if trace is not None:
+                    trace.key_hash = key_hash
+                    trace.index_steps.append(step)
             if header.begin_timestamp < begin_timestamp or len(out) >= limit:
                 break
         return KeyOffsets(tuple(out), *last)
@@ -261,7 +268,7 @@ class BrokerView(Closing):
         if asked == "rows":
             rows = RowIndex(self.store, topic, key, types_asked(unique=unique, by_tags=by_tags))
         given: list[int] = []
-        last_time = end_timestamp
+        total, last_time = 0, end_timestamp
         for _ in range(QUERY_ROUNDS):
             if rows is not None:
                 found = rows.offsets(max_num, begin_timestamp, last_time)
@@ -271,30 +278,39 @@ class BrokerView(Closing):
                 ).offsets
             if not found:
                 break
-            before = len(given)
             for number, offset in enumerate(sorted(found)):
                 if number == 0:
                     timestamp = self._stored_at(offset)
                     if timestamp is None and not self.dialect.keeps_unreadable:
                         continue
                     last_time = last_time if timestamp is None else timestamp
-                if self._has_bytes(offset):
+                size = self._given_size(offset)
+                if size is not None:
                     given.append(offset)
-            if len(given) > before or last_time < begin_timestamp:
+                    total += size
+            if total > 0 or last_time < begin_timestamp:
                 break
         return tuple(given)
 
     def _stored_at(self, offset: int) -> int | None:
         """The storeTimestamp of the record there, as the broker's decoder finds it."""
-        if not self.log.select(offset, 4):
+        if not self._selects(offset, 4):
             return None
         found = self.log.record_at(offset)
         return found.store_timestamp if isinstance(found, Message) else None
 
-    def _has_bytes(self, offset: int) -> bool:
-        """Whether a broker returns something for an offset: as many bytes as the number there says."""
-        head = self.log.read(offset, 4)
-        return head is not None and self.log.select(offset, max(int.from_bytes(head, "big", signed=True), 4))
+    def _given_size(self, offset: int) -> int | None:
+        """How many bytes a broker returns for an offset: as many as the number there says, be it 0.
+
+        None where it returns nothing."""
+        head = self.log.read(offset, 4) if self._selects(offset, 4) else None
+        size = -1 if head is None else int.from_bytes(head, "big", signed=True)
+        return size if size >= 0 and self._selects(offset, size) else None
+
+    def _selects(self, offset: int, size: int) -> bool:
+        """Whether the broker's log has these bytes: a start may have cut it."""
+        log = self.serving.log
+        return log.min_offset <= offset <= log.end_offset - size and self.log.select(offset, size)
 
     def holds_record(self, offset: int) -> bool:
         """`lookMessageByOffset`: whether a record that the broker can decode is at a physical offset.

@@ -35,8 +35,10 @@ from rocketfsck.query.serving.files import (
     first_unit,
     last_pos,
 )
+from rocketfsck.query.serving.index import ServedIndex, files_after_start, files_on_disk
 from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
+from rocketfsck.query.start.index import PutEntries
 from rocketfsck.query.start.load import LoadedFile, LoadedQueue
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.settings import NotCoveredError, refuse_unanswered, refuse_unknown
@@ -53,10 +55,22 @@ APPENDED_LIMIT = 1 << 22
 
 
 class Serving:
-    """The commit log and the queues in one state. Queues are made when they are asked for."""
+    """The commit log, the index and the queues in one state. Queues are made when they are asked for.
 
-    def __init__(self, log: ServedLog, view: LogView, dialect: Dialect) -> None:
+    `entries` are those that a start puts into the index.
+    """
+
+    def __init__(
+        self,
+        log: ServedLog,
+        view: LogView,
+        dialect: Dialect,
+        indexes: list[ServedIndex],
+        entries: PutEntries | None = None,
+    ) -> None:
         self.log = log
+        self.indexes = indexes
+        self.entries = entries
         self.view = view
         self.dialect = dialect
         self.in_database = bool(view.store.lifted.areas)
@@ -102,11 +116,15 @@ class _Started(Serving):
         version = str(dialect.version)
         self.runs: dict[QueueName, list[tuple[int, AppendedColumns]]] = {}
         self.count = 0
-        refusals, log_files, self.models = start_files(store, version, watch=self._watch)
-        if refusals:
-            why = refusals[0]
+        entries = PutEntries(APPENDED_LIMIT)
+        started = start_files(store, version, watch=self._watch, entries=entries)
+        self.models = started.queues
+        if started.refusals:
+            why = started.refusals[0]
             raise StoreError(f"a {version} broker does not start on this store: {why.reason}", path=why.file)
-        super().__init__(_log(store, log_files, dialect, readers), view, dialect)
+        log = _log(store, started.log_files, dialect, readers)
+        indexes = files_after_start(store.indexes, started.index, entries)
+        super().__init__(log, view, dialect, indexes, entries)
         self.readers = readers
         self.mtimes = {
             str(file.path): file.mtime_ns // 1_000_000 for queue in store.queues for file in queue.files
@@ -181,7 +199,8 @@ class _Running(Serving):
             LoadedFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
             for file in view.files
         ]
-        super().__init__(_log(store, list(_cut(files, view.end_offset)), dialect, readers), view, dialect)
+        log = _log(store, list(_cut(files, view.end_offset)), dialect, readers)
+        super().__init__(log, view, dialect, files_on_disk(store.indexes))
         self.readers = readers
         self.sizes: dict[QueueKind, int] = {
             "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),

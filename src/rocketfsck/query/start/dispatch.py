@@ -87,6 +87,8 @@ class Dispatcher:
         key_count = batch["key_count"][rows].astype(np.int64)
         rolled_back = (batch["sys_flag"][rows] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
         taken = self.index.put(offset, key_count, rolled_back)
+        if self.index.entries is not None:
+            self.index.entries.add(batch, rows[taken])
         without_entry = np.zeros(batch.record_count, np.bool_)
         keyed = (key_count > 0) & ~rolled_back
         without_entry[rows] = keyed & ~taken & self.index.lacks(offset)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from rocketfsck.query.start.load import entries_of
 from rocketfsck.query.start.model import FileChange, IndexFileStart, IndexStart, Refusal
+from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.places.entries import EntryKind
 from rocketfsck.store.reading import FileReader
@@ -36,8 +39,44 @@ class OpenIndex:
     added_count: int = 0
 
 
+class PutEntries:
+    """The entries that a start puts, in their order: key hash, physical offset and storeTime (ms) of each.
+
+    At most `limit`: StoreError with more, which are then not kept in memory.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.count = 0
+        self._parts: list[tuple[NDArray[np.int32], Longs, Longs]] = []
+
+    def add(self, batch: RecordBatch, rows: NDArray[np.intp]) -> None:
+        """Take the keys of those records of a batch."""
+        taken = np.zeros(batch.record_count, np.bool_)
+        taken[rows] = True
+        keys = np.flatnonzero(taken[batch["key_record"]])
+        self.count += len(keys)
+        if self.count > self.limit:
+            raise StoreError(
+                f"a start puts more than {self.limit:,} entries into the index: rebuild the index first, or "
+                "ask for the state of a running broker"
+            )
+        records = batch["key_record"][keys]
+        columns = batch["physical_offset"][records], batch["store_timestamp"][records]
+        hashes = batch["key_hash"][keys].copy()
+        self._parts.append((hashes, *(column.astype(np.int64) for column in columns)))
+
+    @cached_property
+    def columns(self) -> tuple[NDArray[np.int32], Longs, Longs]:
+        """Hashes, offsets and times."""
+        if not self._parts:
+            return np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        hashes, offsets, times = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        return hashes, offsets, times
+
+
 class IndexModel:
-    """The index files in the broker's order."""
+    """The index files in the broker's order. `entries` takes what is put, where somebody wants it."""
 
     def __init__(self, geometry: Geometry, dialect: Dialect, *, enabled: bool) -> None:
         self.capacity = geometry.entry_count
@@ -45,6 +84,7 @@ class IndexModel:
         self.dialect = dialect
         self.enabled = enabled
         self.files: list[OpenIndex] = []
+        self.entries: PutEntries | None = None
         self.changes: list[FileChange] = []
         self.refusal: Refusal | None = None
         self.deleted_entry_count = 0

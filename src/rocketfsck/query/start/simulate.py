@@ -12,6 +12,7 @@ The steps of a broker's start on a `StartState`: load, recover, cut, dispatch. R
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rocketfsck.common.budget import within
 from rocketfsck.formats.dialect import Dialect, dialect_for
@@ -19,6 +20,7 @@ from rocketfsck.progress import phase
 from rocketfsck.query.start.compacted import start_compaction
 from rocketfsck.query.start.databases import row_queues, with_queues
 from rocketfsck.query.start.dispatch import QueueName, Watcher
+from rocketfsck.query.start.index import IndexModel, PutEntries
 from rocketfsck.query.start.load import NO_AREAS, Areas, Disk, LoadedFile, load_files
 from rocketfsck.query.start.losses import Census, Look, look_over
 from rocketfsck.query.start.model import Refusal, Start
@@ -331,16 +333,28 @@ def _simulated(
     return [start_of(start, cuts) for start in starts]
 
 
-def start_files(
-    store: Store, version: str, *, watch: Watcher | None = None
-) -> tuple[tuple[Refusal, ...], list[LoadedFile], Mapping[QueueName, QueueModel]]:
-    """The mapped files as a start of a broker of `version` leaves them: of the log, and of every queue.
+@dataclass(frozen=True, slots=True)
+class StartedFiles:
+    """The mapped files as a start leaves them: of the log, of every queue, of the index. With refusals the
+    broker does not start."""
 
-    With refusals, the first of the three, the broker does not start. `watch` and errors as `simulate_start`.
+    refusals: tuple[Refusal, ...]
+    log_files: list[LoadedFile]
+    queues: Mapping[QueueName, QueueModel]
+    index: IndexModel
+
+
+def start_files(
+    store: Store, version: str, *, watch: Watcher | None = None, entries: PutEntries | None = None
+) -> StartedFiles:
+    """The files after a start of a broker of `version`.
+
+    `entries` takes what is put into the index; `watch` and errors as `simulate_start`.
     """
     dialect = dialect_for(version)
     refuse_unknown(store, store.settings, dialect)
     with within(compiled=compiled_wanted(store.commitlog.size)):
         simulation = StartState(store, dialect, store.settings, False, watch, NO_AREAS, QueueTable())
+        simulation.index.entries = entries
         run_start(simulation)
-    return tuple(simulation.refusals), simulation.log_files, simulation.queues
+    return StartedFiles(tuple(simulation.refusals), simulation.log_files, simulation.queues, simulation.index)

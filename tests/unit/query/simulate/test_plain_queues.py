@@ -149,7 +149,7 @@ def test_the_minimum_of_a_queue_that_begins_later(tmp_path: Path, monkeypatch: p
 
 def test_queues_by_name(store_dir: Callable[[str], Path]) -> None:
     store = open_store(store_dir("5.3.3-basic"))
-    _, _, queues = start_files(store, "5.3.3")
+    queues = start_files(store, "5.3.3").queues
     assert isinstance(queues, StartQueues)
     assert queues.models() == []
     assert sorted(queues) == sorted((queue.topic, queue.queue_id) for queue in store.queues)

@@ -142,7 +142,8 @@ final class Answers {
             List<Long> served = new ArrayList<>();
             QueryMessageResult result = store.queryMessage(topic, key, MAX_NUM, 0, Long.MAX_VALUE);
             for (ByteBuffer bytes : result.getMessageBufferList()) {
-                served.add(bytes.getLong(bytes.position() + PHYSICAL_OFFSET));
+                boolean whole = bytes.remaining() >= PHYSICAL_OFFSET + Long.BYTES;
+                served.add(whole ? bytes.getLong(bytes.position() + PHYSICAL_OFFSET) : -1);
             }
             result.release();
             row.put("served", served);
