@@ -126,5 +126,5 @@ def test_table_of_confusion(outcome: Outcomes, capsys: pytest.CaptureFixture[str
     with capsys.disabled():
         print(f"\n{confusion(rows)}")
     assert {state for state, happened in rows if happened == "refused"} <= {"refused"}
-    assert len({trial.name for trial, _, _ in found}) >= (40 if NIGHTLY else 30)
+    assert len({trial.name for trial, _, _ in found}) >= (40 if NIGHTLY else 10)
     assert {trial.sound.version for trial, _, _ in found} == {*JUDGED}

@@ -240,3 +240,33 @@ def test_a_cut_takes_no_messages_of_deleted_topics(real_dir: Directory, tmp_path
     opened = open_store(root)
     (start,) = predict_starts(opened, start_classes([opened.dialect.version]))
     assert start.cut_count == len(led_to) - 3
+
+
+HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+
+@pytest.mark.parametrize("store", ["4.4.0-trans", "5.3.3-trans"])
+def test_a_broker_that_deletes_a_topic_destroys_the_queue_of_half_messages(
+    store_copy: Directory, store: str
+) -> None:
+    """Before 5.0.0 (DefaultMessageStore#cleanUnusedTopic): the directory of the topic stays, and is empty."""
+    root = store_copy(store)
+    queues = root / "consumequeue" / HALF
+    counts = {path.name: len(list(path.iterdir())) for path in (root / "consumequeue").iterdir()}
+    topics_of(root, **counts)
+    offsets = root / "config" / "consumerOffset.json"
+    offsets.write_text(json.dumps({"offsetTable": {f"{HALF}@CID_RMQ_SYS_TRANS": {"0": 1}}}))
+    assert worst(check_store(open_store(root))) == set()
+    for path in queues.iterdir():
+        shutil.rmtree(path)
+    opened = open_store(root)
+    report = check_store(opened)
+    assert worst(report) == set()
+    assert report.counts["XR003"] == 1
+    assert judge_store(opened, report).state == "healthy"
+    assert not make_plan(opened, report).actions
+    queues.rmdir()
+    opened = open_store(root)
+    report = check_store(opened)
+    assert "XR002" in worst(report)
+    assert judge_store(opened, report).state == "harmful"
