@@ -134,3 +134,31 @@ def test_many_stores_and_quick_checks_are_not_compared(group_dir: Directory, tmp
     ]
     assert check_fleet(CheckCommand(tuple(many[:2]))).report.node_groups
     assert not check_fleet(CheckCommand(tuple(many))).report.node_groups
+
+
+@pytest.mark.parametrize(
+    ("group", "names", "pos"), [(HA, ("master", "slave"), 88), (DLEDGER, ("n0", "n1", "n2"), 136)]
+)
+def test_a_damaged_copy_has_not_parted(
+    group_dir: Directory,
+    tmp_path: Path,
+    group: str,
+    names: tuple[str, ...],
+    pos: int,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The node with the damage comes after its equals, and loses nothing by its joining them."""
+    roots = [Path(shutil.copytree(group_dir(group) / name, tmp_path / name)) for name in names]
+    first = roots[0]
+    with open_store(first).commitlog.files[0].path.open("r+b") as stream:
+        stream.seek(pos)  # the body of the first record
+        (byte,) = stream.read(1)
+        stream.seek(pos)
+        stream.write(bytes([byte ^ 1]))
+    (found,) = check_fleet(CheckCommand(tuple(roots))).report.node_groups
+    damaged = by_name(found)[first.name]
+    assert found.members[0].path != first
+    assert (damaged.relation, damaged.lost_count) == ("damaged", 0)
+    assert f"  {first.name} has the same records, but for 1 record that one of the two has damaged" in said(
+        roots, capfd
+    )

@@ -12,7 +12,7 @@ Every node is compared with the one that is to start first. Reference 1.7, 2.14.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -26,7 +26,7 @@ from rocketfsck.repair.compare.records import LogBytes, files_of
 from rocketfsck.store.model import Store
 
 Manner = Literal["dledger", "controller", "plain"]
-Relation = Literal["first", "level", "behind", "parted"]
+Relation = Literal["first", "level", "behind", "parted", "damaged"]
 
 HEAD_SIZE = 4096
 """Bytes of two logs that are the same where they belong to one group."""
@@ -41,8 +41,9 @@ class Replica:
     `end_offset` is where its live records end. `last_epoch` is the term of the last entry, or the last epoch;
     `last_index` the number of the last entry. `parting_offset` is the physical offset up to which it has the
     bytes of the first, `kept_offset` up to where its log stays when it joins (None: it removes nothing).
-    Records: `only_here_count` of it alone, `lacking_count` of the first alone. `agreed`: the node's group had
-    agreed on an entry that parts.
+    Records: `only_here_count` of it alone, `lacking_count` of the first alone. A `damaged` node and the first
+    differ where one copy is damaged, and nowhere else. `agreed`: the node's group had agreed on an entry that
+    parts.
     """
 
     path: Path
@@ -60,7 +61,7 @@ class Replica:
     @property
     def lost_count(self) -> int:
         """Records that are gone when it joins."""
-        return 0 if self.kept_offset is None else self.only_here_count
+        return self.only_here_count if self.relation == "parted" and self.kept_offset is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,10 @@ class _Node:
     last_epoch: int | None
 
 
-def groups_of(stores: Sequence[Store], engine: Engine) -> Iterator[ReplicaGroup]:
+def groups_of(stores: Sequence[Store], engine: Engine, worse: Container[Path] = ()) -> Iterator[ReplicaGroup]:
     """Yield the groups that these stores are nodes of: those with the same bytes where their logs overlap.
 
-    A store whose log cannot be read belongs to none.
+    A store whose log cannot be read belongs to none. Those that are `worse` come after their equals.
     """
     left = list(stores)
     while left:
@@ -101,7 +102,7 @@ def groups_of(stores: Sequence[Store], engine: Engine) -> Iterator[ReplicaGroup]
         left = [store for store in others if not any(store is member for member in mine)]
         if len(mine) > 1:
             try:
-                yield look_at_group(mine, engine)
+                yield look_at_group(mine, engine, worse)
             except (StoreError, UsageError):
                 continue
 
@@ -126,11 +127,11 @@ def _of_one_group(a: Store, b: Store) -> bool:
     return same >= min(max(record, 64), size) and any(heads[0][:same])
 
 
-def look_at_group(stores: Sequence[Store], engine: Engine) -> ReplicaGroup:
+def look_at_group(stores: Sequence[Store], engine: Engine, worse: Container[Path] = ()) -> ReplicaGroup:
     """Compare the nodes of a group. Raises StoreError, UsageError where one has no log."""
     nodes = [_Node(store, describe_side(store), node_side(store), _last_epoch(store)) for store in stores]
     manner = _manner(nodes)
-    first, *others = sorted(nodes, key=lambda node: _reach(node, manner), reverse=True)
+    first, *others = sorted(nodes, key=lambda node: _reach(node, manner, worse), reverse=True)
     members = (
         _compared(other, compare_stores(first.store, other.store, engine=engine), manner) for other in others
     )
@@ -151,14 +152,14 @@ def _last_epoch(store: Store) -> int | None:
     return epochs[-1].epoch if epochs else None
 
 
-def _reach(node: _Node, manner: Manner) -> tuple[int, int, int]:
-    """What is compared to choose who leads; of equals the one that was written to last."""
-    written = node.side.last_timestamp or 0
+def _reach(node: _Node, manner: Manner, worse: Container[Path]) -> tuple[int, int, bool, int]:
+    """What is compared to choose who leads; of equals one that is sound, then the one written to last."""
+    sound, written = node.store.root not in worse, node.side.last_timestamp or 0
     if manner == "dledger" and node.node is not None:
         term, index = node.node.last_term, node.node.last_index
-        return -1 if term is None else term, -1 if index is None else index, written
+        return -1 if term is None else term, -1 if index is None else index, sound, written
     epoch = (node.last_epoch or 0) if manner == "controller" else 0
-    return epoch, node.side.end_offset, written
+    return epoch, node.side.end_offset, sound, written
 
 
 def _member(node: _Node, relation: Relation) -> Replica:
@@ -173,13 +174,22 @@ def _member(node: _Node, relation: Relation) -> Replica:
     )
 
 
+def _by_damage(comparison: Comparison, only_here_count: int) -> bool:
+    """Whether two logs are one, and differ only where one copy of a record is damaged or not there."""
+    parting, places = comparison.replication.parting, comparison.different
+    both = any(place.a and place.b and place.a.valid and place.b.valid for place in places)
+    here = sum(place.b is not None for place in places)
+    return not both and only_here_count <= here and not (parting is not None and parting.in_header)
+
+
 def _compared(other: _Node, comparison: Comparison, manner: Manner) -> Replica:
     """What another node is against the first, which is the comparison's A."""
     counts = {"A": 0, "B": 0}
     for lack in comparison.lacks:
         counts[lack.side] += lack.record_count
-    parts = counts["B"] > 0 or comparison.different_count > 0 or comparison.replication.parting is not None
-    relation: Relation = "parted" if parts else "behind" if counts["A"] else "level"
+    relation: Relation = "behind" if counts["A"] else "level"
+    if counts["B"] or (not comparison.same and not counts["A"]):
+        relation = "damaged" if _by_damage(comparison, counts["B"]) else "parted"
     parting, epochs = comparison.replication.parting, comparison.replication.epochs
     kept = {
         "dledger": comparison.resume_offset,
