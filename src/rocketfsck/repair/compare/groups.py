@@ -19,6 +19,7 @@ from typing import Literal
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.query.nodes import NodeSide, node_side
 from rocketfsck.reader.configs import read_epochs
 from rocketfsck.repair.compare.compare import Comparison, Side, compare_stores, describe_side
@@ -28,8 +29,8 @@ from rocketfsck.store.model import Store
 Manner = Literal["dledger", "controller", "plain"]
 Relation = Literal["first", "level", "behind", "parted", "damaged"]
 
-HEAD_SIZE = 4096
-"""Bytes of two logs that are the same where they belong to one group."""
+RECORD_HEAD_SIZE = 64
+"""Bytes of a record up to its storeTimestamp: two logs that begin with the same belong to one group."""
 MEMBER_LIMIT = 9
 """Stores among which groups are looked for without being asked."""
 
@@ -118,13 +119,11 @@ def _of_one_group(a: Store, b: Store) -> bool:
         for side in files:
             with LogBytes(side) as log:
                 reader, begins = log.reader_at(start)
-                heads.append(reader.read_upto(start - begins, HEAD_SIZE))
+                heads.append(reader.read_upto(start - begins, ENTRY_HEADER_SIZE + RECORD_HEAD_SIZE))
     except (StoreError, UsageError):
         return False
-    size = min(map(len, heads))
-    same = next((at for at in range(size) if heads[0][at] != heads[1][at]), size)
-    record = int.from_bytes(heads[0][:4], "big")  # the first record, or the header of the first entry
-    return same >= min(max(record, 64), size) and any(heads[0][:same])
+    size = ENTRY_HEADER_SIZE * any(file.in_entries for file in files[0]) + RECORD_HEAD_SIZE
+    return heads[0][:size] == heads[1][:size] and len(heads[0]) >= size and any(heads[0][:size])
 
 
 def look_at_group(stores: Sequence[Store], engine: Engine, worse: Container[Path] = ()) -> ReplicaGroup:
