@@ -158,7 +158,24 @@ def test_a_damaged_copy_has_not_parted(
     (found,) = check_fleet(CheckCommand(tuple(roots))).report.node_groups
     damaged = by_name(found)[first.name]
     assert found.members[0].path != first
-    assert (damaged.relation, damaged.lost_count) == ("damaged", 0)
+    assert (damaged.relation, damaged.lost_count, damaged.behind_count) == ("damaged", 0, 0)
     assert f"  {first.name} has the same records, but for 1 record that one of the two has damaged" in said(
         roots, capfd
+    )
+
+
+def test_a_damaged_node_that_is_behind(
+    group_dir: Directory, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    slave = Path(shutil.copytree(group_dir(HA) / "slave", tmp_path / "slave"))
+    later = group_dir(HA) / "master-later"
+    with open_store(slave).commitlog.files[0].path.open("r+b") as stream:
+        stream.seek(88)
+        stream.write(b"?")
+    (found,) = check_fleet(CheckCommand((slave, later))).report.node_groups
+    damaged = by_name(found)["slave"]
+    assert (damaged.relation, damaged.only_here_count, damaged.behind_count) == ("damaged", 1, 18)
+    lines = " ".join(said([slave, later], capfd))
+    assert "for 1 record that one of the two has damaged, and is behind by 18 records" in " ".join(
+        lines.split()
     )

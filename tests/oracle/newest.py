@@ -99,7 +99,8 @@ def draft_row(version: str, found: Sequence[Change]) -> str:
 
 def inventory(version: str) -> Facts:
     """What the code of a version is made of; fetches and builds it where it is not there."""
-    home = Path(subprocess.run([BUILD, version], check=True, capture_output=True, text=True).stdout.strip())
+    built = subprocess.run([BUILD, version], check=True, stdout=subprocess.PIPE, text=True)
+    home = Path(built.stdout.strip())
     classpath = f"{home / 'oracle.jar'}:{(home / 'classpath').read_text('utf-8').strip()}"
     command = ["java", "-Duser.home=/home", "-cp", classpath, "rocketfsck.oracle.Inventory"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -167,8 +167,10 @@ def _standing(member: Replica, group: ReplicaGroup) -> str:
     if member.relation == "behind":
         return f"is behind by {count_of(member.lacking_count, 'record')}, and gets them"
     if member.relation == "damaged":
-        count = count_of(max(member.lacking_count, member.only_here_count), "record")
-        return f"has the same records, but for {count} that one of the two has damaged"
+        count = count_of(member.only_here_count or member.lacking_count, "record")
+        behind = member.behind_count if member.only_here_count else 0
+        rest = f", and is behind by {count_of(behind, 'record')}" if behind else ""
+        return f"has the same records, but for {count} that one of the two has damaged{rest}"
     of = f" of {_epoch(group)} {member.last_epoch}" if member.last_epoch is not None else ""
     parted = f"parted at {member.parting_offset or 0:,}, and ends with other records{of}"
     mine = count_of(member.only_here_count, "record")

@@ -60,6 +60,12 @@ class Replica:
     agreed: bool = False
 
     @property
+    def behind_count(self) -> int:
+        """Records that it has not, damaged or whole, and the first has."""
+        damaged = self.only_here_count if self.relation == "damaged" else 0
+        return max(self.lacking_count - damaged, 0)
+
+    @property
     def lost_count(self) -> int:
         """Records that are gone when it joins."""
         return self.only_here_count if self.relation == "parted" and self.kept_offset is not None else 0
@@ -80,7 +86,7 @@ class ReplicaGroup:
 
     @property
     def next_loss_count(self) -> int:
-        return self.members[1].lacking_count if self.manner != "plain" else 0
+        return self.members[1].behind_count if self.manner != "plain" else 0
 
 
 @dataclass(frozen=True, slots=True)
