@@ -300,7 +300,7 @@ class BrokerView(Closing):
         return found.store_timestamp if isinstance(found, Message) else None
 
     def _given_size(self, offset: int) -> int | None:
-        """How many bytes a broker returns for an offset: as many as the number there says, be it 0.
+        """How many bytes a broker returns for an offset: as many as the number there says, even 0.
 
         None where it returns nothing."""
         head = self.log.read(offset, 4) if self._selects(offset, 4) else None

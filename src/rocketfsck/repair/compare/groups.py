@@ -1,11 +1,11 @@
 """The nodes of one group looked at together: which to start first, what each start would lose.
 
     DLedger     the node whose last entry has the latest term, then the highest number, leads; the others
-                remove what they have behind the last entry that is the same
+                remove what they have after the last entry that is the same
     controller  the replica with the latest epoch, then the longest log, is to lead; the others remove what
-                they have behind the last epoch that both have
-    plain       nothing chooses; a slave asks for what is behind the end of its own log and removes nothing:
-                what it has otherwise stays
+                they have after the last epoch that both have
+    plain       nothing chooses; a slave asks for what follows its own log and removes nothing: what it has
+                otherwise stays
 
 Every node is compared with the one that is to start first. Reference 1.7, 2.14.
 """
@@ -43,7 +43,7 @@ class Replica:
     `last_index` the number of the last entry. `parting_offset` is the physical offset up to which it has the
     bytes of the first, `kept_offset` up to where its log stays when it joins (None: it removes nothing).
     Records: `only_here_count` of it alone, `lacking_count` of the first alone. A `damaged` node and the first
-    differ where one copy is damaged, and nowhere else. `agreed`: the node's group had agreed on an entry that
+    differ only where one copy is damaged. `agreed`: the node's group had agreed on an entry that
     parts.
     """
 
