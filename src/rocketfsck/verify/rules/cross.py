@@ -44,7 +44,10 @@ RULES: tuple[Rule, ...] = (
             "{record_count:record} of {topic}/{queue_id} {record_count?is|are} from before the topic was "
             "deleted"
         ),
-        why="A broker leaves the records of a deleted topic in the log until their file expires.",
+        why=(
+            "A broker leaves the records of a deleted topic in the log until their file expires. Before "
+            "5.0.0 a broker that deletes any topic destroys the queue of half messages, too."
+        ),
         strictness="heuristic",
         level="cross",
         reference="8",
