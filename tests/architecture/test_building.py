@@ -108,7 +108,7 @@ def test_ci_runs_every_check_and_every_suite() -> None:
     (recipe,) = re.findall(r"^test: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
     made = re.findall(r"\$\(MAKE\) \$\(BESIDE\) (.+)$", str(recipe), re.MULTILINE)
     assert made == ["checks", "--keep-going suites"]
-    assert _prerequisites("checks") == ["lint", "types", "imports", "kaitai", "browser", "brokers"]
+    assert _prerequisites("checks") == ["lint", "types", "imports", "kaitai", "browser", "classpaths"]
     assert _prerequisites("suites") == ["unit", "spark", "oracle"]
 
 

@@ -182,7 +182,6 @@ def check_fleet(
     `places` are the stores, where they were looked for already; `keeps_findings`: the report has the findings
     of each, too. Raises UsageError for options that are for one store, StoreError.
     """
-    from rocketfsck.engine import LocalEngine
     from rocketfsck.pipeline.fleet.run import FINDING_LIMIT, check_stores
     from rocketfsck.repair.compare.groups import MEMBER_LIMIT, groups_of
 
