@@ -11,7 +11,6 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.commands.check import CheckCommand, check_fleet
-from rocketfsck.engine import LocalEngine
 from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
 from rocketfsck.repair.compare.groups import MEMBER_LIMIT, Replica, ReplicaGroup, groups_of
 from rocketfsck.store import open_store
@@ -23,7 +22,7 @@ HA_PARTING, HA_END = 11488, 17036
 
 
 def grouped(group: Path, *names: str) -> list[ReplicaGroup]:
-    return list(groups_of([open_store(group / name) for name in names], LocalEngine()))
+    return list(groups_of([open_store(group / name) for name in names]))
 
 
 def by_name(group: ReplicaGroup) -> dict[str, Replica]:
@@ -106,16 +105,16 @@ def test_epochs_of_a_controller_choose(
 def test_stores_of_different_groups(group_dir: Directory, tmp_path: Path) -> None:
     ha, dledger = group_dir(HA), group_dir(DLEDGER)
     stores = [open_store(path) for path in (ha / "master", dledger / "n0", ha / "slave", dledger / "n1")]
-    found = list(groups_of(stores, LocalEngine()))
+    found = list(groups_of(stores))
     assert [sorted(by_name(group)) for group in found] == [["master", "slave"], ["n0", "n1"]]
     assert not grouped(ha.parent, f"{HA}/master", f"{DLEDGER}/n0")
     empty = Path(shutil.copytree(ha / "slave", tmp_path / "empty"))
     for file in (empty / "commitlog").iterdir():
         file.write_bytes(bytes(file.stat().st_size))
-    assert not list(groups_of([open_store(ha / "master"), open_store(empty)], LocalEngine()))
+    assert not list(groups_of([open_store(ha / "master"), open_store(empty)]))
     for file in (empty / "commitlog").iterdir():
         file.unlink()
-    assert not list(groups_of([open_store(ha / "master"), open_store(empty)], LocalEngine()))
+    assert not list(groups_of([open_store(ha / "master"), open_store(empty)]))
 
 
 def test_the_document_has_the_groups(group_dir: Directory, capfd: pytest.CaptureFixture[str]) -> None:

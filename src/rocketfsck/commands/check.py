@@ -210,7 +210,7 @@ def check_fleet(
     if len(found) <= MEMBER_LIMIT and asked.level != "quick":
         with measured(passes, "groups"):
             worse = {Path(row.root) for row in report.stores if row.error_count}
-            groups = groups_of(list(_opened(options, found)), LocalEngine(), worse)
+            groups = groups_of(list(_opened(options, found)), worse)
             report = replace(report, node_groups=tuple(groups))
     return FleetAnswer(report, found, () if tables is None else _append(report, tables))
 

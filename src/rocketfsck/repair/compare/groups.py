@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.query.nodes import NodeSide, node_side
@@ -97,7 +96,7 @@ class _Node:
     last_epoch: int | None
 
 
-def groups_of(stores: Sequence[Store], engine: Engine, worse: Container[Path] = ()) -> Iterator[ReplicaGroup]:
+def groups_of(stores: Sequence[Store], worse: Container[Path] = ()) -> Iterator[ReplicaGroup]:
     """Yield the groups that these stores are nodes of: those with the same bytes where their logs overlap.
 
     A store whose log cannot be read belongs to none. Those that are `worse` come after their equals.
@@ -109,7 +108,7 @@ def groups_of(stores: Sequence[Store], engine: Engine, worse: Container[Path] = 
         left = [store for store in others if not any(store is member for member in mine)]
         if len(mine) > 1:
             try:
-                yield look_at_group(mine, engine, worse)
+                yield look_at_group(mine, worse)
             except (StoreError, UsageError):
                 continue
 
@@ -132,14 +131,12 @@ def _of_one_group(a: Store, b: Store) -> bool:
     return heads[0][:size] == heads[1][:size] and len(heads[0]) >= size and any(heads[0][:size])
 
 
-def look_at_group(stores: Sequence[Store], engine: Engine, worse: Container[Path] = ()) -> ReplicaGroup:
+def look_at_group(stores: Sequence[Store], worse: Container[Path] = ()) -> ReplicaGroup:
     """Compare the nodes of a group. Raises StoreError, UsageError where one has no log."""
     nodes = [_Node(store, describe_side(store), node_side(store), _last_epoch(store)) for store in stores]
     manner = _manner(nodes)
     first, *others = sorted(nodes, key=lambda node: _reach(node, manner, worse), reverse=True)
-    members = (
-        _compared(other, compare_stores(first.store, other.store, engine=engine), manner) for other in others
-    )
+    members = (_compared(other, compare_stores(first.store, other.store), manner) for other in others)
     return ReplicaGroup(manner, (_member(first, "first"), *members))
 
 
