@@ -27,6 +27,7 @@ from rocketfsck.formats.magic import (
     is_indexed,
     transaction_type,
 )
+from rocketfsck.formats.properties import HALF_TOPIC, OP_TOPIC
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, TIMER_TOPIC, deliver_timestamp, parse_delay_levels
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome, Trace, UnitState
 from rocketfsck.query.ids import find_by_id, find_unique_anywhere
@@ -36,8 +37,6 @@ from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECKED_OUT_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"

@@ -17,6 +17,7 @@ from typing import TypeVar
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.formats.config import TopicConfig, decode_config, topic_configs
+from rocketfsck.formats.properties import HALF_TOPIC, OP_TOPIC
 from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs
 from rocketfsck.store.areas import list_directory
 from rocketfsck.store.model import OtherKind, Store, StoreFile
@@ -25,7 +26,7 @@ from rocketfsck.store.reading import FileReader, read_whole
 EPOCH_LIMIT = 16 << 20
 """Bytes; a longer file is not read."""
 BACKUP = ".bak"
-SWEPT_TOPICS = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC")
+_SWEPT = (HALF_TOPIC, OP_TOPIC)
 
 
 def read_checkpoint(store: Store) -> Checkpoint:
@@ -75,21 +76,16 @@ def loaded_topics(store: Store) -> Mapping[str, TopicConfig] | None:
     return _loaded(store, "topics.json", _topics)
 
 
-def swept_topics(store: Store) -> frozenset[str]:
-    """The topics in use whose queues a broker has removed: the directory of the topic is there, and empty.
+def is_swept(store: Store, topic: str) -> bool:
+    """Whether a broker has removed the queues of a topic in use: its directory is there, and empty.
 
     A broker before 5.0.0 that deletes any topic destroys the queues of all that topics.json does not list at
     that time, of half messages among them (of op messages up to 4.8.0). DefaultMessageStore#cleanUnusedTopic.
     """
-    with_queues = {queue.topic for queue in store.queues}
-    missing = (topic for topic in SWEPT_TOPICS if topic not in with_queues)
-    return frozenset(topic for topic in missing if _is_empty(store, f"consumequeue/{topic}"))
-
-
-def _is_empty(store: Store, relative: str) -> bool:
-    """Whether a directory is there and has nothing in it."""
+    if topic not in _SWEPT or any(queue.topic == topic for queue in store.queues):
+        return False
     try:
-        return not list_directory(store.root / relative)
+        return not list_directory(store.root / "consumequeue" / topic)
     except StoreError:
         return False
 

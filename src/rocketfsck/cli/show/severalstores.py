@@ -86,8 +86,12 @@ def _base(roots: Sequence[str]) -> str:
     return "" if base.rstrip("/").endswith(":") else base
 
 
+def _below(root: str, base: str) -> str:
+    return root[len(base) + 1 :] if base else root
+
+
 def _name(row: StoreRow, base: str) -> str:
-    return visible(row.root[len(base) + 1 :] if base else row.root)
+    return visible(_below(row.root, base))
 
 
 def _table(rows: Sequence[StoreRow], base: str) -> Iterator[tuple[str, ...]]:
@@ -131,9 +135,8 @@ def _errors(rows: Sequence[StoreRow], columns: int, *, everything: bool) -> Iter
 def _groups(report: FleetReport, base: str, columns: int) -> Iterator[str]:
     """Groups of nodes among the stores: which to start first."""
     for group in report.node_groups:
-        names = [str(member.path) for member in group.members]
         yield ""
-        for line in group_lines(group, [name[len(base) + 1 :] if base else name for name in names]):
+        for line in group_lines(group, [_below(str(member.path), base) for member in group.members]):
             yield from wrapped(line.lstrip(), columns, "  " if line.startswith(" ") else "")
 
 

@@ -46,10 +46,10 @@ from rocketfsck.query.start.settings import refuse_unanswered
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
-from rocketfsck.store.model import Other, Store
+from rocketfsck.store.model import Store
 from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.reading import Closing
-from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE
+from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
 from rocketfsck.store.rocks.reading import has_index_rows, read_rows
 
 DAY_MS = 24 * HOUR_MS
@@ -73,10 +73,6 @@ def asked_index(store: Store, dialect: Dialect) -> Asked:
     return "rows" if settings.flag("indexRocksDBEnable", False) else "nothing"
 
 
-def _database(store: Store) -> Other | None:
-    return next((other for other in store.others if other.relative == MESSAGE_DATABASE and other.files), None)
-
-
 def types_asked(*, unique: bool | None, by_tags: bool) -> tuple[bytes, ...]:
     """The types of keys that are looked for, one after the other until something is found.
 
@@ -94,7 +90,7 @@ class RowIndex:
     def __init__(self, store: Store, topic: str, key: str, types: Iterable[bytes]) -> None:
         self.settings = store.settings
         self.now = time.time_ns() // 1_000_000
-        other = _database(store)
+        other = database_at(store, MESSAGE_DATABASE)
         middles = [AT.join((b"", topic.encode(), kind, key.encode(), b"")) for kind in types]
         self.rows: list[list[Row]] = [[] for _ in middles]
         for rows in () if other is None else read_rows(other, [DEFAULT]):

@@ -14,7 +14,7 @@ from rocketfsck.formats.filename import filename_to_offset, is_queue_name
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
 from rocketfsck.query.start.load import entries_of
-from rocketfsck.reader.configs import loaded_topics, swept_topics
+from rocketfsck.reader.configs import is_swept, loaded_topics
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import OtherKind, QueueKind, Store, StrayReason
 from rocketfsck.store.places.entries import EntryKind
@@ -207,12 +207,11 @@ def deleted_queues(store: Store, recorded: Collection[str]) -> Callable[[str, in
     found = loaded_topics(store) or {}
     with_queues = {queue.topic for queue in store.queues}
     tells = not found.keys().isdisjoint(with_queues or recorded)
-    swept = swept_topics(store)
     counts = {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in found.items()}
 
     def is_deleted(topic: str, queue_id: int) -> bool:
         deleted = queue_id >= counts[topic] if topic in counts else topic not in with_queues
-        return tells and (deleted or topic in swept) and is_queue_name(topic)
+        return tells and (deleted or is_swept(store, topic)) and is_queue_name(topic)
 
     return is_deleted
 

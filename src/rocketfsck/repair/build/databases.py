@@ -44,8 +44,8 @@ from rocketfsck.repair.build.model import BuiltQueue, QueueBuild
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.repair.build.walk import LogWalked
 from rocketfsck.scan.build.units import FLAGS, INDEX, OFFSET, OWN, QUEUE, SIZE, SKIPPED, TAGS, TIME
-from rocketfsck.store.model import Other, OtherKind, Store
-from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE
+from rocketfsck.store.model import Store
+from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
 from rocketfsck.store.rocks.reading import read_rows
 from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
 
@@ -128,7 +128,7 @@ class _UnreadableError(Exception):
 
 def _copy(store: Store, pipe: RowPipe, family: str) -> int:
     """Copy the rows of a family; how many there are. Raises _UnreadableError before any was put."""
-    other = _database(store)
+    other = database_at(store, MESSAGE_DATABASE)
     if other is None:
         raise _UnreadableError("the store has no such database")
     with _unreadable():
@@ -144,17 +144,6 @@ def _unreadable() -> Iterator[None]:
         yield
     except StoreError as error:
         raise _UnreadableError(str(error)) from error
-
-
-def _database(store: Store) -> Other | None:
-    return next(
-        (
-            other
-            for other in store.others
-            if other.kind is OtherKind.ROCKSDB and other.relative == MESSAGE_DATABASE and other.files
-        ),
-        None,
-    )
 
 
 QUEUE_FAMILIES = (UNITS, BOUNDS) = ("default", "offset")

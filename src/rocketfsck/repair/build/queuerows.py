@@ -40,9 +40,9 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import Other, OtherKind, Store
+from rocketfsck.store.model import Other, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.store.rocks.families import CONFIG_V2
+from rocketfsck.store.rocks.families import CONFIG_V2, database_at
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.store.rocks.reading import RocksError, estimate_rows, read_rows
 from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
@@ -138,18 +138,6 @@ def _take(found: dict[RawName, _LogQueue], batch: RecordBatch, base: int, table:
         if len(falls):
             queue.fell_at = int(places[falls[-1]])
         queue.last, queue.queue_offset = int(places[-1]), int(offsets[-1])
-
-
-def database_at(store: Store, path: str) -> Other | None:
-    """The database at a path below the root that has files."""
-    return next(
-        (
-            other
-            for other in store.others
-            if other.kind is OtherKind.ROCKSDB and other.relative == path and other.files
-        ),
-        None,
-    )
 
 
 def former_ends(other: Other) -> FormerEnds | None:

@@ -144,14 +144,18 @@ def comparison_document(comparison: Comparison, *further: Comparison) -> Compari
     )
 
 
-def compare_stores(a: Store, b: Store, *, engine: Engine | None = None) -> Comparison:
+def compare_stores(
+    a: Store, b: Store, *, engine: Engine | None = None, sides: tuple[Side, Side] | None = None
+) -> Comparison:
     """Compare two stores, on any engine (default: all cores); the result is the same on each.
 
-    Raises StoreError if something cannot be read, UsageError without commit logs.
+    `sides`: both, where they are described already. Raises StoreError if something cannot be read, UsageError
+    without commit logs.
     """
     engine = engine or LocalEngine()
-    with phase("finding the ends of the commit logs"):
-        sides = describe_sides(a, b, engine)
+    if sides is None:
+        with phase("finding the ends of the commit logs"):
+            sides = describe_sides(a, b, engine)
     groups, unlike_byte_count = group_stores(a, b, sides, engine)
     low, high = groups[0].common
     shared = [part for group in groups for part in group.shared]

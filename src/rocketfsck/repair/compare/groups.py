@@ -136,7 +136,10 @@ def look_at_group(stores: Sequence[Store], worse: Container[Path] = ()) -> Repli
     nodes = [_Node(store, describe_side(store), node_side(store), _last_epoch(store)) for store in stores]
     manner = _manner(nodes)
     first, *others = sorted(nodes, key=lambda node: _reach(node, manner, worse), reverse=True)
-    members = (_compared(other, compare_stores(first.store, other.store), manner) for other in others)
+    members = (
+        _compared(other, compare_stores(first.store, other.store, sides=(first.side, other.side)), manner)
+        for other in others
+    )
     return ReplicaGroup(manner, (_member(first, "first"), *members))
 
 

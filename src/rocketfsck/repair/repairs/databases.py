@@ -32,7 +32,6 @@ from rocketfsck.repair.build.queuerows import (
     LogQueues,
     RawName,
     build_queue_rows,
-    database_at,
     former_ends,
     may_lack_topics,
     queues_in_log,
@@ -47,7 +46,7 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log
 from rocketfsck.repair.repairs.queues import log_beginnings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other
-from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE
+from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
 from rocketfsck.store.rocks.files import CURRENT
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.store.rocks.reading import RocksError, has_index_rows, read_rows, why_not_readable

@@ -134,6 +134,11 @@ def databases_of(store: Store) -> Iterator[Other]:
     return (other for other in store.others if other.kind is OtherKind.ROCKSDB and other.files)
 
 
+def database_at(store: Store, path: str) -> Other | None:
+    """The database at a path below the root that has files."""
+    return next((other for other in databases_of(store) if other.relative == path), None)
+
+
 Values = dict[str, Any]
 
 

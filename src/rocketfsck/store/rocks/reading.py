@@ -31,7 +31,7 @@ from rocketfsck.store.model import Other, Store
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.store.rocks import child
-from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, databases_of
+from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
 from rocketfsck.store.scratch import scratch_parent
 
 Mode = Literal["strict", "tolerant", "estimate", "mark"]
@@ -120,12 +120,9 @@ def count_rows(other: Other, *, patience: float = PATIENCE) -> dict[str, int]:
 
 def has_index_rows(store: Store) -> bool:
     """Whether the database of messages has rows of an index. Raises as `read_rows`."""
-    return any(
-        key not in MARKS[DEFAULT]
-        for other in databases_of(store)
-        if other.relative == MESSAGE_DATABASE
-        for rows in read_rows(other, [DEFAULT])
-        for key, _ in rows.pairs()
+    other = database_at(store, MESSAGE_DATABASE)
+    return other is not None and any(
+        key not in MARKS[DEFAULT] for rows in read_rows(other, [DEFAULT]) for key, _ in rows.pairs()
     )
 
 

@@ -7,7 +7,6 @@ batch; what is left for each row alone is its hash, by the secret of this proces
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,22 +45,26 @@ class Index:
 
     def take(self, rows: Rows, odd: OddRows) -> None:
         """Take rows of the database; those that cannot be decoded go to `odd`."""
-        plain = plain_rows(rows)
-        for row, key, value in _pairs(rows, ~plain):
+        hashes, offsets = self._entries(rows, odd)
+        if len(hashes):
+            self.parts.append(hashes)
+            self.first_offset = min(self.first_offset, int(offsets.min()))
+            self.last_offset = max(self.last_offset, int(offsets.max()))
+
+    def _entries(self, rows: Rows, odd: OddRows) -> tuple[Longs, Longs]:
+        """Hash and physical offset of each entry; the mark is noted."""
+        wanted = plain_rows(rows)
+        for row, key, value in _pairs(rows, ~wanted):
             try:
                 kind, found = decode_row(Content.INDEX, key, value)
             except FormatError as error:
                 odd.add(rows.family, key, str(error))
                 continue
             if kind != "mark":
-                plain[row] = True
+                wanted[row] = True
             elif key == MARKS["default"][0]:
                 self.mark = found["number"]
-        hashes, offsets = _hashed(rows, plain, compiled=self.compiled)
-        if len(hashes):
-            self.parts.append(hashes)
-            self.first_offset = min(self.first_offset, int(offsets.min()))
-            self.last_offset = max(self.last_offset, int(offsets.max()))
+        return _hashed(rows, wanted, compiled=self.compiled)
 
     def finish(self) -> None:
         """Sort what was taken."""
@@ -82,11 +85,7 @@ class Index:
 
     def unexplained(self, rows: Rows) -> Longs:
         """The physical offsets of rows of the database that the log does not explain."""
-        plain = plain_rows(rows)
-        for row, key, value in _pairs(rows, ~plain):
-            with suppress(FormatError):
-                plain[row] = decode_row(Content.INDEX, key, value)[0] != "mark"
-        hashes, offsets = _hashed(rows, plain, compiled=self.compiled)
+        hashes, offsets = self._entries(rows, OddRows())
         at, found = self._find(hashes)
         found[found] = ~self.explained[at[found]]
         return offsets[found]

@@ -45,7 +45,7 @@ from rocketfsck.formats.magic import (
     TRANSACTION_MASK,
     TRANSACTION_NOT,
 )
-from rocketfsck.formats.properties import CRC32, PGROUP, TRAN_MSG
+from rocketfsck.formats.properties import CRC32, HALF_TOPIC, PGROUP, TRAN_MSG
 from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.scan.log.live import RECENT_COUNT
@@ -56,10 +56,10 @@ from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.log.rows import LogRows, add_runs, no_facts
 from rocketfsck.verify.tasks.task import Collector, add_rows
 
-HALF_TOPIC = b"RMQ_SYS_TRANS_HALF_TOPIC"
 TARGETS = (b"REAL_TOPIC", b"REAL_QID")
 PIECE_SIZE = 1 << 20
 CRC_TRAILER_SIZE = 20
+_HALF = HALF_TOPIC.encode()
 
 
 _CRC_HEAD = np.frombuffer(CRC32.encode() + b"\x01", np.uint8)
@@ -93,12 +93,12 @@ def misplaced_crcs(rows: LogRows, flagged: Flags, reader: FileReader) -> Flags:
 
 def _is_waiting(rows: LogRows) -> Flags:
     found: Flags = (rows["traits"] & int(Trait.SCHEDULE_TOPIC)) != 0
-    maybe = np.flatnonzero((rows["topic_size"] == len(HALF_TOPIC)) & (rows["queue_index"] >= 0))
+    maybe = np.flatnonzero((rows["topic_size"] == len(_HALF)) & (rows["queue_index"] >= 0))
     if len(maybe):
         queues = rows["queue_index"][maybe]
         is_half = np.zeros(int(queues.max()) + 1, np.bool_)
         for queue in np.flatnonzero(np.bincount(queues)).tolist():
-            is_half[queue] = rows.table.names[queue][0] == HALF_TOPIC
+            is_half[queue] = rows.table.names[queue][0] == _HALF
         found[maybe] |= is_half[queues]
     return found
 

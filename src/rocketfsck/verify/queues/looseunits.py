@@ -31,7 +31,7 @@ from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.reader.configs import loaded_topics, swept_topics
+from rocketfsck.reader.configs import is_swept, loaded_topics
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, Units, kinds_of
 from rocketfsck.scan.spans import among, common_spans, group_bounds, true_spans
@@ -73,7 +73,7 @@ class DeletedQueues:
             if topic.startswith(LMQ_PREFIX) and not self._has_file_queues:
                 return False
             return all(self._first_offset(queue) is None for queue in queues)
-        if topic in self._swept:
+        if is_swept(self._store, topic):
             return True
         if all(queue.queue_id != queue_id for queue in queues) and queue_id >= counts[topic]:
             return True
@@ -88,10 +88,6 @@ class DeletedQueues:
         begin = 0 if self._by_topic.get(name[0]) else self._former_ends.get(name[0], 0)
         rows = self._missed.get(name, np.zeros((0, 6), np.int64))
         return rows[rows[:, 2] < begin]
-
-    @cached_property
-    def _swept(self) -> frozenset[str]:
-        return swept_topics(self._store)
 
     @cached_property
     def _former_ends(self) -> dict[str, int]:

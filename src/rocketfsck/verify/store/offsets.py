@@ -34,7 +34,7 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import OFFSET_VIEWS, consumer_offsets, split_topic_group
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
-from rocketfsck.reader.configs import swept_topics
+from rocketfsck.reader.configs import is_swept
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.store.configfiles import Configs, parse_file
@@ -225,7 +225,7 @@ def check_consumer_offsets(
 ) -> Iterator[Finding]:
     """Every committed offset against its queue, and the file against its .bak."""
     present = {queue.topic for queue in store.queues}
-    loose, swept = _loose_topics(store), swept_topics(store)
+    loose = _loose_topics(store)
     consumed = _groups_that_consumed(configs, topics, known)
     for name in OFFSET_VIEWS:
         view = configs.views.get(name, {})
@@ -241,9 +241,10 @@ def check_consumer_offsets(
                 table = {queue_id: offset for queue_id, offset in table.items() if offset < 0}
             is_loose = loose is None or topic in loose or topic.startswith(LMQ_PREFIX)
             is_loose = is_loose or group not in consumed
+            begins_again = is_swept(store, topic)
             for queue_id, offset in table.items():
                 where = Where(configs.files[name], topic=topic, queue_id=queue_id, queue_offset=offset)
-                if topic in swept and offset > 0:  # the queue begins again
+                if begins_again and offset > 0:
                     found: Facts = {"group": group, "offset": offset}
                     yield Finding(RuleName.CONSUMER_OFFSET_LOOSE, where, found, {"max_offset": 0})
                 else:

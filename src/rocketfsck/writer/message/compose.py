@@ -26,6 +26,7 @@ from rocketfsck.formats.javatext import (
 from rocketfsck.formats.magic import MAX_TOPIC_SIZE_V1, MAX_TOPIC_SIZE_V2
 from rocketfsck.formats.properties import (
     DELAY,
+    HALF_TOPIC,
     INNER_BASE,
     INNER_MULTI_DISPATCH,
     INNER_NUM,
@@ -55,7 +56,6 @@ from rocketfsck.formats.record import (
 )
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.writer.message.messages import (
-    HALF_TOPIC,
     LMQ_PREFIX,
     RETRY_PREFIX,
     Kind,

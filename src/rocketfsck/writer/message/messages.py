@@ -23,6 +23,7 @@ from rocketfsck.formats.properties import (
     CRC32,
     MAX_PROPERTIES_SIZE,
     NAME_VALUE_SEPARATOR,
+    OP_TOPIC,
     PROPERTY_CRC_SIZE,
     PROPERTY_SEPARATOR,
     java_hash_map_order,
@@ -35,8 +36,6 @@ Pairs = tuple[tuple[str, str | None], ...]
 Properties = Mapping[str, str | None] | Pairs | bytes
 """A mapping is written in the order of the broker's HashMap, pairs in the order given, bytes as they are."""
 
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 OP_TAG = "d"
 RETRY_PREFIX = "%RETRY%"
 LMQ_PREFIX = "%LMQ%"
