@@ -27,6 +27,7 @@ WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
 
 WITHOUT_PYTHON = {
     "broker-does-not-start": "it is for operators",
+    "convert": "it is about the command line",
     "browse": "it is about a program for terminals",
     "cli": "it is about the command line",
     "fleet-simulation": "a benchmark writes it",
@@ -44,7 +45,9 @@ Prepare = Callable[[str], Path]
 
 
 @pytest.fixture
-def place(store_dir: Directory, restart_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepare]:
+def place(
+    store_dir: Directory, restart_dir: Directory, group_dir: Directory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Prepare]:
     """A working directory with a name of a known length, with the stores that a text asks for."""
     directory = Path(tempfile.mkdtemp(prefix="rf-", dir="/tmp"))
     assert len(str(directory)) == PLACE_LENGTH
@@ -54,6 +57,9 @@ def place(store_dir: Directory, restart_dir: Directory, monkeypatch: pytest.Monk
         for name, value in directives(text):
             if name == "run":
                 subprocess.run(value, shell=True, check=True)
+                continue
+            if name == "group":
+                subprocess.run(["cp", "-a", "--sparse=always", group_dir(value), "group"], check=True)
                 continue
             shutil.rmtree("store", ignore_errors=True)
             shutil.copytree((store_dir if name == "store" else restart_dir)(value), "store")

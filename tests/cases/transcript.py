@@ -2,6 +2,7 @@
 
     # store: 5.3.3-basic          a broker-written store of tests/data/stores becomes ./store …
     # restart: 4.9.8-…--torn-tail … or a damaged one of tests/data/restart
+    # group: 5.5.0-ha             the stores of a group of tests/data/groups become ./group/…
     # run: printf 'x' >> store/…  a shell command that prepares it
     $ rocketfsck info store
     what it prints
@@ -24,7 +25,7 @@ SHOWN_PLACE = "/data/rocketmq-1"
 """As long as the name of the directory that it stands for, so that lines break at the same words."""
 
 PLACE_LENGTH = len(SHOWN_PLACE)
-_DIRECTIVE = re.compile(r"^(?:# |<!-- )(store|restart|run): (.*?)(?: -->)?$")
+_DIRECTIVE = re.compile(r"^(?:# |<!-- )(store|restart|group|run): (.*?)(?: -->)?$")
 _HEAD = re.compile(r" \| head -(\d+)$")
 _VARYING = (
     (re.compile(r"level (\w+), [\d.]+ s"), r"level \1, 0.1 s"),

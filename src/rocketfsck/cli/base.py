@@ -71,6 +71,7 @@ EXAMPLES: Mapping[str, Examples] = {
     "undo": (("bring the store back as it was", "undo STORE --yes"),),
     "rebuild": (("all queues, from the log", "rebuild consumequeue STORE --into NEW"),),
     "salvage": (("records out of whatever is left", "salvage STORE/commitlog --into NEW"),),
+    "convert": (("a store for a controller", "convert controller STORE --into NEW"),),
     "compare": (
         ("where two replicas differ", "compare STORE REPLICA"),
         ("a plan to take from the replica what is missing", "compare STORE REPLICA --heal -o heal.json"),

@@ -101,7 +101,7 @@ def find_sources(
     confs = [os.fspath(absolute_path(locate(conf, storage_options))) for conf in broker_confs]
     each = confs if len(confs) == len(roots) else confs * len(roots) if confs else [None] * len(roots)
     names = list(brokers) or [broker_name(root, conf) for root, conf in zip(roots, each, strict=True)]
-    _demand_unique(names, roots)
+    demand_unique(names, roots)
     logs = tuple(os.fspath(absolute_path(locate(path, storage_options))) for path in commitlog_paths)
     return tuple(
         StoreSource(name, root, version, conf, logs, delay_levels, storage_options=options_for(root))
@@ -163,7 +163,7 @@ def broker_name(root: str, conf: str | None) -> str:
     return os.fsencode(name or root).decode("utf-8", "replace")
 
 
-def _demand_unique(names: Sequence[str], roots: Sequence[str]) -> None:
+def demand_unique(names: Sequence[str], roots: Sequence[str]) -> None:
     first: dict[str, str] = {}
     for name, root in zip(names, roots, strict=True):
         if not name:

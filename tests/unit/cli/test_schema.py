@@ -337,6 +337,11 @@ def salvage(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "compare", store_dir(STORE), tmp_path / "b", "--heal", "--into", tmp_path / "healed")
 
 
+@case("convert")
+def convert(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    yield said(cli, "convert", "controller", store_dir(STORE), "--into", tmp_path / "epochs")
+
+
 @case("salvage-ledger")
 def salvage_ledger(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     damaged(cli, store_dir(STORE), tmp_path / "b", "body-flip", "torn-tail")

@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "undo": "Undo the last repair of a store.",
     "rebuild": "Rebuild queues, index or checkpoint from the commit log.",
     "salvage": "Carve records out of any files into a new store.",
+    "convert": "Make a DLedger store plain, or join stores to a controller.",
     "compare": "Show where replicas differ; heal one from the other.",
     "report": "Count the messages of stores by topic, queue, day and key.",
     "timeline": "Show what the files of a store tell about time.",

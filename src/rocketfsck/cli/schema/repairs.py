@@ -15,6 +15,7 @@ from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
 from rocketfsck.repair.build.run import Rebuilt
 from rocketfsck.repair.compare.compare import ComparisonDocument
+from rocketfsck.repair.convert.model import ConvertDocument
 from rocketfsck.repair.plan.model import Action, Assumption, Plan
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.salvage.ledger import QueueAccount, SalvageHead
@@ -138,6 +139,11 @@ def rebuild() -> Any:
 def salvage() -> Any:
     """The document of `salvage`, and of `compare --heal --into`."""
     return _document("salvage", SalvageDocument)
+
+
+def convert() -> Any:
+    """The document of `convert`."""
+    return _document("convert", ConvertDocument)
 
 
 def salvage_ledger() -> Any:

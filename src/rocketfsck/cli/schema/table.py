@@ -138,6 +138,7 @@ DOCUMENTS: Mapping[str, Document] = {
     ),
     "report": Document("what `rocketfsck report` prints", stores.report),
     "salvage": Document("what `rocketfsck salvage` and `compare --heal --into` print", repairs.salvage),
+    "convert": Document("what `rocketfsck convert` prints", repairs.convert),
     "salvage-ledger": Document("a line of NAME.ledger.jsonl", repairs.salvage_ledger),
     "simulate": Document("what `rocketfsck simulate` prints", repairs.simulate),
     "timeline": Document(

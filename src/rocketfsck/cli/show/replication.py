@@ -165,7 +165,10 @@ def _standing(member: Replica, group: ReplicaGroup) -> str:
     if member.relation == "level":
         return "has the same records"
     if member.relation == "behind":
-        return f"is behind by {count_of(member.lacking_count, 'record')}, and gets them"
+        lacks = f"is behind by {count_of(member.lacking_count, 'record')}"
+        if member.cut_off:
+            return f"{lacks}, and never gets them: no epoch holds its end (rocketfsck convert controller)"
+        return f"{lacks}, and gets them"
     if member.relation == "damaged":
         count = count_of(member.only_here_count or member.lacking_count, "record")
         behind = member.behind_count if member.only_here_count else 0

@@ -43,7 +43,7 @@ class Replica:
     bytes of the first, `kept_offset` up to where its log stays when it joins (None: it removes nothing).
     Records: `only_here_count` of it alone, `lacking_count` of the first alone. A `damaged` node and the first
     differ only where one copy is damaged. `agreed`: the node's group had agreed on an entry that
-    parts.
+    parts. `cut_off`: it never gets what it lacks, since no epoch of the first holds its end.
     """
 
     path: Path
@@ -57,6 +57,7 @@ class Replica:
     only_here_count: int = 0
     lacking_count: int = 0
     agreed: bool = False
+    cut_off: bool = False
 
     @property
     def behind_count(self) -> int:
@@ -136,10 +137,7 @@ def look_at_group(stores: Sequence[Store], worse: Container[Path] = ()) -> Repli
     nodes = [_Node(store, describe_side(store), node_side(store), _last_epoch(store)) for store in stores]
     manner = _manner(nodes)
     first, *others = sorted(nodes, key=lambda node: _reach(node, manner, worse), reverse=True)
-    members = (
-        _compared(other, compare_stores(first.store, other.store, sides=(first.side, other.side)), manner)
-        for other in others
-    )
+    members = (_compared(first, other, manner) for other in others)
     return ReplicaGroup(manner, (_member(first, "first"), *members))
 
 
@@ -187,8 +185,9 @@ def _by_damage(comparison: Comparison, only_here_count: int) -> bool:
     return not both and only_here_count <= here and not (parting is not None and parting.in_header)
 
 
-def _compared(other: _Node, comparison: Comparison, manner: Manner) -> Replica:
-    """What another node is against the first, which is the comparison's A."""
+def _compared(first: _Node, other: _Node, manner: Manner) -> Replica:
+    """What another node is against the first. Raises StoreError, UsageError where logs cannot be compared."""
+    comparison = compare_stores(first.store, other.store, sides=(first.side, other.side))
     counts = {"A": 0, "B": 0}
     for lack in comparison.lacks:
         counts[lack.side] += lack.record_count
@@ -210,4 +209,7 @@ def _compared(other: _Node, comparison: Comparison, manner: Manner) -> Replica:
         only_here_count=counts["B"],
         lacking_count=counts["A"],
         agreed=agreed is not None and index is not None and agreed >= index,
+        cut_off=manner == "controller"
+        and relation == "behind"
+        and all(epoch.start_offset > other.side.end_offset for epoch in read_epochs(first.store)),
     )

@@ -12,8 +12,8 @@ Reference 2.1, 2.7, 2.8, 2.10.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.checkpoint import encode_checkpoint
 from rocketfsck.formats.columns import IPV6_GROWTH, PHYSICAL_OFFSET_AT, PREPARED_OFFSET_AT
-from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.dtypes import Bytes, Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
@@ -33,8 +33,10 @@ from rocketfsck.query.start.verdict import versions_of
 from rocketfsck.repair.apply.judging import predict_output
 from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile, crcs_of
 from rocketfsck.repair.log.filler import filler_records
-from rocketfsck.repair.salvage.choose import Placement
+from rocketfsck.repair.salvage.choose import Placement, moves_of
 from rocketfsck.scan.columns import Trait
+from rocketfsck.scan.machine.jit import compiled_wanted
+from rocketfsck.scan.views.gather import gather
 from rocketfsck.store.circumstances import Source
 from rocketfsck.store.model import Store
 from rocketfsck.store.openfiles import Readers
@@ -48,12 +50,14 @@ from rocketfsck.writer.disk.confined import place_at
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Version
     from rocketfsck.query.start.verdict import StartVerdict
-    from rocketfsck.repair.salvage.ledger import Salvage
     from rocketfsck.verify.report import Report
 
 
 COPY_SIZE = 4 << 20
 """Bytes of records that are copied at once, if no single one is longer."""
+
+NEAR_SIZE = 512
+"""Bytes between two records that are read with them: the header of an entry, but not what is lost."""
 
 OPEN_FILES = 32
 
@@ -63,23 +67,36 @@ _HEAD_SIZE = 256
 _MASK = 0x7FFFFFFF
 
 
+@dataclass(frozen=True, slots=True)
+class NewStore:
+    """A store to be: the records of `sources` that `placement` names, each at its new physical offset.
+
+    `version` is that of the fences and of what follows from the log, "" where any will do. `origin` is the
+    store that sizes, version and `config/` come from, None without one; `named_version`, `broker_conf` and
+    `delay_levels` are what the user said.
+    """
+
+    sources: Sequence[SourceFile]
+    found: CarvedRecords
+    placement: Placement
+    version: str
+    origin: Store | None = None
+    named_version: str | None = None
+    broker_conf: Path | None = None
+    delay_levels: str | None = None
+
+
 class LogWriter(Closing):
     """The commit log being written below `root`. A context manager. Raises StoreError for what fails."""
 
-    def __init__(
-        self,
-        root: Path,
-        sources: Sequence[SourceFile],
-        found: CarvedRecords,
-        placement: Placement,
-        version: str,
-    ) -> None:
+    def __init__(self, root: Path, made: NewStore) -> None:
         self.directory = root / "commitlog"
-        self.sources = sources
-        self.found = found
-        self.placement = placement
-        self.version = version
+        self.sources = made.sources
+        self.found = made.found
+        self.placement = made.placement
+        self.version = made.version or "4.0.0"  # of fences that need no property CRC
         self.written_size = 0
+        self._moves = moves_of(made.found, made.placement)
         self._readers = Readers(OPEN_FILES)
         self._descriptor = -1
         self._start: int | None = None
@@ -91,58 +108,39 @@ class LogWriter(Closing):
     def write(self, stated: Phase) -> None:
         """Write all files; `stated` counts the bytes of records."""
         fileops.make_directory(place_at(self.directory))
-        placement, found = self.placement, self.found
+        placement = self.placement
         rows, offsets = placement.rows, placement.offsets
-        sizes = found["total_size"][rows].astype(np.int64)
-        for start, stop in _runs(found, rows, offsets, sizes, placement.file_size):
-            at = start
-            while at < stop:
-                ahead = np.cumsum(sizes[at:stop])
-                upto = at + max(int(np.searchsorted(ahead, COPY_SIZE, side="right")), 1)
-                self._copy(rows[at:upto], offsets[at:upto])
-                at = upto
-                stated.at(self.written_size)
+        for start, stop in record_runs(self.found, rows, offsets, placement.file_size):
+            self._copy(rows[start:stop], offsets[start:stop])
+            stated.at(self.written_size)
         for low, high in placement.fences:
             self._fence(low, high)
         for low, high in placement.blanks:
             self._put(low, encode_blank(Blank(high - low)))
 
     def _copy(self, rows: Longs, offsets: Longs) -> None:
-        """Copy records that adjoin in their source and in the new log."""
-        found = self.found
-        first, last = int(rows[0]), int(rows[-1])
-        start = int(found["pos"][first])
-        size = int(found["pos"][last]) + int(found["total_size"][last]) - start
-        buffer = np.empty(size, np.uint8)
-        source = self.sources[int(found["source"][first])]
-        self._readers.opened(source.path).read_into(buffer.data, start)
+        """Copy records that adjoin in the new log, and nearly so in their source."""
+        reader = self._readers.opened(self.sources[int(self.found["source"][rows[0]])].path)
+        buffer, at = records_together(reader, self.found["pos"][rows], self.found["total_size"][rows])
         if self.placement.name == "pack":
-            self._rewrite(buffer, rows, offsets, found["pos"][rows] - start)
+            self._rewrite(buffer, rows, offsets, at)
         self._put(int(offsets[0]), buffer.data)
-        self.written_size += size
+        self.written_size += len(buffer)
 
     def _rewrite(self, buffer: NDArray[np.uint8], rows: Longs, offsets: Longs, at: Longs) -> None:
         """Give records at these places in the buffer their new physical offsets."""
         found = self.found
         _store_longs(buffer, at + PHYSICAL_OFFSET_AT, offsets)
-        prepared = found["prepared_transaction_offset"][rows]
-        named = np.flatnonzero(prepared > 0)
+        named, places = _prepared_places(found, rows, at)
         if len(named):
-            target = self._moved(prepared[named])
+            target = self._moves.of(found["prepared_transaction_offset"][named])
             known = target >= 0
-            flags = found["sys_flag"][rows[named]]
-            hosts = IPV6_GROWTH * ((flags & BORN_HOST_V6) != 0) + IPV6_GROWTH * ((flags & STORE_HOST_V6) != 0)
-            _store_longs(buffer, (at[named] + PREPARED_OFFSET_AT + hosts)[known], target[known])
-        checked = np.flatnonzero(found["traits"][rows] & int(Trait.PROPERTY_CRC))
+            _store_longs(buffer, places[known], target[known])
+        checked, sizes, trailers = _property_crcs(buffer, found, rows, at)
         if len(checked):
-            _store_property_crcs(buffer, at[checked], found["total_size"][rows[checked]].astype(np.int64))
-
-    def _moved(self, offsets: Longs) -> Longs:
-        """Where the records of these old offsets are now, -1 for those that were not taken."""
-        old = self.found["physical_offset"][self.placement.rows]  # in this order, see `place_packed`
-        where = np.searchsorted(old, offsets)
-        where[where == len(old)] = 0
-        return np.where(old[where] == offsets, self.placement.offsets[where], -1)
+            crcs = crcs_of(buffer, checked, sizes - PROPERTY_CRC_SIZE).astype(np.int64) & _MASK
+            digits = crcs[:, None] // 10 ** np.arange(10) % 10  # least significant first, as it is stored
+            buffer[trailers[:, None] + np.arange(10)] = digits.astype(np.uint8) + ord("0")
 
     def _fence(self, low: int, high: int) -> None:
         """Fill a range, which lies inside a file, with filler records; their bodies stay holes."""
@@ -186,19 +184,72 @@ class LogWriter(Closing):
         self._descriptor, self._start = -1, None
 
 
-def _runs(
-    found: CarvedRecords, rows: Longs, offsets: Longs, sizes: Longs, file_size: int
-) -> list[tuple[int, int]]:
-    """Half-open ranges of `rows` that adjoin in their source and in one file of the new log."""
-    if not len(rows):
-        return []
+def records_together(reader: FileReader, starts: Longs, sizes: Longs) -> tuple[Bytes, Longs]:
+    """Records of a file that are in order and near each other, one after the other, and where each begins.
+
+    Raises StoreError when bytes cannot be read.
+    """
+    low, sizes = int(starts[0]), sizes.astype(np.int64)
+    span = np.empty(int(starts[-1] + sizes[-1]) - low, np.uint8)
+    reader.read_into(span.data, low)
+    at = starts.astype(np.int64) - low
+    if len(span) == int(sizes.sum()):
+        return span, at
+    bounds, buffer = gather(span, at, sizes, compiled=compiled_wanted(len(span)))
+    return buffer, bounds[:-1].astype(np.int64)
+
+
+def record_runs(
+    found: CarvedRecords, rows: Longs, offsets: Longs, file_size: int
+) -> Iterator[tuple[int, int]]:
+    """Half-open ranges of `rows` that adjoin in one file of the new log, and nearly so in their source.
+
+    Each is at most COPY_SIZE bytes, or one record.
+    """
+    sizes = found["total_size"][rows].astype(np.int64)
     source, pos = found["source"][rows], found["pos"][rows]
+    between = pos[1:] - pos[:-1] - sizes[:-1]
     breaks = source[1:] != source[:-1]
-    breaks |= pos[1:] != pos[:-1] + sizes[:-1]
+    breaks |= (between < 0) | (between > NEAR_SIZE)
     breaks |= offsets[1:] != offsets[:-1] + sizes[:-1]
     breaks |= offsets[1:] // file_size != offsets[:-1] // file_size
-    bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(rows)]
-    return list(pairwise(bounds))
+    for start, stop in pairwise([0, *(np.flatnonzero(breaks) + 1).tolist(), len(rows)]):
+        at = start
+        while at < stop:
+            ahead = np.cumsum(sizes[at:stop])
+            upto = at + max(int(np.searchsorted(ahead, COPY_SIZE, side="right")), 1)
+            yield at, upto
+            at = upto
+
+
+def without_places(buffer: NDArray[np.uint8], found: CarvedRecords, rows: Longs, at: Longs) -> None:
+    """Zero the fields of records that follow from where they are in the log: what is left stays when they are
+    packed. The records are at these places of the buffer."""
+    _store_longs(buffer, at + PHYSICAL_OFFSET_AT, np.zeros(len(rows), np.int64))
+    _, places = _prepared_places(found, rows, at)
+    _store_longs(buffer, places, np.zeros(len(places), np.int64))
+    _, _, trailers = _property_crcs(buffer, found, rows, at)
+    buffer[trailers[:, None] + np.arange(10)] = 0
+
+
+def _prepared_places(found: CarvedRecords, rows: Longs, at: Longs) -> tuple[Longs, Longs]:
+    """The rows that name a half message, and where in the buffer they do."""
+    named = np.flatnonzero(found["prepared_transaction_offset"][rows] > 0)
+    flags = found["sys_flag"][rows[named]]
+    hosts = IPV6_GROWTH * ((flags & BORN_HOST_V6) != 0) + IPV6_GROWTH * ((flags & STORE_HOST_V6) != 0)
+    return rows[named], at[named] + PREPARED_OFFSET_AT + hosts
+
+
+def _property_crcs(
+    buffer: NDArray[np.uint8], found: CarvedRecords, rows: Longs, at: Longs
+) -> tuple[Longs, Longs, Longs]:
+    """Of the records that end in a property CRC: where they begin, their sizes, where the ten digits are."""
+    checked = np.flatnonzero(found["traits"][rows] & int(Trait.PROPERTY_CRC))
+    at, sizes = at[checked], found["total_size"][rows[checked]].astype(np.int64)
+    name = np.frombuffer(f"{CRC32}\x01".encode(), np.uint8)
+    trailer = at + sizes - PROPERTY_CRC_SIZE
+    ends_in_it = (buffer[trailer[:, None] + np.arange(len(name))] == name).all(axis=1)
+    return at[ends_in_it], sizes[ends_in_it], trailer[ends_in_it] + len(name)
 
 
 def _store_longs(buffer: NDArray[np.uint8], at: Longs, values: Longs) -> None:
@@ -207,42 +258,29 @@ def _store_longs(buffer: NDArray[np.uint8], at: Longs, values: Longs) -> None:
     buffer[at[:, None] + np.arange(8)] = data
 
 
-def _store_property_crcs(buffer: NDArray[np.uint8], at: Longs, sizes: Longs) -> None:
-    """Write the property CRCs of records again, of those that end in one."""
-    name = np.frombuffer(f"{CRC32}\x01".encode(), np.uint8)
-    trailer = at + sizes - PROPERTY_CRC_SIZE
-    ends_in_it = (buffer[trailer[:, None] + np.arange(len(name))] == name).all(axis=1)
-    at, sizes, trailer = at[ends_in_it], sizes[ends_in_it], trailer[ends_in_it]
-    crcs = crcs_of(buffer, at, sizes - PROPERTY_CRC_SIZE).astype(np.int64) & _MASK
-    digits = crcs[:, None] // 10 ** np.arange(10) % 10  # least significant first, as it is stored
-    buffer[trailer[:, None] + len(name) + np.arange(10)] = digits.astype(np.uint8) + ord("0")
-
-
-def fill_store(building: Path, salvage: Salvage) -> tuple[Report, tuple[StartVerdict, ...]]:
+def fill_store(
+    building: Path, made: NewStore, carry: Callable[[Path], None] | None = None
+) -> tuple[Report, tuple[StartVerdict, ...]]:
     """Write everything below a directory; what a check of it finds, and what brokers will do with it.
 
-    Raises StoreError.
+    `carry` puts there what does not follow from the log. Raises StoreError.
     """
     from rocketfsck.repair.build import build_index, build_queues
     from rocketfsck.repair.build.checkpoint import build_checkpoint
     from rocketfsck.repair.build.config import build_topics
     from rocketfsck.repair.build.files import take_owner
 
-    story = salvage.story
-    total = int(story.found["total_size"][story.placement.rows].sum())
-
-    version = salvage.version or "4.0.0"  # of fences that need no property CRC
-    with (
-        phase("writing the commit log", total) as at,
-        LogWriter(building, story.sources, story.found, story.placement, version) as writer,
-    ):
+    total = int(made.found["total_size"][made.placement.rows].sum())
+    with phase("writing the commit log", total) as at, LogWriter(building, made) as writer:
         writer.write(at)
-    if salvage.origin is not None:
-        _copy_config(salvage.origin, building)
-    store = _open(building, salvage)
+    if made.origin is not None:
+        _copy_config(made.origin, building)
+    if carry is not None:
+        carry(building)
+    store = open_made(building, made)
     build_queues(store, building)
     build_index(store, building)
-    store = _open(building, salvage)
+    store = open_made(building, made)
     fileops.write_new(place_at(building / "checkpoint"), encode_checkpoint(build_checkpoint(store)))
     topics = building / "config" / "topics.json"
     if not topics.exists():
@@ -250,18 +288,18 @@ def fill_store(building: Path, salvage: Salvage) -> tuple[Report, tuple[StartVer
         if content is not None:
             fileops.make_directories(place_at(topics.parent))
             fileops.write_new(place_at(topics), content)
-    if salvage.origin is not None:
-        take_owner(building, salvage.origin.root)
-    store = _open(building, salvage)
+    if made.origin is not None:
+        take_owner(building, made.origin.root)
+    store = open_made(building, made)
     report = check_store(store, CheckOptions(level="full"))
-    return report, predict_output(store, _versions(salvage, store), losses=True)
+    return report, predict_output(store, _versions(made, store), losses=True)
 
 
-def _versions(salvage: Salvage, store: Store) -> tuple[Version, ...]:
+def _versions(made: NewStore, store: Store) -> tuple[Version, ...]:
     """Those that the new store may be started with: as named, or all that may have written the old one."""
-    if salvage.options.version is not None:
+    if made.named_version is not None:
         return (store.dialect.version,)
-    return versions_of(store if salvage.origin is None else salvage.origin)
+    return versions_of(store if made.origin is None else made.origin)
 
 
 def _copy_config(origin: Store, building: Path) -> None:
@@ -272,14 +310,14 @@ def _copy_config(origin: Store, building: Path) -> None:
             fileops.copy_content(reader, target)
 
 
-def _open(building: Path, salvage: Salvage) -> Store:
-    """The store being built, with the sizes and the version of where it came from."""
-    options, origin = salvage.options, salvage.origin
+def open_made(building: Path, made: NewStore) -> Store:
+    """The store being built, with the sizes and the version of where it came from. Raises StoreError."""
+    origin = made.origin
     store = open_store(
         building,
-        broker_conf=options.broker_conf,
-        version=salvage.version or None,
-        delay_levels=options.delay_levels or (None if origin is None else origin.delay_levels),
+        broker_conf=made.broker_conf,
+        version=made.version or None,
+        delay_levels=made.delay_levels or (None if origin is None else origin.delay_levels),
     )
     if origin is None:
         return store

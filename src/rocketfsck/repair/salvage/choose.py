@@ -193,6 +193,25 @@ class Placement:
         return int(self.offsets[0]) // self.file_size * self.file_size if len(self.offsets) else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The old physical offsets of the records of a packed log, ascending, and the new ones."""
+
+    old: Longs
+    new: Longs
+
+    def of(self, offsets: Longs) -> Longs:
+        """Where the records of these old offsets are, -1 for those not in the log."""
+        where = np.searchsorted(self.old, offsets)
+        where[where == len(self.old)] = 0
+        return np.where(self.old[where] == offsets, self.new[where], -1)
+
+
+def moves_of(found: CarvedRecords, placement: Placement) -> Moves:
+    """The moves of a packed log, whose rows are in the order of their old offsets (`place_packed`)."""
+    return Moves(found["physical_offset"][placement.rows], placement.offsets)
+
+
 def place_kept(found: CarvedRecords, rows: Longs, file_size: int) -> Placement | str:
     """The rows (none overlaps another) in their own places, or why that cannot be."""
     rows = rows[np.argsort(found["physical_offset"][rows], kind="stable")]

@@ -35,7 +35,7 @@ from rocketfsck.repair.carve.carve import (
 )
 from rocketfsck.repair.carve.confidence import Confidence, judge
 from rocketfsck.repair.log.filler import min_filler_size
-from rocketfsck.repair.salvage.build import fill_store
+from rocketfsck.repair.salvage.build import NewStore, fill_store
 from rocketfsck.repair.salvage.choose import (
     Fate,
     Placement,
@@ -62,7 +62,7 @@ from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
+from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file, demand_free
 
 if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
@@ -221,6 +221,21 @@ def _place(
     return fates, place_packed(found, np.flatnonzero(fates == Fate.TAKEN), file_size), note
 
 
+def new_store(salvage: Salvage) -> NewStore:
+    """What a salvage is to write."""
+    story, asked = salvage.story, salvage.options
+    return NewStore(
+        story.sources,
+        story.found,
+        story.placement,
+        salvage.version,
+        salvage.origin,
+        asked.version,
+        asked.broker_conf,
+        asked.delay_levels,
+    )
+
+
 def default_ledger(into: Path) -> Path:
     """Where the ledger goes unless another place is named: next to the store."""
     return into.with_name(f"{into.name}.ledger.jsonl")
@@ -245,14 +260,13 @@ def write_store(
     side: SideFile | None = None
     try:
         clear_side_file(ledger, into)
-        if os.path.lexists(into):
-            raise StoreError("exists, and rocketfsck does not overwrite it", path=str(into))
+        demand_free(into)
         if os.path.lexists(ledger) and not is_special(ledger):
             text = "exists without its store: move it away and try again"
             raise StoreError(text, path=str(ledger))
         side = SideFile(ledger, "utf-8")
         with building_directory(into, replace=False, sync=salvage.options.sync) as building:
-            report, starts = fill_store(building, salvage)
+            report, starts = fill_store(building, new_store(salvage))
             head = {**to_document(salvage.head()), "into": os.fspath(into)}
             side.stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
             side.complete(sync=True)

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import IO
 
 from rocketfsck.common.outputs import open_through
+from rocketfsck.errors import StoreError
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root
 from rocketfsck.writer.disk.traits import ACCESS_ACL, DEFAULT_ACL, Traits, mode_of_acl, traits_of
@@ -111,6 +112,24 @@ def _inherited(above: Traits, directory: bool) -> Traits:
 _PART, _OLD = ".part", ".old"
 _NAME_SIZE = 200
 _TOKEN = re.compile(r"[0-9a-f]{16}")
+
+
+def demand_free(target: Path) -> None:
+    """Raise StoreError if something is where a new file or directory is to be."""
+    if os.path.lexists(target):
+        raise StoreError("exists, and rocketfsck does not overwrite it", path=str(target))
+
+
+@contextmanager
+def new_directory(target: Path, *, sync: bool) -> Iterator[Path]:
+    """`building_directory` for a target that is not there yet. Raises StoreError for what fails."""
+    demand_free(target)
+    try:
+        with building_directory(target, replace=False, sync=sync) as building:
+            yield building
+    except OSError as error:
+        text = f"cannot be written: {error.strerror or error}"
+        raise StoreError(text, path=str(error.filename or target)) from error
 
 
 @contextmanager

@@ -1,0 +1,82 @@
+"""What a conversion made, as its answer says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rocketfsck.common.documents import LEFT_OUT
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
+from rocketfsck.query.start.verdict import StartVerdict
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartLeftOut:
+    """A part of the old store that the new one has not, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlainStore:
+    """The store that was written.
+
+    `record_count` records of `queue_count` queues, `record_byte_count` bytes, at the physical offsets
+    `start_offset` to `end_offset`; `timer_unit_count` units of the timer log lead to them. The last
+    `unagreed_count` entries are not known to be on more nodes than this one.
+    """
+
+    into: Path
+    version: str
+    record_count: int
+    record_byte_count: int
+    queue_count: int
+    start_offset: int
+    end_offset: int
+    commitlog_file_size: int
+    timer_unit_count: int
+    unagreed_count: int
+    parts_left_out: tuple[PartLeftOut, ...]
+    starts: tuple[StartVerdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoiningStore:
+    """A store, where its log ends, the records that it lacks of the first, and the epoch file for it."""
+
+    path: Path
+    end_offset: int
+    lacking_count: int
+    epoch_file: Path
+    epoch_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFiles:
+    """The files that were written; the store that is to start first comes before the others."""
+
+    into: Path
+    epoch: int
+    start_offset: int
+    stores: tuple[JoiningStore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertDocument:
+    """What came of it: a store with a plain commit log, or the file that joins stores to a controller."""
+
+    schema_version: int
+    kind: Literal["rocketfsck.convert"]
+    what: Literal["plain", "controller"]
+    plain: PlainStore | None = field(default=None, metadata=LEFT_OUT)
+    controller: ControllerFiles | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def exit_code(self) -> int:
+        """4: a start that was predicted fails or loses something."""
+        starts = self.plain.starts if self.plain is not None else ()
+        return EXIT_PROBLEMS if any(start.covered and not start.harmless for start in starts) else EXIT_CLEAN

@@ -1,0 +1,278 @@
+"""A store of DLedger's made into a store with a plain commit log.
+
+    dledger-<selfId>/data    entries, each a header of 48 bytes and a record
+    commitlog                what a mixed store has from before DLedger
+      ->  commitlog          the records alone, in the same order, one after the other
+
+Without the headers each record is at another physical offset. What names physical offsets follows: the
+records' own fields (`salvage.build`), consume queues, index and checkpoint, which are built again, and the
+units of the timer log. Queue offsets stay, and so does all that names them: consumer offsets, delay offsets,
+half messages and their ends, compaction.
+
+The new store is proved before it appears: its records are those of the old one, byte for byte but for the
+fields that name physical offsets, and a check finds nothing. Reference 1.8.2, 1.9, 2.7, 2.14.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.common.wording import count_of
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.rocks import MARKS
+from rocketfsck.progress import moved_to, part, phase
+from rocketfsck.query.nodes import node_side
+from rocketfsck.reader.timers import TimerBlock, timer_units
+from rocketfsck.reader.units import StreamReader
+from rocketfsck.repair.build.databases import MESSAGE_FAMILIES
+from rocketfsck.repair.carve.carve import COLUMNS, CarvedRecords, SourceFile, crcs_of
+from rocketfsck.repair.convert.model import PartLeftOut, PlainStore
+from rocketfsck.repair.salvage.build import (
+    NewStore,
+    fill_store,
+    open_made,
+    record_runs,
+    records_together,
+    without_places,
+)
+from rocketfsck.repair.salvage.choose import fits_file, is_fence, moves_of, place_packed
+from rocketfsck.repair.salvage.ledger import account_queues
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.options import log_options
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import Other, OtherKind, Store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at
+from rocketfsck.store.rocks.reading import read_rows
+from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.run import check_store
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
+from rocketfsck.writer.disk.publish import demand_free, new_directory
+
+COPIED = frozenset({
+    OtherKind.TIMER_WHEEL, OtherKind.TIMER_LOG, OtherKind.TIMER_CHECK,
+    OtherKind.COMPACTION_LOG, OtherKind.COMPACTION_CQ, OtherKind.COMPACTION_CHECKPOINT,
+})  # fmt: skip
+"""Parts besides the log that name no physical offset, or whose names follow the records."""
+
+NOT_TAKEN: Mapping[OtherKind, str] = {
+    OtherKind.ROCKSDB: "a broker makes it again",
+    OtherKind.EPOCH: "epochs count another log",
+    OtherKind.BROKER_IDENTITY: "a controller gives it again",
+}
+"""Parts that are not taken along, but for DLedger's own, and why."""
+
+SUM_TYPE = np.uint32
+
+
+@dataclass(frozen=True, slots=True)
+class PlainOptions:
+    """What is wanted. `file_size` (bytes) is that of a commit log file, None: as before. `sync` makes the
+    store durable before it appears."""
+
+    version: str | None = None
+    broker_conf: Path | None = None
+    delay_levels: str | None = None
+    file_size: int | None = None
+    sync: bool = True
+
+
+def convert_to_plain(store: Store, into: Path, options: PlainOptions) -> PlainStore:
+    """Write the messages of a node of DLedger's to a new store with a plain commit log, and prove it.
+
+    Raises UsageError for a store that is plain already or has a record too long for a file; StoreError for
+    one that is damaged or in use, for what cannot be read or written, and if the proof fails: nothing is left
+    then of the new store.
+    """
+    if not any(file.in_entries for file in store.commitlog.files):
+        raise UsageError(f"{store.root}: the commit log is plain already")
+    if store.live.locked:
+        raise StoreError("a broker is running in it: stop it first", path=str(store.root))
+    demand_free(into)
+    _refuse_damaged(store)
+    _refuse_rows(store)
+    sources, found = log_records(store)
+    if not len(found):
+        raise UsageError(f"{store.root}: the commit log holds no record")
+    file_size = options.file_size or store.geometry.commitlog_file_size
+    rows = fits_file(found, file_size)
+    if len(rows) < len(found):
+        raise UsageError(f"a record is too long for commit log files of {count_of(file_size, 'byte')}")
+    placement = place_packed(found, rows, file_size)
+    version = str(store.dialect.version)
+    made = NewStore(
+        sources, found, placement, version, store, options.version, options.broker_conf, options.delay_levels
+    )
+    timers = 0
+
+    def carry(building: Path) -> None:
+        nonlocal timers
+        timers = carry_parts(store, building, made)
+
+    with new_directory(into, sync=options.sync) as building:
+        report, starts = fill_store(building, made, carry)
+        problems = [rule for rule, count in report.counts.items() if count and _is_problem(rule)]
+        if problems:
+            raise StoreError(f"the result has findings: {', '.join(problems)}", path=str(store.root))
+        prove_same(made, open_made(building, made))
+    node = node_side(store)
+    agreed = None if node is None else node.committed_index
+    return PlainStore(
+        into=into,
+        version=version,
+        record_count=len(found),
+        record_byte_count=int(found["total_size"].sum()),
+        queue_count=len(account_queues(found, placement.rows)),
+        start_offset=placement.start_offset,
+        end_offset=int(placement.offsets[-1] + found["total_size"][placement.rows[-1]]),
+        commitlog_file_size=file_size,
+        timer_unit_count=timers,
+        unagreed_count=max((node.last_index or 0) - agreed, 0) if node and agreed is not None else 0,
+        parts_left_out=tuple(_left_out(store)),
+        starts=starts,
+    )
+
+
+def _is_problem(rule: str) -> bool:
+    return RULES[rule].severity > Severity.INFO
+
+
+def _refuse_damaged(store: Store) -> None:
+    """Raise StoreError if a check finds an error: what is wrong in the log has no place in another."""
+    report = check_store(store, CheckOptions(level="full"))
+    errors = [
+        rule for rule, count in report.counts.items() if count and RULES[rule].severity is Severity.ERROR
+    ]
+    if errors:
+        text = f"is damaged ({', '.join(sorted(errors))}): repair it first with `rocketfsck fix`"
+        raise StoreError(text, path=str(store.root))
+
+
+def _refuse_rows(store: Store) -> None:
+    """Raise UsageError if timers or prepared messages are in a database: its rows name physical offsets."""
+    database = database_at(store, MESSAGE_DATABASE)
+    if database is None:
+        return
+    for family in MESSAGE_FAMILIES[1:]:
+        for rows in read_rows(database, [family]):
+            if any(key not in MARKS[family] for key, _ in rows.pairs()):
+                text = f"{MESSAGE_DATABASE} holds rows of {family}, which name physical offsets"
+                raise UsageError(f"{store.root}: {text}: let the broker work them off first")
+
+
+def log_records(store: Store) -> tuple[list[SourceFile], CarvedRecords]:
+    """The files of a store's log, and the live records in them: as columns, in the order of the log.
+
+    Each is at the physical offset where it stands. Raises StoreError when bytes cannot be read.
+    """
+    table, chunks = QueueTable(), []
+    sources: list[SourceFile] = []
+    with phase("reading the commit log", store.commitlog.size):
+        for file in store.commitlog.files:
+            number, base = len(sources), file.start_offset or 0
+            sources.append(SourceFile(file.path, file.size, file.start_offset))
+            options = log_options(store, file, read_bodies=False)
+            with FileReader(file.path) as reader, part(file.size):
+                scan = LiveScan()
+                for batch in scan.batches(reader, base, options, table):
+                    chunks.append(_rows(batch, number, base))
+                    moved_to(scan.end_pos)
+    columns = {
+        name: np.concatenate([*(chunk[name] for chunk in chunks), np.empty(0, kind)]).astype(kind, copy=False)
+        for name, kind in COLUMNS.items()
+    }
+    return sources, CarvedRecords(columns, table)
+
+
+def _rows(batch: Any, source: int, base: int) -> dict[str, NDArray[Any]]:
+    count = batch.record_count
+    known = {"source": np.full(count, source, np.int32), "crc": np.zeros(count, np.uint32)}
+    known["physical_offset"] = batch["pos"][:count] + np.int64(base)
+    return {name: known[name] if name in known else batch[name][:count].copy() for name in COLUMNS}
+
+
+def prove_same(made: NewStore, written: Store) -> None:
+    """Raise StoreError unless a store has the records of another, but for the fields that name places."""
+    sources, found = log_records(written)
+    rows = np.flatnonzero(~is_fence(found))
+    before, after = made.placement.rows, rows
+    text = "the result does not have the same records: nothing was written; please report this"
+    if len(before) != len(after):
+        raise StoreError(text, path=str(written.root))
+    with phase("comparing the records"):
+        old = record_sums(made.sources, made.found, before)
+        different = np.flatnonzero(old != record_sums(sources, found, after))
+    if len(different):
+        at = int(made.found["physical_offset"][before[different[0]]])
+        raise StoreError(text, path=str(written.root), offset=at)
+
+
+def record_sums(sources: Sequence[SourceFile], found: CarvedRecords, rows: Longs) -> NDArray[np.uint32]:
+    """The CRC-32 of each record without the fields that name its place, or another's. Raises StoreError."""
+    sizes = found["total_size"][rows].astype(np.int64)
+    offsets = np.cumsum(sizes) - sizes
+    sums = [np.empty(0, SUM_TYPE)]
+    for start, stop in record_runs(found, rows, offsets, 1 << 62):
+        some = rows[start:stop]
+        with FileReader(sources[int(found["source"][some[0]])].path) as reader:
+            buffer, at = records_together(reader, found["pos"][some], found["total_size"][some])
+        without_places(buffer, found, some, at)
+        sums.append(crcs_of(buffer, at, sizes[start:stop]))
+    return np.concatenate(sums)
+
+
+def carry_parts(store: Store, building: Path, made: NewStore) -> int:
+    """Copy what does not follow from the log; how many units of the timer log were led to their records."""
+    count = 0
+    for other in store.others:
+        if other.kind in COPIED:
+            for file in other.files:
+                target = place_at(building / file.relative)
+                fileops.make_directories(target.parent)
+                with FileReader(file.path) as reader:
+                    fileops.copy_content(reader, target)
+        if other.kind is OtherKind.TIMER_LOG:
+            count += _lead_timers(other, building, made)
+    return count
+
+
+def _lead_timers(log: Other, building: Path, made: NewStore) -> int:
+    """Write the new physical offsets into the units of a copied timer log; -1 where a record is gone."""
+    count, moves = 0, moves_of(made.found, made.placement)
+    queue = log.mapped_files
+    if queue is None:
+        return 0
+    files = queue.files
+    starts = np.array([file.start_offset or 0 for file in files], np.int64)
+    with StreamReader(queue) as stream:
+        for block in timer_units(stream):
+            if not isinstance(block, TimerBlock):
+                continue
+            units = block.units.copy()
+            units["offsetPy"] = moves.of(block.physical_offset)
+            number = int(np.searchsorted(starts, block.pos[0], side="right")) - 1
+            place = place_at(building / files[number].relative)
+            descriptor = fileops.open_part(place)
+            try:
+                fileops.write_all(descriptor, units.tobytes(), int(block.pos[0] - starts[number]))
+            finally:
+                os.close(descriptor)
+            count += len(units)
+    return count
+
+
+def _left_out(store: Store) -> Iterator[PartLeftOut]:
+    for other in store.others:
+        if other.kind in NOT_TAKEN:
+            yield PartLeftOut(other.relative, NOT_TAKEN[other.kind])
