@@ -38,8 +38,9 @@ def command(line: ConvertLine) -> int:
     and stopped; `check` of all nodes names the one to take. Memory: 100 bytes a record.
 
     convert controller writes the epoch file that a master and its slaves need to join a controller: their
-    history so far becomes epoch 0. Without that a slave that is behind never gets what the master has. Name all stores of the group: convert compares their logs, and refuses a slave with
-    another history. Stores that have joined already get epoch 0 before their own epochs.
+    history so far becomes epoch 0. Without that a slave that is behind never gets what the master has. Name
+    all stores of the group: convert compares their logs, and refuses a slave with another history. Stores
+    that have joined already get epoch 0 before their own epochs.
 
     Exit status 4 means that a predicted start fails or loses something.
     """
