@@ -31,13 +31,14 @@ from rocketfsck.formats.timer import (
     PRECISIONS_MS,
     TIMER_CHECK,
     TIMER_LOG_UNIT_SIZE,
+    TIMER_TOPIC,
     TIMER_WHEEL_SIZE,
     TIMER_WHEEL_SLOT_SIZE,
 )
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
-from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
+from rocketfsck.store.model import ConsumeQueue, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_at
 
 WHEEL = "timerwheel"
@@ -77,6 +78,11 @@ def timer_log(store: Store) -> MappedFileQueue | None:
         (other.mapped_files for other in store.others if other.kind is OtherKind.TIMER_LOG and other.files),
         None,
     )
+
+
+def timer_queue(store: Store) -> ConsumeQueue | None:
+    """The queue of the timer topic."""
+    return next((queue for queue in store.queues if (queue.topic, queue.queue_id) == (TIMER_TOPIC, 0)), None)
 
 
 def read_progress(store: Store) -> TimerProgress | None:

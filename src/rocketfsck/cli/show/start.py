@@ -250,11 +250,16 @@ def _index(start: Start, everything: bool) -> Iterator[str]:
 
 
 def _timers(timers: TimerStart, everything: bool) -> Iterator[str]:
-    wheel = visible(timers.wheel) or "a new, empty wheel"
-    slots = count_of(timers.changed_slot_count, "slot")
-    yield (f"Timers        slots from {wheel}, {slots} changed by the timer log from {timers.scan_pos} on")
-    cut = f", {count_of(timers.cut_count, 'unit')} after the end cut off" if timers.cut_count else ""
-    yield f"  the timer log ends at {timers.end_pos}{cut}"
+    if timers.in_database:
+        yield f"Timers        rows of {timers.wheel}"
+    else:
+        wheel = visible(timers.wheel) or "a new, empty wheel"
+        slots = count_of(timers.changed_slot_count, "slot")
+        yield (
+            f"Timers        slots from {wheel}, {slots} changed by the timer log from {timers.scan_pos} on"
+        )
+        cut = f", {count_of(timers.cut_count, 'unit')} after the end cut off" if timers.cut_count else ""
+        yield f"  the timer log ends at {timers.end_pos}{cut}"
     again = f": {count_of(timers.reread_count, 'message')} again" if timers.reread_count else ""
     yield f"  the timer topic is read from queue offset {timers.queue_offset} on{again}"
     yield (

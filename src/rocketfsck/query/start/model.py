@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from rocketfsck.store.rocks.families import MESSAGE_DATABASE
+
 Change = Literal["deleted", "created", "resized"]
 
 
@@ -139,7 +141,8 @@ class IndexStart:
 class TimerStart:
     """What the start makes of the arbitrary-delay timers (5.0.0+). Reference 1.8.
 
-    `wheel` is the file that the slots are read from, "" where there is none and an empty wheel is made. The
+    `wheel` is the file that the slots are read from, "" where there is none and an empty wheel is made, or
+    the database that has the timers (5.4.0+): then there are no slots, and no timer log. The
     timer log is scanned from `scan_pos` and ends at `end_pos`; `cut_count` units go with what is behind.
     `changed_slot_count` slots are put right from the log. The timer topic is read again from queue offset
     `queue_offset`; `reread_count` of its messages were there before. `read_timestamp` (ms) is the time from
@@ -168,6 +171,10 @@ class TimerStart:
     endless_slot_count: int
     skipped_count: int
     latest_start_timestamp: int | None
+
+    @property
+    def in_database(self) -> bool:
+        return self.wheel == MESSAGE_DATABASE
 
     @property
     def harmful(self) -> bool:

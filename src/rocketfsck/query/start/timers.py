@@ -46,6 +46,7 @@ from rocketfsck.query.start.timerlog import (
     replay_of,
     waiting_slots,
 )
+from rocketfsck.query.start.timerrows import read_timer_rows, start_rows
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.timers import (
     WHEEL,
@@ -56,6 +57,7 @@ from rocketfsck.reader.timers import (
     read_wheel,
     snapshot_pos,
     timer_log,
+    timer_queue,
     wheel_files,
 )
 from rocketfsck.reader.units import StreamReader, UnitReader
@@ -224,7 +226,7 @@ def start_timers(
         return outcome
     model = queues.get((TIMER_TOPIC, 0))
     if dialect.message_database and _may_be_in_database(store, settings, loading.log_files, model):
-        outcome.notes.append("the prediction leaves out timers in RocksDB (timerRocksDBEnable)")
+        _start_rows(store, loading.log_files, model, stop_timestamp, outcome)
         return outcome
     if sum(_used_size(file) for file in loading.log_files) > MAX_LOG_SIZE:
         outcome.notes.append("the prediction leaves out timers: the timer log is too long")
@@ -247,18 +249,33 @@ def _may_be_in_database(
         return used
     progress = mapped_progress(store)
     idle = progress_file(store) is not None and progress.flush_pos == progress.queue_offset == 0
-    database = any(other.relative == "rocksdbstore" for other in store.others)
-    return idle and database and not any(_used_size(file) for file in files)
+    return idle and not any(_used_size(file) for file in files)
+
+
+def _start_rows(
+    store: Store,
+    files: Sequence[LoadedFile],
+    queue: QueueModel | None,
+    stop_timestamp: int,
+    outcome: TimerOutcome,
+) -> None:
+    """The timers of a broker that has them in RocksDB. Raises StoreError where a file cannot be read."""
+    rows = read_timer_rows(store)
+    if isinstance(rows, str):
+        outcome.notes.append(f"the prediction leaves out timers in RocksDB: {rows}")
+    elif any(_used_size(file) for file in files):
+        outcome.notes.append("the prediction leaves out timers: they are in RocksDB and on a timer wheel")
+    else:
+        bounds = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+        found = start_rows(store, rows, bounds, stop_timestamp)
+        outcome.timers = found.timers
+        outcome.notes += found.notes
 
 
 def _has_timers(store: Store) -> bool:
     return bool(
-        timer_log(store) or wheel_files(store) or progress_file(store) is not None or _queue_of(store)
+        timer_log(store) or wheel_files(store) or progress_file(store) is not None or timer_queue(store)
     )
-
-
-def _queue_of(store: Store) -> ConsumeQueue | None:
-    return next((queue for queue in store.queues if (queue.topic, queue.queue_id) == (TIMER_TOPIC, 0)), None)
 
 
 def _wheel_of(store: Store, dialect: Dialect, settings: Settings) -> StoreFile | None:
@@ -341,7 +358,7 @@ class _Run:
             progress_file(self.store) is None,
         )
         bounds = self.queue or TimerQueue(0, 0)
-        fate.look(_queue_of(self.store), bounds)
+        fate.look(timer_queue(self.store), bounds)
         self.outcome.notes += fate.notes
         changed = changed_slots(scan.replay, before)
         return TimerStart(
@@ -408,7 +425,7 @@ class _Run:
             head = records.head(offset)
         if head is None or size < head.total_size:
             return None
-        queue = _queue_of(self.store)
+        queue = timer_queue(self.store)
         stated = int(head.queue_offset)
         return stated if queue is None or head.queue_id != 0 else _offset_of(queue, stated, offset, size)
 

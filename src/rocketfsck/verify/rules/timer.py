@@ -102,9 +102,9 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="{file} is missing: {outcome}",
         why=(
-            "A broker with timers has a wheel, a timer log without gaps and config/timercheck, and creates "
-            "empty files where one is missing. Waiting messages are then lost, or the broker delivers "
-            "messages again."
+            "A broker with timers has a wheel, a timer log without gaps and config/timercheck, or has them "
+            "in rocksdbstore/, and creates empty ones where one is missing. Waiting messages are then lost, or "
+            "the broker delivers messages again."
         ),
         strictness="strict",
         level="quick",

@@ -42,6 +42,7 @@ from rocketfsck.reader.timers import (
     read_wheel,
     snapshot_pos,
     timer_log,
+    timer_queue,
     timer_units,
     unit_at,
     used_slots,
@@ -50,6 +51,7 @@ from rocketfsck.reader.timers import (
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
+from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Context, Shared, capped
@@ -162,6 +164,7 @@ def _slot(file: StoreFile, number: int) -> Where:
 #
 # config/timercheck: flushed up to p > 0   -> timerlog/ has files
 # timerlog/ has units                      -> a wheel, or a snapshot of it; config/timercheck
+# neither has ever had one (5.4.0+)         -> rocksdbstore/, where the timer topic has messages
 # timerlog/: file of n bytes at p          -> the next one is at p + n
 
 TIMER_LOG = "timerlog"
@@ -169,7 +172,7 @@ TIMER_CHECK = "config/timercheck"
 LOG_OUTCOME = "a broker never delivers the messages that wait in the timer wheel"
 GAP_OUTCOME = "a broker never delivers the messages whose units were in the file"
 WHEEL_OUTCOME = "a start fills an empty wheel from the last two files of the timer log only"
-CHECK_OUTCOME = "a start reads the whole timer topic again and delivers its messages a second time"
+AGAIN_OUTCOME = "a start reads the whole timer topic again and delivers its messages a second time"
 
 
 def check_presence(store: Store) -> Iterator[Finding]:
@@ -178,6 +181,8 @@ def check_presence(store: Store) -> Iterator[Finding]:
     if log is None or not log.files:
         if progress is not None and progress.flush_pos > 0:
             yield _missing(TIMER_LOG, LOG_OUTCOME)
+        elif progress is not None and not progress.queue_offset and _lacks_database(store):
+            yield _missing(MESSAGE_DATABASE, AGAIN_OUTCOME)
         return
     for file, after in pairwise(log.files):
         expected = (file.start_offset or 0) + file.size
@@ -187,7 +192,18 @@ def check_presence(store: Store) -> Iterator[Finding]:
         if not wheel_files(store):
             yield _missing(WHEEL, WHEEL_OUTCOME)
         if progress_file(store) is None:
-            yield _missing(TIMER_CHECK, CHECK_OUTCOME)
+            yield _missing(TIMER_CHECK, AGAIN_OUTCOME)
+
+
+def _lacks_database(store: Store) -> bool:
+    """Whether a broker that has a database had timers, and it is gone."""
+    queue = timer_queue(store)
+    return (
+        store.dialect.message_database
+        and queue is not None
+        and any(file.data_size for file in queue.files)
+        and database_at(store, MESSAGE_DATABASE) is None
+    )
 
 
 def _missing(file: str, outcome: str) -> Finding:

@@ -15,15 +15,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dialect import ALL_VERSIONS
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE
+from rocketfsck.formats.rocks import MARKS
 from rocketfsck.query.start import timers as timers_module
 from rocketfsck.query.start.model import Start, TimerStart
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.query.start.verdict import predict_starts, start_classes, worse
 from rocketfsck.store import open_store
+from rocketfsck.verify import CheckOptions, check_store
 
 from tests.conftest import Directory
+from tests.databases import database_of, rows_of, write_database
 
 WHEEL, LOG, CHECK = "timerwheel", f"timerlog/{0:020d}", "config/timercheck"
 UNIT, SLOT = TIMER_UNIT_DTYPE.itemsize, TIMER_SLOT_DTYPE.itemsize
@@ -238,11 +242,85 @@ def test_brokers_and_stores_without_timers(real_copy: Directory, store_dir: Dire
     assert start_of(store_dir("5.3.3-basic"), "5.5.0").timers is None
 
 
-def test_timers_in_rocksdb_are_not_predicted(real_copy: Directory) -> None:
-    start = start_of(real_copy("5.5.0-rocksdb-all"))
-    assert start.timers is None
-    assert any("leaves out timers in RocksDB" in note for note in start.notes)
+ROCKS = "5.5.0-rocksdb-all"
+"""Of 30 messages of its timer topic 17 were delivered; without the database a real 5.5.0 delivers all 30."""
+
+
+def without_rows(root: Path, unwanted: Callable[[bytes], bool]) -> None:
+    families = rows_of(database_of(root, "rocksdbstore"))
+    families["timer"] = {key: value for key, value in families["timer"].items() if not unwanted(key)}
+    write_database(root / "rocksdbstore", families)
+
+
+def test_timers_in_rocksdb(real_copy: Directory) -> None:
+    start = start_of(real_copy(ROCKS))
+    timers = start.timers
+    assert timers is not None
+    assert (timers.in_database, timers.queue_offset, timers.reread_count) == (True, 30, 0)
+    assert (timers.waiting_count, timers.lost_count, timers.repeated_count) == (13, 0, 0)
     assert not start.harmful
+
+
+def test_timers_whose_database_is_gone(real_copy: Directory) -> None:
+    root = real_copy(ROCKS)
+    shutil.rmtree(root / "rocksdbstore")
+    timers = timers_of(root)
+    assert (timers.queue_offset, timers.reread_count, timers.waiting_count) == (0, 30, 13)
+    assert (timers.lost_count, timers.repeated_count) == (0, 17)
+    report = check_store(open_store(root), CheckOptions(level="quick"))
+    found = [finding for finding in report.findings if finding.rule == RuleName.TIMER_FILE_MISSING]
+    assert [finding.where.file for finding in found] == ["rocksdbstore"]
+
+
+def test_timers_whose_rows_are_gone(real_copy: Directory) -> None:
+    """The marks stay, as after the loss of a table: nothing leads to the messages that wait."""
+    root = real_copy(ROCKS)
+    without_rows(root, lambda key: key not in MARKS["timer"])
+    timers = timers_of(root)
+    assert (timers.queue_offset, timers.waiting_count, timers.lost_count) == (30, 0, 13)
+    assert len(timers.lost) == 13
+    assert list(timers.lost) == sorted(timers.lost)
+
+
+def test_timers_without_marks(real_copy: Directory) -> None:
+    root = real_copy(ROCKS)
+    without_rows(root, lambda key: key in MARKS["timer"])
+    timers = timers_of(root)
+    assert (timers.queue_offset, timers.reread_count, timers.lost_count) == (0, 30, 0)
+
+
+def test_timers_in_a_database_that_cannot_be_read(real_copy: Directory) -> None:
+    root = real_copy(ROCKS)
+    (root / "rocksdbstore" / "CURRENT").write_bytes(b"MANIFEST-999999\n")
+    start = start_of(root)
+    assert start.timers is None
+    assert any("leaves out timers in RocksDB: rocksdbstore cannot be read" in note for note in start.notes)
+
+
+def test_settings_say_where_timers_are(real_copy: Directory) -> None:
+    root = real_copy(ROCKS)
+    conf = root.parent / "broker.conf"
+    conf.write_text("timerRocksDBEnable=false\n")
+    timers = simulate_start(open_store(root, broker_conf=conf), "5.5.0").timers
+    assert timers is not None
+    assert not timers.in_database
+
+
+def test_timers_in_both(real_copy: Directory) -> None:
+    root = real_copy("5.5.0-timer")
+    conf = root.parent / "broker.conf"
+    conf.write_text("timerRocksDBEnable=true\n")
+    start = simulate_start(open_store(root, broker_conf=conf), "5.5.0")
+    assert any("in RocksDB and on a timer wheel" in note for note in start.notes)
+
+
+def test_a_timer_topic_that_is_gone(real_copy: Directory) -> None:
+    root = real_copy(ROCKS)
+    no_queue(root)
+    conf = root.parent / "broker.conf"
+    conf.write_text("timerRocksDBEnable=true\n")
+    start = simulate_start(open_store(root, broker_conf=conf), "5.5.0")
+    assert any("queue of the timer topic is missing" in note for note in start.notes)
 
 
 def test_the_last_start_in_time(real_copy: Directory) -> None:
