@@ -103,8 +103,8 @@ RULES: tuple[Rule, ...] = (
         template="{file} is missing: {outcome}",
         why=(
             "A broker with timers has a wheel, a timer log without gaps and config/timercheck, or has them "
-            "in rocksdbstore/, and creates empty ones where one is missing. Waiting messages are then lost, or "
-            "the broker delivers messages again."
+            "in rocksdbstore/, and creates empty ones where one is missing. Waiting messages are then lost, "
+            "or the broker delivers messages again."
         ),
         strictness="strict",
         level="quick",
