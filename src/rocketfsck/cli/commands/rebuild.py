@@ -56,7 +56,7 @@ def command(line: RebuildLine) -> int:
 
     Consume queues in RocksDB (storeType=defaultRocksDB) become a database with the rows that the log has, in
     consumequeue/ or consumequeue_rocksdb/, always as a whole; after a kill, start this again from the
-    beginning.
+    beginning. Where a broker writes files and rows (rocksdbCQDoubleWriteEnable), rebuild builds both.
 
     rocksdbstore is the RocksDB of messages (5.4.0 and later). The index rows come from the log; the rows of
     timers and transactions, which the log does not determine, come from the store's own database. If these
@@ -172,10 +172,10 @@ def _tell(rebuilt: Rebuilt, into: Path, version: str) -> None:
     queues, index = rebuilt.queues, rebuilt.index
     if queues is not None:
         files = sum(queue.file_count for queue in queues.queues)
-        place = count_of(files, "file") if queues.database is None else f"the RocksDB {queues.database}"
-        parts.append(
-            f"{count_of(len(queues.queues), 'queue')} with {count_of(queues.unit_count, 'unit')} in {place}"
-        )
+        places = [count_of(files, "file")] if files or queues.database is None else []
+        places += [] if queues.database is None else [f"the RocksDB {queues.database}"]
+        units = f"{count_of(len(queues.queues), 'queue')} with {count_of(queues.unit_count, 'unit')}"
+        parts.append(f"{units} in {' and '.join(places)}")
     if index is not None:
         count = count_of(index.entry_count, "entry", "entries")
         parts.append(f"{count_of(len(index.files), 'index file')} with {count}")

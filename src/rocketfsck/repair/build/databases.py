@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -256,6 +256,11 @@ def rows_built(builder: RowBuilder, walked: LogWalked, database: str) -> QueueBu
         tuple(notes),
         database,
     )
+
+
+def beside_files(files: QueueBuild, rows: QueueBuild) -> QueueBuild:
+    """What is to be said of queues that were built as files and as a database."""
+    return replace(files, database=rows.database, notes=tuple(dict.fromkeys([*files.notes, *rows.notes])))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from rocketfsck.query.start.databases import database_path, kind_of_queues
 from rocketfsck.repair.build.databases import (
     MessageRows,
     RowBuilder,
+    beside_files,
     build_message_rows,
     row_writer,
     rows_built,
@@ -119,19 +120,15 @@ def check_options(store: Store, options: RebuildOptions) -> None:
 
 
 def rows_in(store: Store) -> str | None:
-    """The path below the root of the RocksDB that the store's consume queues are rows of; None: files."""
-    if kind_of_queues(store, store.settings, store.dialect) != "rows":
+    """The path below the root of the RocksDB that the store's consume queues are rows of, alone or besides
+    files (rocksdbCQDoubleWriteEnable); None: files alone."""
+    if kind_of_queues(store, store.settings, store.dialect) == "files":
         return None
     return database_path(store, store.settings, store.dialect)
 
 
 def _check_rows(store: Store, options: RebuildOptions) -> None:
     """Raises UsageError for what cannot be done with consume queues in RocksDB."""
-    if kind_of_queues(store, store.settings, store.dialect) == "both":
-        raise UsageError(
-            "the store keeps its consume queues in files and in RocksDB: let --broker-conf choose one with "
-            "storeType=default or storeType=defaultRocksDB"
-        )
     if rows_in(store) is not None and (options.wanted is not None or options.only_missing):
         raise UsageError(
             "consume queues in RocksDB can only be rebuilt as a whole: their database says how far it is"
@@ -190,10 +187,17 @@ class _Rebuilding:
         if database is None:
             return self._run(None)
         store = self.store
+        built = None
+        if kind_of_queues(store, store.settings, store.dialect) == "both":
+            built = self._run(None)
         # Only a broker with enableLmq gives a record numbers in light queues: the log shows the setting.
         light = store.settings.flag("enableLmq", True)
         with row_writer(self.work.path / database, light=light) as self.rows:
-            return self._run(database)
+            if built is None:
+                return self._run(database)
+            rows = rows_built(self.rows, self._walk(LogWalked(), None), database)
+        queues = built.queues
+        return built if queues is None else replace(built, queues=beside_files(queues, rows))
 
     def _run(self, database: str | None) -> Rebuilt:
         state = self.work.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_the_rows_are_those_of_the_broker(real_dir: Directory, tmp_path: Path) -
 
 def test_light_queues_are_rebuilt_without_a_setting(real_dir: Directory, tmp_path: Path) -> None:
     root = copied_store(real_dir("5.5.0-lite-rocksdb"), tmp_path / "store")
-    before = rows_of(database_of(root, "consumequeue"))
+    before = rows_of(database_of(root, "consumequeue"))["default"]
     rebuilt(root, tmp_path / "built")
     after = rows_of(database_of(root, "consumequeue"))
     assert after["default"] == before["default"]
@@ -98,9 +99,22 @@ def test_a_store_whose_database_is_gone(real_dir: Directory, tmp_path: Path) -> 
     assert judged.harmless
 
 
+def test_a_broker_that_writes_both(real_dir: Directory, tmp_path: Path) -> None:
+    """Files and rows, as the store has them; nobody has to say so."""
+    root = copied_store(real_dir("5.5.0-combine"), tmp_path / "store")
+    built = rebuild_store(open_store(root), tmp_path / "built", QUEUES).queues
+    assert built is not None
+    assert (built.database, len(built.queues), built.unit_count) == ("consumequeue", 13, 168)
+    assert sum(queue.file_count for queue in built.queues) == 13
+    for file in (root / "consumequeue").glob("*/*/*"):
+        assert (tmp_path / "built" / file.relative_to(root)).read_bytes() == file.read_bytes()
+    before = rows_of(database_of(root, "consumequeue"))["default"]
+    shutil.rmtree(root / "consumequeue")
+    shutil.move(tmp_path / "built" / "consumequeue", root)
+    assert rows_of(database_of(root, "consumequeue"))["default"] == before
+
+
 def test_what_cannot_be(real_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="in files and in RocksDB"):
-        rebuild_store(open_store(real_dir("5.5.0-combine")), tmp_path / "built", QUEUES)
     store = open_store(real_dir("5.5.0-rocksdb-cq"))
     with pytest.raises(UsageError, match="as a whole"):
         rebuild_store(store, tmp_path / "built", RebuildOptions(queues=True, only_missing=True))
