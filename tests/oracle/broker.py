@@ -153,7 +153,8 @@ class Job:
     """One store to be loaded, read, perhaps appended to, and stopped or killed.
 
     `settings` are MessageStoreConfig's own names; they come after what `geometry` says. The store runs on
-    for `linger_ms` before its last state is taken.
+    for `linger_ms` before its last state is taken. `queues` are read besides those that it lists itself: one
+    with its queues in RocksDB lists none that nobody asked for.
     """
 
     store: Path
@@ -165,6 +166,7 @@ class Job:
     settings: Mapping[str, Any] = field(default_factory=dict)
     linger_ms: int = 0
     ask: Ask | None = None
+    queues: tuple[QueueName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +347,7 @@ def _job_document(version: str, number: int, job: Job) -> dict[str, Any]:
         "settings": {**settings_for(version, job.geometry), **job.settings},
         "batchTopics": list(job.batch_topics),
         "keys": [list(key) for key in job.keys],
+        "queues": [list(name) for name in job.queues],
         "append": [_put_document(put) for put in job.append],
         "lingerMs": job.linger_ms,
         "end": "kill" if job.kill else "stop",

@@ -70,7 +70,7 @@ def test_the_rows_are_those_of_the_broker(real_dir: Directory, tmp_path: Path) -
 
 def test_light_queues_are_rebuilt_without_a_setting(real_dir: Directory, tmp_path: Path) -> None:
     root = copied_store(real_dir("5.5.0-lite-rocksdb"), tmp_path / "store")
-    before = rows_of(database_of(root, "consumequeue"))["default"]
+    before = rows_of(database_of(root, "consumequeue"))
     rebuilt(root, tmp_path / "built")
     after = rows_of(database_of(root, "consumequeue"))
     assert after["default"] == before["default"]

@@ -8,7 +8,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.store.DefaultMessageStore;
@@ -24,10 +26,13 @@ final class Answers {
 
     private final DefaultMessageStore store;
     private final JSONArray keys;
+    private final JSONArray names;
 
-    Answers(DefaultMessageStore store, JSONArray keys) {
+    /** {@code names} are [topic, queueId] of queues that the store may not have looked at yet. */
+    Answers(DefaultMessageStore store, JSONArray keys, JSONArray names) {
         this.store = store;
         this.keys = keys;
+        this.names = names;
     }
 
     Map<String, Object> state() throws Exception {
@@ -40,11 +45,16 @@ final class Answers {
     }
 
     private List<Object> queues() throws Exception {
-        Map<String, ? extends Map<Integer, ?>> table = store.getConsumeQueueTable();
+        Map<String, Set<Integer>> wanted = new TreeMap<>();
+        store.getConsumeQueueTable().forEach((topic, queues) -> wanted.put(topic, new TreeSet<>(queues.keySet())));
+        for (int i = 0; i < names.size(); i++) {
+            JSONArray name = names.getJSONArray(i);
+            wanted.computeIfAbsent(name.getString(0), topic -> new TreeSet<>()).add(name.getInteger(1));
+        }
         List<Object> queues = new ArrayList<>();
-        for (String topic : new TreeMap<>(table).keySet()) {
-            for (Integer queueId : new TreeMap<>(table.get(topic)).keySet()) {
-                queues.add(queue(topic, queueId));
+        for (Map.Entry<String, Set<Integer>> topic : wanted.entrySet()) {
+            for (int queueId : topic.getValue()) {
+                queues.add(queue(topic.getKey(), queueId));
             }
         }
         return queues;

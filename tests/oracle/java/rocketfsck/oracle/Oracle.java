@@ -24,7 +24,8 @@ import java.util.stream.Collectors;
  *
  * <p>Every line of standard input is a job, every line of standard output the answer to one, in the order in
  * which they are done. A job: {@code id}, {@code store} (a directory), {@code settings} (MessageStoreConfig by
- * name), {@code batchTopics}, {@code keys} ([topic, key] pairs), {@code ask} (see {@link Questions}; absent for
+ * name), {@code batchTopics}, {@code keys} ([topic, key] pairs), {@code queues}
+ * ([topic, queueId] pairs), {@code ask} (see {@link Questions}; absent for
  * none), {@code append} (messages, see {@link Puts}), {@code lingerMs} (what it goes on for then), {@code end}
  * ("stop" or "kill"). Stores that are to be killed keep running until all jobs are answered; then the whole process is halted with nothing said to any store.
  */
@@ -81,7 +82,7 @@ public final class Oracle {
         if (refusal != null) {
             return;
         }
-        Answers answers = new Answers(store.messages(), job.getJSONArray("keys"));
+        Answers answers = new Answers(store.messages(), job.getJSONArray("keys"), job.getJSONArray("queues"));
         answer.put("before", answers.state());
         if (job.containsKey("ask")) {
             answer.put("asked", new Questions(store.messages(), job.getJSONObject("ask")).answers());

@@ -19,7 +19,7 @@ import org.apache.rocketmq.store.MessageArrivingListener;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.store.stats.BrokerStatsManager;
 
-/** One DefaultMessageStore of whichever version is on the class path, opened as a lonely master opens it. */
+/** One message store of whichever version is on the class path, opened as a lonely master opens it. */
 final class RealStore {
     private static final long DISPATCH_LIMIT_MS = 60_000;
     private static final int STEADY_LOOKS = 3;
@@ -41,7 +41,7 @@ final class RealStore {
         }
         BrokerConfig broker = new BrokerConfig();
         MessageArrivingListener nobody = (topic, queue, offset, tags, stored, filter, properties) -> {};
-        Constructor<?> constructor = DefaultMessageStore.class.getConstructors()[0];
+        Constructor<?> constructor = kind(job).getConstructors()[0];
         Object[] given = constructor.getParameterCount() == 4
                 ? new Object[] {config, statistics(), nobody, broker}
                 : new Object[] {config, statistics(), nobody, broker, topics(job)};
@@ -51,6 +51,14 @@ final class RealStore {
             tellTopics(store, job);
             return new RealStore(store);
         }
+    }
+
+    /** The store that a broker makes for its storeType. */
+    private static Class<?> kind(JSONObject job) throws ClassNotFoundException {
+        String type = job.getJSONObject("settings").getString("storeType");
+        return type != null && type.startsWith("defaultRocksDB")
+                ? Class.forName("org.apache.rocketmq.store.RocksDBMessageStore")
+                : DefaultMessageStore.class;
     }
 
     /** 5.0.0 takes the topics after the construction, others with it or not at all. */
