@@ -60,6 +60,7 @@ MAY_START: Mapping[State, bool] = {
 LEFT_BY_A_KILL = frozenset(
     {
         RuleName.ABORT_PRESENT,
+        RuleName.CONFIG_MISSING,
         RuleName.INDEX_FILE_DOOMED,
         RuleName.RECOVERY_SCANS_ALL,
         RuleName.LOG_TORN_TAIL,
@@ -74,6 +75,7 @@ LEFT_BY_A_KILL = frozenset(
 )
 """Rules whose breaches a killed broker leaves, and which its next start mends where it takes nothing."""
 
+_WITHOUT_COPY = (RuleName.CONFIG_LOST, RuleName.CONFIG_MISSING)
 
 _FORBIDDING = (RuleName.TOPICS_GONE, RuleName.RECORD_MAGIC_UNKNOWN)
 """Rules whose breaches no start mends: the broker knows less than the store has."""
@@ -151,7 +153,8 @@ def lost_configs(report: Report) -> tuple[str, ...]:
     files = (
         finding.where.file
         for finding in report.findings
-        if finding.rule == RuleName.CONFIG_LOST and finding.found.get("reason") != EMPTY
+        if finding.rule in _WITHOUT_COPY and finding.found.get("reason") != EMPTY
+        if not finding.found.get("backup_sound")
     )
     return tuple(dict.fromkeys(files))
 

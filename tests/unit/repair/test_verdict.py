@@ -87,6 +87,25 @@ def test_a_killed_broker_is_to_be_started(real_dir: Directory) -> None:
     assert headline_of(verdict).endswith("in order and consumers lose nothing.")
 
 
+@pytest.mark.parametrize(
+    ("backup", "state"), [(None, "unclean"), (b"", "unclean"), (b'{"offsetTable":{"gro', "harmful")]
+)
+def test_a_broker_killed_while_it_wrote_a_config_file_is_to_be_started(
+    real_copy: Directory, backup: bytes | None, state: str
+) -> None:
+    """From 5.4.0 on the file becomes the .bak before the next one is written. What cannot be read is lost."""
+    root = real_copy("5.5.0-full-killed")
+    file = root / "config" / "consumerOffset.json"
+    kept = file.with_name("consumerOffset.json.bak")
+    file.replace(kept)
+    if backup is not None:
+        kept.write_bytes(backup)
+    store = open_store(root)
+    report = check_store(store)
+    assert report.counts[RuleName.CONFIG_MISSING] == 1
+    assert judge_store(store, report).state == state
+
+
 def test_a_broker_without_its_topics_is_not_to_be_started(real_copy: Directory) -> None:
     """Other files in config/ show that its topics were there. Without config/, it may be elsewhere."""
     root = real_copy("5.5.0-full-killed")

@@ -53,8 +53,9 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="{file} is missing but has a .bak: the broker falls back to the .bak{pending}",
         why=(
-            "Brokers up to 5.0 delete the file before they rename the new one. A crash between the two "
-            "leaves only .bak and .tmp."
+            "Brokers up to 5.0 delete the file before they rename the new one: a crash between the two "
+            "leaves only .bak and .tmp. Brokers from 5.4.0 on rename the file to .bak before they write the "
+            "new one: a crash between the two leaves only .bak."
         ),
         strictness="dialect",
         level="quick",

@@ -132,7 +132,7 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
             yield Finding(
                 RuleName.CONFIG_MISSING,
                 Where(file=f"config/{name}"),
-                {"pending": text, "backup_sound": backup_sound},
+                {"pending": text, "backup_sound": backup_sound, "reason": backup.reason},
             )
     elif main.prefix_size is not None:
         where = Where(file=main.file.relative, start=main.prefix_size, end=main.file.size)
