@@ -157,6 +157,20 @@ def bytes_zeroed(root: Path) -> tuple[int, int]:
     return len(inside), 0
 
 
+def disk_full(root: Path) -> tuple[int, int]:
+    """While the disk was full, neither records nor units reached it; later ones have only their records."""
+    full, *later = used(root)[1:]
+    count, rest = in_file(root, full), sum(in_file(root, path) for path in later)
+    full.write_bytes(bytes(full.stat().st_size))
+    for path in (root / "consumequeue").glob("*/*/*"):
+        data = bytearray(path.read_bytes())
+        for at in range(0, len(data), 20):
+            if int.from_bytes(data[at : at + 8]) >= int(full.name):
+                data[at : at + 20] = bytes(20)
+        path.write_bytes(data)
+    return count, rest
+
+
 def log_gone(root: Path) -> tuple[int, int]:
     count = len(records(root))
     for path in (root / "commitlog").iterdir():
@@ -188,6 +202,7 @@ DAMAGES: tuple[Callable[[Path], tuple[int, int]], ...] = (
     last_gone,
     last_two_gone,
     bytes_zeroed,
+    disk_full,
     log_gone,
     queue_gone,
 )

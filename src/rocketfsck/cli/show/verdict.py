@@ -238,8 +238,11 @@ def _regained(verdict: Verdict) -> str:
     outlook = verdict.messages
     if verdict.state not in ("unclean", "harmful") or outlook is None or not outlook.after_starts:
         return ""
-    now = outlook.now.unreached_count
-    back = now - max(row.messages.unreached_count for row in outlook.after_starts)
+    now, got = outlook.now.unreached_count, outlook.now.got_count
+    # a start that cuts such a message off the log does not bring it back
+    back = min(
+        min(now - row.messages.unreached_count, row.messages.got_count - got) for row in outlook.after_starts
+    )
     if back <= 0:
         return ""
     which = "all of them" if back == now else f"{back:,} of them"

@@ -66,6 +66,24 @@ class LogMap:
         log = self._logs[number]
         return log is not None and bool(log.summary.live_end)
 
+    def lost_size_before(self, offset: int) -> int:
+        """How many bytes before a physical offset, from the first file on, belong to no record that is there:
+        missing files, damage, and files that were never written to."""
+        size = 0
+        before = self._starts[0] if len(self._starts) else 0
+        for start, end, log in zip(self._starts.tolist(), self._ends.tolist(), self._logs, strict=True):
+            if start >= offset:
+                break
+            size += max(start - before, 0)
+            before = max(before, end)
+            if log is not None:
+                bad, live_end = log.summary.bad, log.summary.live_end
+                low, high = bad.start[bad.code == DAMAGED], bad.end[bad.code == DAMAGED]
+                high = np.minimum(high, min(offset - start, live_end))
+                size += int(np.maximum(high - low, 0).sum())
+                size += max(min(end, offset) - start - live_end, 0)
+        return size + max(offset - before, 0)
+
     def grounds(self, offsets: Longs) -> Longs:
         """The `Ground` of every offset."""
         found = np.full(len(offsets), Ground.LIVE, np.int64)

@@ -18,6 +18,7 @@ import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import Flags, Longs
+from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader, is_light_queue, unit_offsets
 from rocketfsck.scan.spans import group_bounds, subtract_spans
@@ -184,6 +185,7 @@ def _judge_missed(
             continue
         extent = extents.get(number)
         end = extent.end if extent is not None else None
+        known = end
         for low, high, first, last, count, reason in _joined(missed[name]):
             behind = reason == Missing.NOTHING and end is not None and low >= end
             queue = context.store.queues[number]
@@ -198,6 +200,11 @@ def _judge_missed(
                 "reason": BEHIND if behind else REASONS[Missing(reason)],
             }
             yield Finding(RuleName.RECORD_WITHOUT_UNIT, where, facts)
+            if behind and queue.kind != "batch" and extent is not None and known is not None:
+                # messages before this one whose records were in bytes of the log that are gone
+                if 0 < low - known <= away.log_map.lost_size_before(first) // MIN_RECORD_SIZE:
+                    gatherer.holes(*name, [(known, low)], extent.stale)
+                known = max(known, high + 1)
 
 
 def _of_queue(rule: RuleName, name: Name, rows: Longs) -> Finding:
