@@ -88,7 +88,9 @@ _TABLE = (
     FaultClass(
         "C9",
         "disk was full",
-        "Files were created but never filled.",
+        "Files were created but never filled. A broker makes a file when the one before it is full: "
+        "messages that it acknowledged while it went past these files are lost, and nothing in the store "
+        "says how many.",
         "Free disk space before a broker starts.",
     ),
     FaultClass(

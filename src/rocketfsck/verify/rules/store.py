@@ -192,7 +192,7 @@ RULES: tuple[Rule, ...] = (
         ),
         why=(
             "The files were created but never filled: the disk was full, mapping failed, or their data never "
-            "reached the disk."
+            "reached the disk. A broker on a full disk may have acknowledged messages that no file has."
         ),
         strictness="heuristic",
         level="quick",
