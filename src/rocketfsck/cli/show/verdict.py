@@ -156,7 +156,7 @@ def verdict_lines(
         yield from labelled("Groups", _groups(verdict.account), columns)
     yield from labelled("Cause", _causes(verdict), columns)
     if verdict.state != "unclean":
-        yield from labelled("Repair", _repair(verdict), columns)
+        yield from labelled("Repair", _repair(verdict, store), columns)
     if verdict.advice:
         yield from labelled("First", [verdict.advice], columns)
     if verdict.next_command is not None:
@@ -290,7 +290,7 @@ _NOTICED = {
 """What groups notice, by members of their effects: of all consumers, and of one group."""
 
 
-def _repair(verdict: Verdict) -> Iterator[str]:
+def _repair(verdict: Verdict, store: StoreFacts) -> Iterator[str]:
     """What can come back, and what consumers notice of it."""
     prospect = verdict.prospect
     if prospect is None:
@@ -303,7 +303,8 @@ def _repair(verdict: Verdict) -> Iterator[str]:
             yield text
         if prospect.assumed:
             names = ", ".join(map(visible, prospect.assumed))
-            yield f"assumes {names}: confirm with {confirming(prospect.assumed)}"
+            given = [name for name, source in store.geometry_sources.items() if source == "given"]
+            yield f"assumes {names}: confirm with {confirming(prospect.assumed, given)}"
         stated = [notice for notice in prospect.notices if notice.kind != AGAIN or verdict.messages is None]
         yield from (visible(notice_text(notice)) for notice in stated[:NOTICE_LIMIT])
     if prospect.unanswered_count:

@@ -12,7 +12,7 @@ A reader gives None where what is written does not depend on the value. The law 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -356,10 +356,13 @@ def named_values(assume: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def confirming(names: Sequence[str]) -> str:
-    """The options that confirm values that a plan assumes, by name: a broker.conf where it can tell one."""
+def confirming(names: Sequence[str], given: Collection[str] = ()) -> str:
+    """The options that confirm values that a plan assumes, by name: a broker.conf where it can tell one.
+
+    `given` are values that were told already, and that the files contradict.
+    """
     options = " ".join(f"--assume {name}" for name in names)
-    stated = any(name not in BASES or BASES[name].keys for name in names)
+    stated = any(name not in BASES or BASES[name].keys for name in names if name not in given)
     return f"--broker-conf FILE or {options}" if stated else options
 
 

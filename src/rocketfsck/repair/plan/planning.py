@@ -241,7 +241,7 @@ def make_plan(
     for action in merged(made):
         judged = judge(scene, action, table[action.name])
         reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
-        reason = reason or _unconfirmed(judged, confirmed_names)
+        reason = reason or _unconfirmed(scene, judged, confirmed_names)
         kept_from = sorted({*action.rules} & {*unpreened}) if preen else []
         reason = UNPREENED.replace("{rules}", ", ".join(kept_from)) if kept_from else reason
         reason = DECLINED if action.name in declined else reason
@@ -354,7 +354,7 @@ def _objection(scene: PlanScene, action: Action, repair: Row, *, preen: bool, fo
     return NOT_PREEN if preen and not action.preen else ""
 
 
-def _unconfirmed(action: Action, names: Collection[str] | None) -> str:
+def _unconfirmed(scene: PlanScene, action: Action, names: Collection[str] | None) -> str:
     """What an action assumes that nobody confirmed; "" if nothing."""
     if names is None:
         return ""
@@ -362,7 +362,7 @@ def _unconfirmed(action: Action, names: Collection[str] | None) -> str:
     if not left:
         return ""
     values = ", ".join(f"{item.name} {printable(str(item.value))}" for item in left)
-    options = confirming([item.name for item in left])
+    options = confirming([item.name for item in left], scene.store.geometry.contradicted)
     return NOT_CONFIRMED.replace("{values}", values).replace("{options}", options)
 
 

@@ -16,7 +16,7 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.plan.arguments import DelayLevels, QueuesToBuild
-from rocketfsck.repair.plan.basis import BASES, StoreAlone, assumptions_of
+from rocketfsck.repair.plan.basis import BASES, StoreAlone, assumptions_of, confirming
 from rocketfsck.repair.plan.law import (
     KINDS,
     all_assumptions,
@@ -147,6 +147,18 @@ def test_a_given_size_that_the_bytes_contradict_is_not_known(store_copy: Directo
     plan = plan_of(open_store(root, broker_conf=conf(tmp_path, "mappedFileSizeConsumeQueue=1200\n")))
     assert how(plan)[SIZE] == (1200, "assumed")
     assert not [action for action in plan.actions if action.preen and action.name == "resize-segment"]
+
+
+def test_who_gave_a_broker_conf_is_not_asked_for_it_again(store_copy: Directory, tmp_path: Path) -> None:
+    root = store_copy("4.9.8-basic")
+    shutil.rmtree(next(iter(sorted((root / "consumequeue").iterdir()))))
+    store = open_store(root, broker_conf=conf(tmp_path, "mappedFileSizeConsumeQueue=1200\n"))
+    assert confirming([SIZE], store.geometry.contradicted) == f"--assume {SIZE}"
+    assert confirming([SIZE]) == f"--broker-conf FILE or --assume {SIZE}"
+    report = check_store(store)
+    plan = make_plan(store, report, confirmed_names=())
+    reasons = {item.reason.partition(": ")[2] for item in plan.unanswered if "assumes" in item.reason}
+    assert reasons == {f"confirm with --assume {SIZE}"}
 
 
 def test_one_commit_log_file_of_its_own_length_tells_no_size(store_copy: Directory) -> None:
