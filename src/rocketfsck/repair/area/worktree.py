@@ -40,6 +40,7 @@ from rocketfsck.store.reading import FileReader, file_kind, named_errors
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, open_root
 from rocketfsck.writer.disk.publish import model_of
+from rocketfsck.writer.disk.traits import Traits
 
 
 class WorkTree:
@@ -59,6 +60,8 @@ class WorkTree:
         self.outside = {os.fspath(path): f"{area}/outside/{number}" for number, path in enumerate(outside)}
         self.links: list[str] = []
         self.pins: dict[str, str] = {}
+        # What a directory gives to new ones in it: a store of many topics has that many neighbours to list.
+        self._models: dict[str, Traits] = {}
         self._confines = open_root(area)
 
     @classmethod
@@ -297,9 +300,11 @@ class WorkTree:
         if fileops.exists(above):
             return
         self._make_parents(above)
-        model = model_of(None, above, True)
+        folder = os.fspath(above.parent)
+        if folder not in self._models:
+            self._models[folder] = model_of(None, above, True)
         fileops.make_directory(above, 0o755)
-        fileops.set_traits(above, model)
+        fileops.set_traits(above, self._models[folder])
 
 
 def _is_shared(path: str) -> bool:

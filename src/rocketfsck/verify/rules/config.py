@@ -79,7 +79,10 @@ RULES: tuple[Rule, ...] = (
             "{file} has dataVersion counter {counter}, its .bak {expected.counter}: the file went back in "
             "time"
         ),
-        why="The .bak holds the state before the last write, so it is never newer.",
+        why=(
+            "The .bak holds the state before the last write, so it is not newer. A slave is the exception: "
+            "it takes the file of its master, even one that is older than its own."
+        ),
         strictness="strict",
         level="quick",
         repair="restore-config",

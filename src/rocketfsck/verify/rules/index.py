@@ -276,7 +276,8 @@ RULES: tuple[Rule, ...] = (
         ),
         why=(
             "Brokers take the order of names for the order of contents, and the last name for the newest "
-            "file."
+            "file. A name is local time: when the clock goes back, or summer time ends, a newer file gets an "
+            "older name."
         ),
         strictness="heuristic",
         level="quick",
