@@ -13,6 +13,7 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import ConfinedPlace
 
 MTIME = 1_600_000_000_123_456_789
 Make = Callable[..., WorkTree]
@@ -143,6 +144,27 @@ def test_create_rename_set_aside_adopt(make: Make, source: Path) -> None:
     assert (tree.set_aside_root / "checkpoint").read_bytes() == b"d" * 24
     assert tree.scratch() != place
     assert state(source) == before
+
+
+def test_a_directory_of_many_topics_is_not_listed_for_each(
+    make: Make, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is next to a new directory is looked up once, and each new one is like it."""
+    (source / "consumequeue/t").chmod(0o750)
+    tree = make()
+    listed: list[str] = []
+    names = fileops.list_names
+
+    def list_names(place: ConfinedPlace) -> list[str]:
+        listed.append(os.fspath(place))
+        return names(place)
+
+    monkeypatch.setattr(fileops, "list_names", list_names)
+    for number in range(20):
+        tree.create(f"consumequeue/new{number}/0/00000000000000000000", 20)
+    assert sum(path.endswith("/consumequeue") for path in listed) == 1
+    made = [path for path in (tree.root / "consumequeue").iterdir() if path.name != "t"]
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o750] * 20
 
 
 def test_borrowed_files_are_copied_when_set_aside(
