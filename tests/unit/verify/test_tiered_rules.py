@@ -346,6 +346,15 @@ def test_units_may_point_to_a_coda(copy: Copy) -> None:
     assert copy.rules() == {"TS007"}
 
 
+def test_an_index_segment_begins_without_a_byte(copy: Copy) -> None:
+    """A broker that stops makes the segment, writes it down, and may end before the upload."""
+    last = sorted((copy.root / INDEX).iterdir(), key=lambda path: path.name[8:])[-1]
+    copy.truncate(f"{INDEX}{last.name}", 0)
+    assert copy.rules("quick") == {"TS004", "TS020"}
+    copy.change_metadata('"size":3076', '"size":0', "indexFileSegmentTable")
+    assert copy.rules() == set()
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("magicCode", 7), ("beginTimestamp", 7), ("endTimestamp", 7), ("indexCount", 7), ("slotCount", 7)],

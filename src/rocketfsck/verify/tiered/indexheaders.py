@@ -117,7 +117,7 @@ def check_header(
     """What a header says by itself, and what the metadata says of its times."""
     values = header.values
     if not values:
-        if reader.size or row is not None:
+        if reader.size or (row is not None and row.size):  # a segment begins without a byte
             yield header_finding(
                 file, 0, reader.size, f"the file has {count_of(reader.size, 'byte')}, less than a header"
             )
