@@ -359,7 +359,7 @@ def named_values(assume: Iterable[str]) -> dict[str, Any]:
 def confirming(names: Sequence[str], given: Collection[str] = ()) -> str:
     """The options that confirm values that a plan assumes, by name: a broker.conf where it can tell one.
 
-    `given` are values that were told already, and that the files contradict.
+    `given` are values that a broker.conf gave and that the files contradict.
     """
     options = " ".join(f"--assume {name}" for name in names)
     stated = any(name not in BASES or BASES[name].keys for name in names if name not in given)
