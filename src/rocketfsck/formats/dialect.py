@@ -105,6 +105,7 @@ class Dialect(BrokerTraits):
     version: Version
 
 
+@cache
 def lineage_of(version: Version) -> tuple[Version, ...]:
     """The versions of ALL_VERSIONS that it was developed from, in order, and itself."""
     return tuple(known for known in ALL_VERSIONS if version.descends_from(known))
@@ -113,14 +114,13 @@ def lineage_of(version: Version) -> tuple[Version, ...]:
 @cache
 def dialect_of(version: Version) -> Dialect:
     """The traits of a version; one that the reference does not know has those of its nearest ancestor."""
-    dialect = Dialect(version=version)
+    first = Dialect(version=version)
+    traits: dict[str, Any] = {}
     for known in lineage_of(version):
-        changes: dict[str, Any] = {
-            trait: (*getattr(dialect, trait), *value) if isinstance(value, tuple) else value
-            for trait, value in VERSIONS[str(known)].items()
-        }
-        dialect = replace(dialect, **changes)
-    return dialect
+        for trait, value in VERSIONS[str(known)].items():
+            held = traits.get(trait, getattr(first, trait))
+            traits[trait] = (*held, *value) if isinstance(value, tuple) else value
+    return replace(first, **traits)
 
 
 def is_newer(version: Version) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import RocketfsckError
@@ -28,15 +29,10 @@ from rocketfsck.query.start.verdict import (
     verdict_of,
     versions_of,
 )
-from rocketfsck.repair.apply.applying import interrupted_area
-from rocketfsck.repair.apply.holding import held_plan
-from rocketfsck.repair.apply.results import undo_command
-from rocketfsck.repair.area.journal import Area
 from rocketfsck.repair.outlook import AfterStart, Outlook, after_start, planned_fates
 from rocketfsck.repair.plan.basis import usual_sizes
 from rocketfsck.repair.plan.law import assumed_names, total_notices
 from rocketfsck.repair.plan.model import Action, Notice, Plan
-from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.state import (
     MAY_START,
     State,
@@ -55,6 +51,9 @@ from rocketfsck.verify.diagnoses import ORIGINS, fix_command, store_command
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
+
+if TYPE_CHECKING:
+    from rocketfsck.repair.area.journal import Area
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +89,10 @@ def plan_or_obstacle(store: Store, report: Report) -> tuple[Plan | None, str]:
         return None, ""
     if is_remote(store.root):
         return None, "a repair needs the store on this machine"
+    # what plans and repairs is a fifth of the modules of a check, and a sound store needs none of it
+    from rocketfsck.repair.apply.holding import held_plan
+    from rocketfsck.repair.plan.planning import make_plan
+
     try:
         return held_plan(make_plan(store, report), store, report), ""
     except RocketfsckError as error:
@@ -227,7 +230,7 @@ def judge_store(
     prospect = None if plan is None or sound else prospect_of(plan, usual_sizes(store))
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
-    area = None if store.repair is None else interrupted_area(store.root)
+    area = _interrupted(store)
     state = state_of(store, report, starts, is_interrupted=area is not None)
     origins = [finding for finding in report.findings if RULES[finding.rule].fault_class in ORIGINS]
     advice = _advice(store, report.account, origins)
@@ -334,8 +337,19 @@ def sound_end_of(store: Store, report: Report) -> int | None:
     return None
 
 
+def _interrupted(store: Store) -> Area | None:
+    """The area of an interrupted repair of the store, or of its undo."""
+    if store.repair is None:
+        return None
+    from rocketfsck.repair.apply.applying import interrupted_area
+
+    return interrupted_area(store.root)
+
+
 def _finish(store: Store, area: Area) -> str:
     """What brings an interrupted repair, or an interrupted undo, to its end."""
+    from rocketfsck.repair.apply.results import undo_command
+
     if area.journal.state == "undoing":
         return undo_command(str(store.root), None, area.journal.outside)
     return f"rocketfsck fix {shlex.quote(str(store.root))}"
