@@ -38,7 +38,7 @@ from rocketfsck.progress import notice
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _LARGEST = 64 << 20  # bytes; a kernel has some 50 KiB
 _TRIED = frozenset({(0, 68)})
-"""Versions of Numba whose code was seen to load without a refresh, which takes 0.15 s (ADR 0013)."""
+"""Versions of Numba whose code was seen to load without a refresh, which takes long (ADR 0013)."""
 
 
 class KernelCache:
