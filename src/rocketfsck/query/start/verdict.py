@@ -29,8 +29,8 @@ class StartVerdict:
     with the `file` (its path below the root) that the broker refuses.
     Counts of messages are None where nobody looked for them. `cut_count` messages go with the log's end,
     `lost_count` lose their unit and `lost_key_count` an index entry by this start; `reached_count` are those
-    of the log that have a unit afterwards, `unreached_count` those that have none; `unreadable_count` units
-    lead to bytes that the log does not have.
+    of the log that have a unit afterwards, `unreached_count` those that have none, `deleted_count` of them
+    because their topic or queue was deleted; `unreadable_count` units lead to bytes that are not in the log.
     `shifted_count` units are put at a wrong queue offset, `reissued_count` queue offsets are given out twice,
     `phantom_count` queues begin a file with zeros that the broker counts as a message. `astray_count` sound
     messages are only in files with wrong names that the start deletes or does not see. Of the messages that
@@ -52,6 +52,7 @@ class StartVerdict:
     lost_key_count: int | None = None
     reached_count: int | None = None
     unreached_count: int | None = None
+    deleted_count: int = 0
     unreadable_count: int | None = None
     shifted_count: int = 0
     reissued_count: int = 0
@@ -211,6 +212,7 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
         lost_key_count=losses.new_by_key_count,
         reached_count=losses.reached_count,
         unreached_count=losses.by_queue_count,
+        deleted_count=losses.deleted_count,
         unreadable_count=losses.unreadable_count,
         shifted_count=sum(queue.shifted_count for queue in start.queues),
         reissued_count=sum(
@@ -236,14 +238,23 @@ def message_change(before: StartVerdict, after: StartVerdict, given_up_count: in
 
     What a start gives out twice, puts elsewhere or never delivers counts against what it lets consumers
     reach. `given_up_count` records or units are known to go by the change itself: they explain what is
-    missing, and are not a gain. None where nobody counted the messages.
+    missing, and are not a gain; nor is a message of a deleted topic a loss, which the start would have
+    brought back. None where nobody counted the messages.
     """
-    if before.reached_count is None or after.reached_count is None:
+    missing = _missing(before, after)
+    if missing is None:
         return None
-    reached = after.reached_count - before.reached_count
-    reached += min(given_up_count, max(-reached, 0))
+    reached = min(given_up_count, missing) - missing if missing > 0 else -missing
     wrong: int = sum(getattr(after, name) - getattr(before, name) for name in _WRONG)
     return reached - wrong
+
+
+def _missing(before: StartVerdict, after: StartVerdict) -> int | None:
+    """How many messages fewer consumers get after a change, negative for more; None where nobody counted."""
+    if before.reached_count is None or after.reached_count is None:
+        return None
+    missing = before.reached_count - after.reached_count
+    return missing - min(max(after.deleted_count - before.deleted_count, 0), max(missing, 0))
 
 
 def worse(before: StartVerdict, after: StartVerdict, given_up_count: int = 0) -> tuple[str, ...]:
@@ -265,8 +276,7 @@ def worse(before: StartVerdict, after: StartVerdict, given_up_count: int = 0) ->
         then, now = getattr(before, name), getattr(after, name)
         if then is not None and now is not None and now > then:
             reasons.append(fill_numbers(text, before=then, after=now))
-    if before.reached_count is not None and after.reached_count is not None:
-        missing = before.reached_count - after.reached_count
-        if missing > given_up_count:
-            reasons.append(f"leaves consumers {count_of(missing, 'message')} fewer than before")
+    missing = _missing(before, after)
+    if missing is not None and missing > given_up_count:
+        reasons.append(f"leaves consumers {count_of(missing, 'message')} fewer than before")
     return tuple(reasons)

@@ -18,6 +18,7 @@ from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.query.start.verdict import (
     COMPARED,
     StartVerdict,
+    message_change,
     predict_starts,
     start_classes,
     versions_of,
@@ -177,6 +178,16 @@ def test_fewer_messages_in_reach_are_worse_but_for_those_given_up() -> None:
     (reason,) = worse(FINE, fewer, 9)
     assert reason == "leaves consumers 10 messages fewer than before"
     assert worse(FINE, fewer, 10) == worse(fewer, FINE) == ()
+
+
+def test_messages_of_deleted_topics_are_no_loss() -> None:
+    """A start without queues would have brought them back; a repair leaves them removed."""
+    assert worse(FINE, replace(FINE, reached_count=60, deleted_count=40)) == ()
+    (clause,) = worse(FINE, replace(FINE, reached_count=59, deleted_count=40))
+    assert "1 message fewer" in clause
+    assert worse(replace(FINE, deleted_count=40), replace(FINE, reached_count=60, deleted_count=40)) != ()
+    again = replace(FINE, reissued_count=1)
+    assert message_change(again, replace(FINE, reached_count=60, deleted_count=40)) == 1
 
 
 def test_dialects_of_a_class_have_the_same_traits() -> None:

@@ -52,6 +52,15 @@ BREAKS: dict[str, Break] = {
 }
 
 
+def test_a_database_that_is_gone_with_topics_that_were_deleted(real_copy: Directory) -> None:
+    """They stay deleted: that consumers get fewer messages than of a start without it is no harm."""
+    root = real_copy("5.5.0-deleted-rocksdb")
+    shutil.rmtree(root / "consumequeue")
+    account = rounded(root, QUEUES).after.account
+    assert account is not None
+    assert (account.count("served"), account.count("removed"), account.is_whole) == (83, 36, True)
+
+
 def test_a_database_that_is_gone_is_not_made_of_files(real_copy: Directory) -> None:
     """The configs in RocksDB show where the broker has its queues."""
     root = real_copy("5.5.0-rocksdb-cq")
