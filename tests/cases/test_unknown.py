@@ -6,10 +6,12 @@ not know that tags are indexed, it is an example of a store of a broker that is 
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.repair.plan.law import NOT_UNDERSTOOD
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
@@ -31,8 +33,8 @@ KILLED: dict[str, set[str]] = {
     "5.3.3-killed-lmq": {"CP001", "CP003"},
     "5.5.0-full-killed": {"CP001", "CP003", "CP005"},
     "5.5.0-pop-kv-killed": {"CP001", "CP003"},
-    # and dispatches what the database of queues had not flushed
-    "5.5.0-rocksdb-config-v2": {"CP001", "CP003", "RK018"},
+    # and dispatches what the database of queues had not flushed; the topics of that of configs are lost
+    "5.5.0-rocksdb-config-v2": {"CP001", "CP003", "RK018", "RK019"},
 }
 
 
@@ -47,6 +49,18 @@ def above_info(report: Report) -> set[str]:
 @pytest.mark.parametrize("name", REAL_NAMES)
 def test_a_store_of_a_released_broker(name: str, real_dir: Directory) -> None:
     assert above_info(check(real_dir(name))) == KILLED.get(name, set())
+
+
+def test_topics_that_a_kill_took(real_dir: Directory, tmp_path: Path) -> None:
+    """A table that a kill left incomplete does not tell of a deletion; after an orderly stop it does."""
+    root = real_dir("5.5.0-rocksdb-config-v2")
+    report = check(root)
+    (finding,) = (finding for finding in report.findings if finding.rule == RuleName.TOPICS_NOT_WRITTEN)
+    assert finding.found["topic_count"] == 5
+    assert report.account is not None
+    assert (report.account.unreachable_count, report.account.count("removed")) == (123, 0)
+    stopped = Path(shutil.copytree(root, tmp_path / "store", ignore=shutil.ignore_patterns("abort")))
+    assert not check(stopped).counts.get(RuleName.TOPICS_NOT_WRITTEN)
 
 
 def test_no_queues_of_files_beside_a_database_of_queues(real_dir: Directory) -> None:

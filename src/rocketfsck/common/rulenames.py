@@ -299,6 +299,7 @@ class RuleName(StrEnum):
     DATABASE_CONFIG = "RK016"
     DATABASE_CONFIG_NOTE = "RK017"
     ROWS_NOT_FLUSHED = "RK018"
+    TOPICS_NOT_WRITTEN = "RK019"
 
     # tiered storage
     TIERED_METADATA = "TS001"

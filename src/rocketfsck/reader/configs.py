@@ -16,12 +16,13 @@ from typing import TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from rocketfsck.formats.config import TopicConfig, decode_config, topic_configs
+from rocketfsck.formats.config import TopicConfig, data_version, decode_config, topic_configs
 from rocketfsck.formats.properties import HALF_TOPIC, OP_TOPIC
 from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs
 from rocketfsck.store.areas import list_directory
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
+from rocketfsck.store.rocks.families import CONFIG_V2, database_at
 
 EPOCH_LIMIT = 16 << 20
 """Bytes; a longer file is not read."""
@@ -74,6 +75,18 @@ def loaded_config(store: Store, name: str) -> object | None:
 def loaded_topics(store: Store) -> Mapping[str, TopicConfig] | None:
     """What topics.json says; None without one of at most `CONFIG_LIMIT` bytes, or for another form."""
     return _loaded(store, "topics.json", _topics)
+
+
+def may_lack_topics(store: Store) -> bool:
+    """Whether the broker may have had topics that its configs lack: of the second form of configs in RocksDB,
+    a kill takes what was not flushed."""
+    return store.abort is not None and database_at(store, CONFIG_V2) is not None
+
+
+def topics_changed(store: Store) -> int | None:
+    """When the table of topics was last changed (ms), by its dataVersion; None where nothing says so."""
+    version = _loaded(store, "topics.json", lambda data: data_version(decode_config(data)))
+    return None if version is None else version.timestamp
 
 
 def is_swept(store: Store, topic: str) -> bool:

@@ -14,7 +14,7 @@ from rocketfsck.formats.filename import filename_to_offset, is_queue_name
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
 from rocketfsck.query.start.load import entries_of
-from rocketfsck.reader.configs import is_swept, loaded_topics
+from rocketfsck.reader.configs import is_swept, loaded_topics, may_lack_topics
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import OtherKind, QueueKind, Store, StrayReason
 from rocketfsck.store.places.entries import EntryKind
@@ -203,10 +203,10 @@ def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
 def deleted_queues(store: Store, recorded: Collection[str]) -> Callable[[str, int], bool]:
     """Whether a queue that the store has not was deleted on purpose, by what topics.json says: nothing where
     the file is missing, or names none of the topics that have queues (without any queue: none of those that
-    are `recorded` in the log), nor of topics that no broker can serve. Reference 8."""
+    are `recorded` in the log) or may lack some, nor of topics that no broker can serve. Reference 8."""
     found = loaded_topics(store) or {}
     with_queues = {queue.topic for queue in store.queues}
-    tells = not found.keys().isdisjoint(with_queues or recorded)
+    tells = not may_lack_topics(store) and not found.keys().isdisjoint(with_queues or recorded)
     counts = {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in found.items()}
 
     def is_deleted(topic: str, queue_id: int) -> bool:

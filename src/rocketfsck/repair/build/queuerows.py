@@ -32,7 +32,7 @@ from rocketfsck.formats.rocks import (
     decode_i64,
 )
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
-from rocketfsck.reader.configs import loaded_topics
+from rocketfsck.reader.configs import loaded_topics, may_lack_topics
 from rocketfsck.repair.build.databases import BOUNDS, QUEUE_FAMILIES, RowBuilder, rows_built
 from rocketfsck.repair.build.model import QueueBuild
 from rocketfsck.repair.build.walk import walk_log
@@ -42,7 +42,7 @@ from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.store.rocks.families import CONFIG_V2, database_at
+from rocketfsck.store.rocks.families import database_at
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.store.rocks.reading import RocksError, estimate_rows, read_rows
 from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
@@ -216,12 +216,6 @@ def _beginnings(
         return _NOWHERE if is_removed(topic, topics) else max(later, begin)
 
     return begins_at
-
-
-def may_lack_topics(store: Store) -> bool:
-    """Whether the broker may have had topics that its configs lack: of the second form of configs in RocksDB,
-    a kill takes what was not flushed."""
-    return store.abort is not None and database_at(store, CONFIG_V2) is not None
 
 
 def is_removed(raw_topic: bytes, topics: Topics) -> bool:

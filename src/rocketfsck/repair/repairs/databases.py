@@ -20,7 +20,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
-from rocketfsck.reader.configs import loaded_topics
+from rocketfsck.reader.configs import loaded_topics, may_lack_topics
 from rocketfsck.repair.build.databases import (
     MESSAGE_FAMILIES,
     QUEUE_FAMILIES,
@@ -33,7 +33,6 @@ from rocketfsck.repair.build.queuerows import (
     RawName,
     build_queue_rows,
     former_ends,
-    may_lack_topics,
     queues_in_log,
     verify_rows,
 )

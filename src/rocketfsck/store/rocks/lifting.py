@@ -101,6 +101,7 @@ def _lift_queues(lifting: Lifting, other: Other, directory: Path) -> list[Consum
 def _lift_configs(lifting: Lifting, other: Other, directory: Path) -> Iterator[StoreFile]:
     """The tables of a database as the JSON files that brokers would keep instead."""
     tables: dict[tuple[str, str], dict[str, Any]] = {}
+    versions: dict[str, Any] = {}
     for rows in read_rows(other):
         content = content_of(other.relative, rows.family)
         if content not in CONFIG_CONTENTS:
@@ -108,16 +109,21 @@ def _lift_configs(lifting: Lifting, other: Other, directory: Path) -> Iterator[S
         for key, value in rows.pairs():
             try:
                 kind, values = decode_row(content, key, value)
+                if kind == "version":
+                    versions[values["name"].decode()] = values["content"]
                 _put(tables, kind, values)
             except FormatError as error:
                 odd = lifting.odd.setdefault(other.relative, OddRows())
                 odd.add(rows.family, key, str(error))
     directory.mkdir(exist_ok=True)
     mtime = max((file.mtime_ns for file in other.files), default=0)
+    changed = {name: versions[kind] for kind, (name, _) in _TABLES.items() if kind in versions}
     for (name, member), table in sorted(tables.items()):
-        path = directory / name
+        path, document = directory / name, {member: table}
+        if name in changed:
+            document["dataVersion"] = changed[name]
         with named_errors(path, "cannot be written"):
-            path.write_text(json.dumps({member: table}, ensure_ascii=True), "utf-8")
+            path.write_text(json.dumps(document, ensure_ascii=True), "utf-8")
         size = path.stat().st_size
         yield StoreFile(str(path), other.relative, size, mtime, size)
 

@@ -21,6 +21,7 @@ from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import ConsumeQueue, Lifted, Store
 from rocketfsck.store.reading import FileReader, read_at
+from rocketfsck.store.rocks.families import CONFIG_V2
 from rocketfsck.store.rocks.spilling import TIMES, Spill, SpilledQueue, consume_queues
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -92,14 +93,14 @@ def check_spill(
 
 
 def _store_of(store: Store, spill: Spill) -> Store:
-    """The log with the queues of the database, and nothing else."""
+    """The log with the queues of the database, and nothing else but what tells which topics were deleted."""
     queues = tuple(consume_queues(spill, store.geometry.consumequeue_file_size))
     return replace(
         store,
         queues=queues,
         ext_queues=(),
         indexes=(),
-        others=(),
+        others=tuple(other for other in store.others if other.relative == CONFIG_V2),
         strays=(),
         lifted=Lifted(frozenset({spill.database.relative})),
     )

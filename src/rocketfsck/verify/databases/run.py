@@ -14,28 +14,37 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.reader.configs import loaded_topics, may_lack_topics, topics_changed
+from rocketfsck.reader.indexrows import log_batches
 from rocketfsck.store.elsewhere import OTHER_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import forget_cached
-from rocketfsck.store.rocks.families import databases_of, is_known
+from rocketfsck.store.rocks.families import CONFIG_V2, databases_of, is_known
 from rocketfsck.store.rocks.lifting import Lifting, lifted
 from rocketfsck.store.rocks.reading import why_not_readable
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.databases.messages import check_database_files, check_messages, odd_rows, unreadable
 from rocketfsck.verify.databases.queues import check_spill
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Facts, Finding, Severity, Where
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.store.config import check_config
+from rocketfsck.verify.store.config import NAMES_SHOWN, check_config
+from rocketfsck.verify.store.offsets import is_system_topic
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Checked, Context, Shared
 
 LEVEL_REASON = "only the levels cross and full read its rows"
 PART_REASON = "rows are read only when every other part of the store has been checked, on this machine"
+
+LATER_MS = 1000
+"""A message so much later than the last change of a table is not older than a deletion."""
 
 Items = list[Finding | NotChecked]
 
@@ -157,6 +166,7 @@ def _settled(
 def _configs(context: Context, lifting: Lifting, known: Known) -> Iterator[Finding | NotChecked]:
     """The configs with those of databases among them; what is said of these is said of the database."""
     inner = replace(context, store=lifting.store)
+    yield from _topics_not_written(inner, known)
     for item in check_config(inner, known):
         if not isinstance(item, Finding) or item.where.file not in lifting.store.lifted.databases:
             yield item
@@ -165,3 +175,34 @@ def _configs(context: Context, lifting: Lifting, known: Known) -> Iterator[Findi
             rule = RuleName.DATABASE_CONFIG if severe else RuleName.DATABASE_CONFIG_NOTE
             problem = {"database": item.where.file, "problem": RULES[item.rule].slug}
             yield Finding(rule, item.where, {**problem, **item.found}, item.expected)
+
+
+def _topics_not_written(context: Context, known: Known) -> Iterator[Finding]:
+    """Topics that a killed broker created and did not write to its database: they have later messages.
+
+    Reads the log once more where the database lacks a topic of it.
+    """
+    store = context.store
+    listed, changed = loaded_topics(store), topics_changed(store)
+    if not may_lack_topics(store) or not listed or changed is None:
+        return
+    context.shared.ask(RuleName.TOPICS_NOT_WRITTEN, len(listed))
+    unlisted = {topic for topic, _ in (*known.queue_ends, *known.queues)} - listed.keys()
+    if not any(not is_system_topic(topic) for topic in unlisted):
+        return
+    newest: dict[str, int] = {}
+    for batch in log_batches(store):
+        times = np.full(len(batch.table) + 1, -1, np.int64)  # the last one is for records without a queue
+        np.maximum.at(times, batch.batch["queue_index"], batch.batch["store_timestamp"])
+        for (topic, _), time in zip(batch.table.names, times.tolist(), strict=False):
+            name = java_decode(topic)
+            newest[name] = max(newest.get(name, -1), time)
+    missing = sorted(
+        topic
+        for topic in unlisted
+        if newest.get(topic, -1) > changed + LATER_MS and not is_system_topic(topic)
+    )
+    if missing:
+        shown = ", ".join(missing[:NAMES_SHOWN]) + (", ..." if len(missing) > NAMES_SHOWN else "")
+        found: Facts = {"database": CONFIG_V2, "topic_count": len(missing), "topics": shown}
+        yield Finding(RuleName.TOPICS_NOT_WRITTEN, Where(file=CONFIG_V2), found)

@@ -31,7 +31,7 @@ from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.reader.configs import is_swept, loaded_topics
+from rocketfsck.reader.configs import is_swept, loaded_topics, may_lack_topics
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, Units, kinds_of
 from rocketfsck.scan.spans import among, common_spans, group_bounds, true_spans
@@ -174,7 +174,7 @@ class DeletedQueues:
 
         The file must name a topic that has queues, or one that has records where there are no queues at all.
         """
-        topics = loaded_topics(self._store) or {}
+        topics = {} if may_lack_topics(self._store) else loaded_topics(self._store) or {}
         known = self._by_topic or self._last_of_topic
         if topics.keys().isdisjoint(known):
             return None

@@ -235,4 +235,20 @@ RULES: tuple[Rule, ...] = (
         level="cross",
         reference="11.5",
     ),
+    Rule(
+        id=RuleName.TOPICS_NOT_WRITTEN,
+        severity=WARNING,
+        template=(
+            "{database} does not list {topic_count:topic} with messages from after its last change ({topics})"
+        ),
+        why=(
+            "A broker with configManagerVersion=v2 writes its configs to the disk some time after it "
+            "changes them, and a kill loses what is not there yet: topics, groups and offsets. The messages "
+            "are there, and clients get an error until somebody creates the topics again, with the same "
+            "number of queues. A deleted topic has no message from after the last change of the table."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="11.5",
+    ),
 )
