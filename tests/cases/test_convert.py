@@ -205,7 +205,9 @@ def test_a_single_store_for_a_controller(store_dir: Directory, tmp_path: Path) -
         joined(tmp_path / "again", root)
 
 
-def test_a_master_and_a_slave_that_is_behind(group_dir: Directory, tmp_path: Path) -> None:
+def test_a_master_and_a_slave_that_is_behind(
+    group_dir: Directory, store_dir: Directory, tmp_path: Path
+) -> None:
     group = group_dir(HA)
     made = joined(tmp_path / "new", group / "slave", group / "master-later")
     assert made.controller is not None
@@ -214,6 +216,8 @@ def test_a_master_and_a_slave_that_is_behind(group_dir: Directory, tmp_path: Pat
     assert {epochs(store.epoch_file)[0] for store in made.controller.stores} == {(0, 0)}
     with pytest.raises(UsageError, match="slave-alone is parted: from physical offset 11488 on"):
         joined(tmp_path / "other", group / "slave-alone", group / "master-later")
+    with pytest.raises(UsageError, match="not of one group"):
+        joined(tmp_path / "other", group / "slave", store_dir("5.3.3-basic"))
     assert not (tmp_path / "other").exists()
 
 

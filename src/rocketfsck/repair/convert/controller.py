@@ -20,7 +20,7 @@ from rocketfsck.errors import FormatError, StoreError, UsageError
 from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
 from rocketfsck.reader.configs import read_epochs
 from rocketfsck.repair.compare.compare import describe_side
-from rocketfsck.repair.compare.groups import look_at_group
+from rocketfsck.repair.compare.groups import groups_of
 from rocketfsck.repair.convert.model import ControllerFiles, JoiningStore
 from rocketfsck.store.model import Store
 from rocketfsck.writer.disk import fileops
@@ -40,13 +40,16 @@ def convert_to_controller(
     """Write the epoch files that these stores of one group need to join a controller, into a new directory.
 
     The file of a single store is there, those of several in a directory of the store's name each. Raises
-    UsageError for a store of DLedger's, stores whose epochs reach back to the beginning already, or of
-    different histories; StoreError for one that is in use, and for what cannot be read or written.
+    UsageError for a store of DLedger's, stores whose epochs reach back to the beginning already, of different
+    groups or histories; StoreError for one that is in use, and for what cannot be read or written.
     """
     for store in stores:
         _refuse(store)
     if len(stores) > 1:
-        nodes = look_at_group(stores).members
+        group = next(groups_of(stores), None)
+        if group is None or len(group.members) < len(stores):
+            raise UsageError("the stores are not of one group: their logs have no bytes in common")
+        nodes = group.members
         for node in nodes:
             if node.relation in DIFFERENT:
                 raise UsageError(
