@@ -37,6 +37,7 @@ STATUSES: Mapping[str, frozenset[int]] = {
     "simulate": frozenset({0, 4, 8}),
     "rebuild": frozenset({0, 4, 8, 16}),
     "salvage": frozenset({0, 1, 4, 5, 8, 16}),
+    "convert": frozenset({0, 4, 8, 16}),
     "compare": frozenset({0, 1, 4, 5, 8, 12, 16}),
     "report": frozenset({0, 4, 8, 12}),
     "export": frozenset({0, 4, 8, 12}),
@@ -50,8 +51,8 @@ STATUSES: Mapping[str, frozenset[int]] = {
 """The exit statuses that a command may end with on a store, however it is damaged.
 
 16 is there where what is asked may not fit what is there: a directory for `info`, a store without a log for
-`compare`, kinds and filters of `dump`, a place without a record for `salvage`, extension files for
-`rebuild --only-missing-tail`.
+`compare` and `convert`, kinds and filters of `dump`, a place without a record for `salvage`, extension files
+for `rebuild --only-missing-tail`.
 """
 
 
@@ -204,6 +205,12 @@ def _salvage(rng: random.Random, ground: Ground) -> Line:
     return line + _some(rng, ["--dry-run"], share=0.3) + _some(rng, ["--broker-conf", "{conf}"], share=0.3)
 
 
+def _convert(rng: random.Random, ground: Ground) -> Line:
+    what = "plain" if ground.subject.name.startswith("dledger") or rng.random() < 0.1 else "controller"
+    sides = ["{store}"] if what == "plain" else rng.choice((["{store}"], ["{store}", "{sound}"]))
+    return ["convert", what, *sides, "--into", "{out}/converted", "--no-sync", *_format(rng, "json")]
+
+
 def _compare(rng: random.Random, _ground: Ground) -> Line:
     sides = rng.choice((["{store}", "{sound}"], ["{sound}", "{store}"], ["{store}", "{store}"]))
     line = ["compare", *sides]
@@ -295,15 +302,17 @@ COMMANDS: Mapping[str, Draw] = {
     "simulate": _simulate,
     "rebuild": _rebuild,
     "salvage": _salvage,
+    "convert": _convert,
     "compare": _compare,
     "report": _report,
     "export": _export,
     "damage": _damage,
     "explain": _explain,
 }
-WEIGHTS = {"query": 5, "dump": 4, "check": 3, "simulate": 3, "rebuild": 2, "salvage": 1.5, "info": 2,
-"plan": 2,
-           "compare": 2, "report": 1, "export": 0.5, "damage": 1.5, "explain": 0.1}  # fmt: skip
+WEIGHTS = {
+    "query": 5, "dump": 4, "check": 3, "simulate": 3, "rebuild": 2, "salvage": 1.5, "convert": 1, "info": 2,
+    "plan": 2, "compare": 2, "report": 1, "export": 0.5, "damage": 1.5, "explain": 0.1,
+}  # fmt: skip
 
 
 def draw_command(rng: random.Random, ground: Ground) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ _WARM = (
     ("report", "{store}"), ("compare", "{store}", "{sound}"), ("query", "scan", "{store}", "queue_id == 1"),
     ("rebuild", "all", "{store}", "--into", "{out}/built", "--no-sync"), ("salvage", "{store}", "--into",
     "{out}/saved"),
+    ("convert", "plain", "{store}", "--into", "{out}/plain"),
+    ("convert", "controller", "{store}", "{sound}", "--into", "{out}/epochs"),
     ("dump", "{store}", "--format", "arrow"), ("dump", "{store}", "--format", "parquet"), ("explain",),
     ("query", "key", "{store}", "TopicA", "k1"), ("export", "{store}", "--into", "{out}/exported"),
 )  # fmt: skip
