@@ -15,6 +15,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.commands.convert import ConvertCommand, convert
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.rocks import MARKS
 from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.query.timers import wheel_messages
 from rocketfsck.repair.carve.carve import CarvedRecords
@@ -30,6 +31,7 @@ from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.writer.disk.publish import new_directory
 
 from tests.conftest import Directory
+from tests.databases import Families, write_database
 
 MIXED, PURE = "4.9.7-dledger-mixed", "5.5.0-dledger"
 TIMERS, HA = "5.3.3-dledger-timers", "5.5.0-ha"
@@ -181,6 +183,18 @@ def test_what_is_refused(real_dir: Directory, store_dir: Directory, copied: Path
     with pytest.raises(StoreError, match=r"is damaged .*repair it first"):
         plain(copied, tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "node"]
+
+
+@pytest.mark.parametrize(
+    ("family", "key"), [("timer", MARKS["timer"][0]), ("trans", b"\0" * 8 + b"@Topic@u")]
+)
+def test_timers_in_a_database_are_refused(copied: Path, tmp_path: Path, family: str, key: bytes) -> None:
+    families: Families = {"default": {}, "timer": {}, "trans": {MARKS["trans"][0]: bytes(8)}}
+    families[family][key] = bytes(8)
+    write_database(copied / "rocksdbstore", families)
+    with pytest.raises(UsageError, match=f"has rows of {family}, which convert does not take along"):
+        plain(copied, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def joined(into: Path, *stores: Path) -> ConvertDocument:

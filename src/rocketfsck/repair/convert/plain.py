@@ -100,8 +100,8 @@ def convert_to_plain(store: Store, into: Path, options: PlainOptions) -> PlainSt
     if store.live.locked:
         raise StoreError("a broker is running in it: stop it first", path=str(store.root))
     demand_free(into)
-    _refuse_damaged(store)
     _refuse_rows(store)
+    _refuse_damaged(store)
     sources, found = log_records(store)
     if not len(found):
         raise UsageError(f"{store.root}: the commit log holds no record")
@@ -160,15 +160,16 @@ def _refuse_damaged(store: Store) -> None:
 
 
 def _refuse_rows(store: Store) -> None:
-    """Raise UsageError if timers or prepared messages are in a database: its rows name physical offsets."""
+    """Raise UsageError if timers or prepared messages are in a database: its rows name physical offsets, and
+    without its marks a broker would deliver all timers again."""
     database = database_at(store, MESSAGE_DATABASE)
     if database is None:
         return
     for family in MESSAGE_FAMILIES[1:]:
         for rows in read_rows(database, [family]):
-            if any(key not in MARKS[family] for key, _ in rows.pairs()):
-                text = f"{MESSAGE_DATABASE} holds rows of {family}, which name physical offsets"
-                raise UsageError(f"{store.root}: {text}: let the broker work them off first")
+            if any(key not in MARKS[family] or family == "timer" for key, _ in rows.pairs()):
+                text = f"{MESSAGE_DATABASE} has rows of {family}, which convert does not take along"
+                raise UsageError(f"{store.root}: {text}")
 
 
 def log_records(store: Store) -> tuple[list[SourceFile], CarvedRecords]:
