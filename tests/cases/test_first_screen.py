@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -121,3 +122,37 @@ def test_a_missing_file_is_not_made_up_unasked(cli: Cli, store_dir: Directory, t
     )
     assert cli("undo", root).code == 0
     assert tree(root) == original
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_log_file_that_somebody_compressed(
+    cli: Cli,  # noqa: F811
+    store_dir: Directory,
+    tmp_path: Path,
+    last: bool,
+) -> None:
+    root = Path(shutil.copytree(store_dir("4.9.8-multiseg"), tmp_path / "store"))
+    file = [path for path in sorted((root / "commitlog").iterdir()) if any(path.read_bytes())][
+        -1 if last else 1
+    ]
+    packed = file.with_name(f"{file.name}.gz")
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    whole = file.read_bytes()
+    file.unlink()
+    assert f"  First   uncompress commitlog/{packed.name} in its place first" in cli("check", root).out
+    packed.write_bytes(b"not compressed")
+    assert "uncompress" not in cli("check", root).out
+    packed.unlink()
+    file.write_bytes(whole)
+    assert "  First" not in cli("check", root).out
+
+
+def test_a_queue_that_was_copied(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:  # noqa: F811
+    """Its units are those of the other queue: no message is lost with them."""
+    root = Path(shutil.copytree(store_dir("5.3.3-basic"), tmp_path / "store"))
+    queue = next(path for path in sorted((root / "consumequeue").glob("*/0")) if any(path.iterdir()))
+    shutil.copytree(queue, queue.with_name("7"))
+    ended = cli("check", root)
+    assert ended.code == 4
+    assert "  Lost    nothing" in ended.out
+    assert "the record of that place in another queue is there" in " ".join(ended.out.split())

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.errors import RocketfsckError
+from rocketfsck.common.wording import visible
+from rocketfsck.errors import RocketfsckError, StoreError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import (
     Prediction,
@@ -44,8 +45,9 @@ from rocketfsck.repair.state import (
     state_of,
     unknown_topic_count,
 )
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import Store, Stray, StrayReason
 from rocketfsck.store.places.urls import is_remote
+from rocketfsck.store.reading import read_at
 from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.diagnoses import ORIGINS, fix_command, store_command
 from rocketfsck.verify.finding import Finding, Severity
@@ -132,6 +134,11 @@ MISSING_FILES = (
     "look for the missing commit log files first (is a disk not mounted?): once a repair has filled the gap, "
     "they cannot be put back"
 )
+COMPRESSED = (
+    "uncompress {files} in its place first, and check again: the store seems to need what is in there"
+)
+PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh", b"\x04\x22\x4d\x18", b"PK\x03\x04")
+"""What files of gzip, Zstandard, xz, bzip2, LZ4 and ZIP begin with."""
 INTERRUPTED = (
     "finish what was interrupted before anything else; the repair is in {place}, and `rocketfsck undo` "
     "takes it back"
@@ -374,9 +381,24 @@ def _advice(store: Store, account: MessageAccount | None, origins: Sequence[Find
         if files:
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
             return text.format(files=f"{files[0]}{more}")
-    if any(tally.why == "missing file" for tally in account.tallies):
-        return MISSING_FILES
-    return MISSING_LAST if _lacks_last_file(store, account) else ""
+    missing = any(tally.why == "missing file" for tally in account.tallies)
+    if not missing and not _lacks_last_file(store, account):
+        return ""
+    packed = [stray.relative for stray in store.strays if _is_packed(stray)]
+    if packed:
+        more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
+        return COMPRESSED.format(files=f"{visible(packed[0])}{more}")
+    return MISSING_FILES if missing else MISSING_LAST
+
+
+def _is_packed(stray: Stray) -> bool:
+    """Whether a stray next to commit log files is a compressed file."""
+    if stray.area != "commitlog" or stray.reason is not StrayReason.NAME:
+        return False
+    try:
+        return read_at(stray.path, 0, min(stray.size, max(map(len, PACKED)))).startswith(PACKED)
+    except StoreError:
+        return False
 
 
 def _lacks_last_file(store: Store, account: MessageAccount) -> bool:

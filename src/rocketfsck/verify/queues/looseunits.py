@@ -204,6 +204,7 @@ LOOK_LIMIT = 2000
 """Units without a record whose place in the log is read, per queue; further ones are judged like the last."""
 
 FENCED = "a filler record is there"
+COPIED = "the record of that place in another queue is there"
 RULE_OF_GROUND = {
     Ground.BEYOND: RuleName.UNIT_BEYOND_LOG,
     Ground.LIVE: RuleName.UNIT_GHOST,
@@ -241,8 +242,8 @@ def _inside(spans: Sequence[tuple[int, int]], first: int, count: int) -> Flags:
 
 @dataclass(slots=True)
 class _Group:
-    """Neighbouring units with one cause: indexes `start:end`, lowest and highest offset, sum of sizes; the
-    messages of `copies` of them are lost to queues before this one, too."""
+    """Neighbouring units with one cause: indexes `start:end`, lowest and highest offset, sum of sizes; no
+    message is lost with `copies` of them: one before has counted it, or another queue has the unit."""
 
     ground: int
     reason: str
@@ -314,7 +315,7 @@ class LooseUnits:
                     index + row + 1,
                     offsets[row : row + 1],
                     int(sizes[row]),
-                    int(copied[row]),
+                    int(bool(copied[row]) or reason == COPIED),
                 )
 
     def _look(self, index: int, offset: int, size: int) -> str:
@@ -329,7 +330,8 @@ class LooseUnits:
             return FENCED
         topic = os.fsdecode(head.topic)
         if (topic, head.queue_id) != (self.queue.topic, self.queue.queue_id):
-            return "a record of another queue is there"
+            is_copy = head.total_size == size and head.queue_offset == index and self.queue.kind == "file"
+            return COPIED if is_copy else "a record of another queue is there"
         if self.queue.kind == "file" and head.queue_offset != index:
             return "the record there has another queueOffset"
         return "the record there is not dispatched"
