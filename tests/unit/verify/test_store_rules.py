@@ -233,6 +233,13 @@ def test_st035_a_directory_in_the_index(maker: Maker) -> None:
     assert finding.found["effect"] == "does not load 1 index file that sorts after it (5.0.0)"
 
 
+def test_st035_is_not_about_names_that_are_no_numbers(maker: Maker) -> None:
+    """A real 5.5.0 starts with index/lost+found: the name is looked at before the directory is opened."""
+    (maker.root / "index/lost+found").mkdir()
+    (finding,) = maker.found(check_layout, version="5.1.0")
+    assert (finding.rule, finding.where.file) == ("ST032", "index/lost+found")
+
+
 def test_st040_a_copy_without_times(maker: Maker) -> None:
     logs = (log_facts(0), log_facts(LOG_SIZE))
     assert maker.found(check_layout, knowing(logs=logs)) == []

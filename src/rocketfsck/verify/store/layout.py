@@ -12,6 +12,7 @@ from functools import partial
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.elsewhere import databases, has_log_elsewhere
 from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
@@ -129,7 +130,8 @@ def _check_index_directory(store: Store) -> Iterator[Finding]:
     for stray in store.strays:
         if stray.area != "index":
             continue
-        if stray.reason in (StrayReason.DIRECTORY, StrayReason.SPECIAL):
+        mapped = stray.reason in (StrayReason.DIRECTORY, StrayReason.SPECIAL)
+        if mapped and java_parse_long(stray.path.name) is not None:
             hidden = sum(1 for index in store.indexes if index.relative > stray.relative)
             effect = by_version(store.dialect_evidence, partial(_index_effect, hidden))
             yield Finding(
@@ -137,7 +139,7 @@ def _check_index_directory(store: Store) -> Iterator[Finding]:
                 Where(file=stray.relative),
                 {"effect": effect, "hidden_count": hidden},
             )
-        elif stray.reason in (StrayReason.NAME, StrayReason.TEMPORARY, StrayReason.DELETED):
+        elif mapped or stray.reason in (StrayReason.NAME, StrayReason.TEMPORARY, StrayReason.DELETED):
             yield Finding(RuleName.INDEX_FOREIGN_FILE, Where(file=stray.relative), {"size": stray.size})
 
 
