@@ -369,8 +369,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="{file} is not a regular file: a broker {effect}",
         why=(
-            "The name is a number: mapping the file fails, and loading the index ends there. From 5.1.0 on the "
-            "broker then refuses to start; older brokers do not load the index files that sort after it."
+            "The name is a number: mapping the file fails, and loading the index ends there. From 5.1.0 on "
+            "the broker then refuses to start; older brokers do not load the index files that sort after it."
         ),
         strictness="dialect",
         level="quick",
