@@ -142,6 +142,21 @@ def _judged(root: Path) -> tuple[Report, Verdict]:
     return report, judge_store(store, report)
 
 
+def test_a_file_that_has_the_place_of_a_later_one(copies: Copies, tmp_path: Path) -> None:
+    """A copy of an earlier file after the last one: nothing is older for that."""
+    store = Path(shutil.copytree(copies.newer, tmp_path / "store"))
+    last = max((store / "commitlog").iterdir())
+    shutil.copy(
+        store / _logs(store)[0],
+        last.with_name(f"{int(last.name) + OPTIONS.geometry.commitlog_file_size:020d}"),
+    )
+    report, verdict = _judged(store)
+    assert not any(finding.rule in ORIGINS for finding in report.findings)
+    assert (verdict.causes, verdict.may_start) == ((), True)
+    assert verdict.account is not None
+    assert verdict.account.lost_count == 0
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_mixed_store_says_where_its_parts_come_from(name: str, copies: Copies, tmp_path: Path) -> None:
     mix, rule, says, advises = CASES[name]

@@ -218,14 +218,19 @@ def _foreign_parts(store: Store, parts: Parts) -> Iterator[Finding]:
 
 
 def _older_files(logs: Sequence[LogFacts]) -> Iterator[Finding]:
-    """Files that end with zeros, without a BLANK and without damage, although later files have records."""
+    """Files that end with zeros, without a BLANK and without damage, although later files have later records.
+
+    One that begins earlier is no continuation: it has another's place.
+    """
     last = max((number for number, log in enumerate(logs) if log.record_count), default=0)
     newest: int | None = None
     for number, log in enumerate(logs[:last]):
         later = next((item for item in logs[number + 1 :] if item.first_store_timestamp is not None), None)
         newest = log.last_store_timestamp or newest
-        if _is_open(log) and newest is not None and later is not None:
-            begins = later.first_store_timestamp or 0
+        if later is None or newest is None or not _is_open(log):
+            continue
+        begins = later.first_store_timestamp or 0
+        if begins >= newest:
             yield Finding(
                 RuleName.LOG_FILE_OLDER,
                 Where(file=log.file, start=log.end_offset - log.start_offset, physical_offset=log.end_offset),
