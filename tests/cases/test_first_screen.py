@@ -147,6 +147,15 @@ def test_a_log_file_that_somebody_compressed(
     assert "  First" not in cli("check", root).out
 
 
+def test_log_files_whose_names_were_shortened(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:  # noqa: F811
+    """All of them: nothing shows then how long a file is to be."""
+    root = Path(shutil.copytree(store_dir("4.9.8-multiseg"), tmp_path / "store"))
+    files = sorted((root / "commitlog").iterdir())
+    for path in files:
+        path.rename(path.with_name(path.name[4:]))
+    assert f"  First   rename commitlog/{files[0].name[4:]} and " in cli("check", root).out
+
+
 def test_a_queue_that_was_copied(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:  # noqa: F811
     """Its units are those of the other queue: no message is lost with them."""
     root = Path(shutil.copytree(store_dir("5.3.3-basic"), tmp_path / "store"))

@@ -137,6 +137,10 @@ MISSING_FILES = (
 COMPRESSED = (
     "uncompress {files} in its place first, and check again: the store seems to need what is in there"
 )
+SHORT_NAME = (
+    "rename {files} first, so that the name has 20 digits, and check again: the store seems to need what is "
+    "in there"
+)
 PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh", b"\x04\x22\x4d\x18", b"PK\x03\x04")
 """What files of gzip, Zstandard, xz, bzip2, LZ4 and ZIP begin with."""
 INTERRUPTED = (
@@ -379,22 +383,29 @@ def _advice(store: Store, account: MessageAccount | None, origins: Sequence[Find
     for rule, text in _BY_ORIGIN.items():
         files = [finding.where.file for finding in origins if finding.rule == rule]
         if files:
-            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            return text.format(files=f"{files[0]}{more}")
+            return text.format(files=_named(files))
     missing = any(tally.why == "missing file" for tally in account.tallies)
     if not missing and not _lacks_last_file(store, account):
         return ""
-    packed = [stray.relative for stray in store.strays if _is_packed(stray)]
-    if packed:
-        more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
-        return COMPRESSED.format(files=f"{visible(packed[0])}{more}")
+    strays = [item for item in store.strays if item.area == "commitlog" and item.reason is StrayReason.NAME]
+    for text, is_needed in ((COMPRESSED, _is_packed), (SHORT_NAME, _is_number)):
+        files = [visible(stray.relative) for stray in strays if is_needed(stray)]
+        if files:
+            return text.format(files=_named(files))
     return MISSING_FILES if missing else MISSING_LAST
 
 
+def _named(files: Sequence[str]) -> str:
+    return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+
+
+def _is_number(stray: Stray) -> bool:
+    """Whether the name lacks nothing but digits: people and tools shorten it."""
+    return stray.path.name.isdecimal() and stray.path.name.isascii()
+
+
 def _is_packed(stray: Stray) -> bool:
-    """Whether a stray next to commit log files is a compressed file."""
-    if stray.area != "commitlog" or stray.reason is not StrayReason.NAME:
-        return False
+    """Whether it is a compressed file."""
     try:
         return read_at(stray.path, 0, min(stray.size, max(map(len, PACKED)))).startswith(PACKED)
     except StoreError:
