@@ -30,6 +30,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.reader.configs import is_swept, loaded_topics, may_lack_topics
 from rocketfsck.reader.records import LogReader, is_fence
@@ -205,6 +206,8 @@ LOOK_LIMIT = 2000
 
 FENCED = "a filler record is there"
 COPIED = "the record of that place in another queue is there"
+OWN = "the unit leads to its record, and is after the end of the queue"
+NOTHING_LOST = (COPIED, OWN)
 RULE_OF_GROUND = {
     Ground.BEYOND: RuleName.UNIT_BEYOND_LOG,
     Ground.LIVE: RuleName.UNIT_GHOST,
@@ -315,7 +318,7 @@ class LooseUnits:
                     index + row + 1,
                     offsets[row : row + 1],
                     int(sizes[row]),
-                    int(bool(copied[row]) or reason == COPIED),
+                    int(bool(copied[row]) or reason in NOTHING_LOST),
                 )
 
     def _look(self, index: int, offset: int, size: int) -> str:
@@ -334,6 +337,8 @@ class LooseUnits:
             return COPIED if is_copy else "a record of another queue is there"
         if self.queue.kind == "file" and head.queue_offset != index:
             return "the record there has another queueOffset"
+        if self.queue.kind == "file" and head.total_size == size and is_in_consume_queue(head.sys_flag):
+            return OWN
         return "the record there is not dispatched"
 
     def _add(
