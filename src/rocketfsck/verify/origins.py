@@ -220,7 +220,7 @@ def _foreign_parts(store: Store, parts: Parts) -> Iterator[Finding]:
 def _older_files(logs: Sequence[LogFacts]) -> Iterator[Finding]:
     """Files that end with zeros, without a BLANK and without damage, although later files have later records.
 
-    One that begins earlier is no continuation: it has another's place.
+    One that begins earlier does not continue the log: it has the place of another.
     """
     last = max((number for number, log in enumerate(logs) if log.record_count), default=0)
     newest: int | None = None
