@@ -400,7 +400,7 @@ def _named(files: Sequence[str]) -> str:
 
 
 def _is_number(stray: Stray) -> bool:
-    """Whether the name lacks nothing but digits: people and tools shorten it."""
+    """Whether the name is a number of fewer digits: people and tools shorten it."""
     return stray.path.name.isdecimal() and stray.path.name.isascii()
 
 
