@@ -179,7 +179,7 @@ class RowsFate:
                     number = start + used.astype(np.int64)
                     due, has_row = self.rows.find(offset)
                     self._judge(number[has_row], offset[has_row], due[has_row], has_row=True)
-                    for index in np.flatnonzero(~has_row)[: LOOKED_AT - looked].tolist():
+                    for index in np.flatnonzero(~has_row)[: max(LOOKED_AT - looked, 0)].tolist():
                         found = self._read(int(number[index]), int(offset[index]), records)
                         if found is not None:
                             rowless[found.key] = found  # a later record of the same message takes its place

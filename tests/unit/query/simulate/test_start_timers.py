@@ -19,6 +19,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dialect import ALL_VERSIONS
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE
 from rocketfsck.formats.rocks import MARKS
+from rocketfsck.query.start import timerrows as timerrows_module
 from rocketfsck.query.start import timers as timers_module
 from rocketfsck.query.start.model import Start, TimerStart
 from rocketfsck.query.start.simulate import simulate_start
@@ -287,6 +288,16 @@ def test_timers_without_marks(real_copy: Directory) -> None:
     without_rows(root, lambda key: key in MARKS["timer"])
     timers = timers_of(root)
     assert (timers.queue_offset, timers.reread_count, timers.lost_count) == (0, 30, 0)
+
+
+def test_bounds_of_messages_without_rows(real_copy: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = real_copy(ROCKS)
+    shutil.rmtree(root / "rocksdbstore")
+    monkeypatch.setattr(timerrows_module, "LOOKED_AT", 3)
+    monkeypatch.setattr(timerrows_module, "BLOCK_COUNT", 2)
+    timers = timers_of(root)
+    assert timers.waiting_count + timers.repeated_count == 3
+    assert any("covers the first 3 messages without a timer row" in note for note in start_of(root).notes)
 
 
 def test_timers_in_a_database_that_cannot_be_read(real_copy: Directory) -> None:
