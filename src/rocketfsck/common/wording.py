@@ -21,7 +21,7 @@ time     := ["-"] digits | ISO 8601  milliseconds, or a date and time, UTC where
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -103,6 +103,7 @@ PLACE = re.compile(
 
 _COUNTS = re.compile(r"(.*[._])?(size|count)")
 _SEPARATED = ","
+NAMES_SHOWN = 5
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 Value = int | str | bool | None
@@ -118,6 +119,11 @@ def plural_of(noun: str) -> str:
 def count_of(number: int, noun: str, plural: str | None = None) -> str:
     """`1 file`, `2 files`, `12,345 entries`."""
     return f"{number:,} {noun if number == 1 else plural or plural_of(noun)}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """`a, b`, and the first NAMES_SHOWN of more: `a, b, c, d, e, ...`."""
+    return ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
 
 
 def fill_template(template: str, value_of: Callable[[str], Value], shown: Callable[[str, Value], str]) -> str:

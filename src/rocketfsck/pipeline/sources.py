@@ -164,6 +164,7 @@ def broker_name(root: str, conf: str | None) -> str:
 
 
 def demand_unique(names: Sequence[str], roots: Sequence[str]) -> None:
+    """Each store has a broker name of its own. Raises UsageError where one is empty or of two stores."""
     first: dict[str, str] = {}
     for name, root in zip(names, roots, strict=True):
         if not name:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.cli.show.text import byte_size, count_of, pad, shorten, timestamp, visible, width
-from rocketfsck.common.wording import duration
+from rocketfsck.common.wording import duration, first_names
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,16 @@ def test_columns_of_wide_characters() -> None:
     assert pad("7", 3, right=True) == "  7"
     assert shorten("abcdef", 4) == "abc…"
     assert shorten("abcd", 4) == "abcd"
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ((), ""),
+        (("a", "b"), "a, b"),
+        (tuple("abcde"), "a, b, c, d, e"),
+        (tuple("abcdef"), "a, b, c, d, e, ..."),
+    ],
+)
+def test_the_first_names_are_shown(names: tuple[str, ...], shown: str) -> None:
+    assert first_names(names) == shown

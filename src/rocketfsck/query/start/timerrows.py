@@ -59,9 +59,9 @@ class TimerRows:
 
     def find(self, offset: Longs) -> tuple[Longs, Flags]:
         """When each message is due, and whether it has a row."""
-        row = np.minimum(np.searchsorted(self.offset, offset), max(len(self.offset) - 1, 0))
         if not len(self.offset):
             return np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
+        row = np.minimum(np.searchsorted(self.offset, offset), len(self.offset) - 1)
         has: Flags = self.offset[row] == offset
         return self.due[row], has
 
@@ -94,8 +94,10 @@ def read_timer_rows(store: Store) -> TimerRows | str:
     )
 
 
-def start_rows(store: Store, rows: TimerRows, bounds: tuple[int, int], stop_timestamp: int) -> RowsStart:
-    """What becomes of the messages of the timer topic, whose queue has these bounds.
+def start_rows(
+    store: Store, rows: TimerRows, bounds: tuple[int, int], stop_timestamp: int
+) -> tuple[TimerStart, list[str]]:
+    """What becomes of the messages of the timer topic, whose queue has these bounds; notes on gaps in that.
 
     `stop_timestamp` (ms) is when the store was last written to: the start is taken to be soon after. Raises
     StoreError where a file cannot be read.
@@ -104,7 +106,6 @@ def start_rows(store: Store, rows: TimerRows, bounds: tuple[int, int], stop_time
     progress = mapped_progress(store)
     wanted = max(min(progress.queue_offset, progress.master_queue_offset), rows.scan_mark or 0)
     again = min(max(wanted, low), high)
-    mark = rows.timeline_mark
     fate = RowsFate(store, rows, again, stop_timestamp)
     fate.look(bounds)
     timers = TimerStart(
@@ -115,7 +116,7 @@ def start_rows(store: Store, rows: TimerRows, bounds: tuple[int, int], stop_time
         changed_slot_count=0,
         queue_offset=again,
         reread_count=max(high - again, 0),
-        read_timestamp=stop_timestamp - BACK_MS if mark is None else mark,
+        read_timestamp=fate.begin,
         waiting_count=fate.waiting_count,
         lost_count=fate.lost_count,
         lost=tuple(sorted(fate.lost)[:SHOWN_LOST]),
@@ -124,15 +125,7 @@ def start_rows(store: Store, rows: TimerRows, bounds: tuple[int, int], stop_time
         skipped_count=max(wanted - high, 0),
         latest_start_timestamp=None,
     )
-    return RowsStart(timers, tuple(fate.notes))
-
-
-@dataclass(frozen=True, slots=True)
-class RowsStart:
-    """The timers as the start has them, and notes on what was left out."""
-
-    timers: TimerStart
-    notes: tuple[str, ...]
+    return timers, fate.notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +152,12 @@ class RowsFate:
     lost: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     recalled: set[Key] = field(default_factory=set)
+
+    @property
+    def begin(self) -> int:
+        """Rows that are due then or later are delivered (ms)."""
+        mark = self.rows.timeline_mark
+        return self.stop_timestamp - BACK_MS if mark is None else mark
 
     def look(self, bounds: tuple[int, int]) -> None:
         """Judge every message whose unit is in the queue."""
@@ -216,8 +215,7 @@ class RowsFate:
         # a message without a row that was due when it was read was delivered at once, and never had one
         done = seen & ((due < (stop if mark is None else mark)) if has_row else (due <= stop + AT_ONCE_MS))
         at_once = (number >= self.again) & (due <= stop + AT_ONCE_MS)
-        begin = stop - BACK_MS if mark is None else mark
-        by_row = (due >= begin) if has_row else np.zeros(len(number), np.bool_)
+        by_row = (due >= self.begin) if has_row else np.zeros(len(number), np.bool_)
         by_row |= (number >= self.again) & ~at_once
         delivered = at_once.astype(np.int64) + by_row
         lost = ~done & (delivered == 0)

@@ -15,7 +15,7 @@ place or from one in front of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -225,10 +225,11 @@ def start_timers(
         outcome.refusals += loading.refusals
         return outcome
     model = queues.get((TIMER_TOPIC, 0))
-    if dialect.message_database and _may_be_in_database(store, settings, loading.log_files, model):
-        _start_rows(store, loading.log_files, model, stop_timestamp, outcome)
+    log_size = sum(map(_used_size, loading.log_files))
+    if dialect.message_database and _may_be_in_database(store, settings, log_size, model):
+        _start_rows(store, log_size, model, stop_timestamp, outcome)
         return outcome
-    if sum(_used_size(file) for file in loading.log_files) > MAX_LOG_SIZE:
+    if log_size > MAX_LOG_SIZE:
         outcome.notes.append("the prediction leaves out timers: the timer log is too long")
         return outcome
     if wheel is None:
@@ -239,9 +240,7 @@ def start_timers(
     return outcome
 
 
-def _may_be_in_database(
-    store: Store, settings: Settings, files: Sequence[LoadedFile], queue: QueueModel | None
-) -> bool:
+def _may_be_in_database(store: Store, settings: Settings, log_size: int, queue: QueueModel | None) -> bool:
     """Whether timers are in RocksDB: as the settings say, else where the topic has messages, and neither log
     nor timercheck has ever had one."""
     used = settings.flag("timerRocksDBEnable", False)
@@ -249,27 +248,22 @@ def _may_be_in_database(
         return used
     progress = mapped_progress(store)
     idle = progress_file(store) is not None and progress.flush_pos == progress.queue_offset == 0
-    return idle and not any(_used_size(file) for file in files)
+    return idle and not log_size
 
 
 def _start_rows(
-    store: Store,
-    files: Sequence[LoadedFile],
-    queue: QueueModel | None,
-    stop_timestamp: int,
-    outcome: TimerOutcome,
+    store: Store, log_size: int, queue: QueueModel | None, stop_timestamp: int, outcome: TimerOutcome
 ) -> None:
     """The timers of a broker that has them in RocksDB. Raises StoreError where a file cannot be read."""
     rows = read_timer_rows(store)
     if isinstance(rows, str):
         outcome.notes.append(f"the prediction leaves out timers in RocksDB: {rows}")
-    elif any(_used_size(file) for file in files):
+    elif log_size:
         outcome.notes.append("the prediction leaves out timers: they are in RocksDB and on a timer wheel")
     else:
         bounds = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
-        found = start_rows(store, rows, bounds, stop_timestamp)
-        outcome.timers = found.timers
-        outcome.notes += found.notes
+        outcome.timers, notes = start_rows(store, rows, bounds, stop_timestamp)
+        outcome.notes += notes
 
 
 def _has_timers(store: Store) -> bool:

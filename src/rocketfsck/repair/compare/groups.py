@@ -109,7 +109,7 @@ def groups_of(stores: Sequence[Store], worse: Container[Path] = ()) -> Iterator[
         left = [store for store in others if not any(store is member for member in mine)]
         if len(mine) > 1:
             try:
-                yield look_at_group(mine, worse)
+                yield _look_at_group(mine, worse)
             except (StoreError, UsageError):
                 continue
 
@@ -132,7 +132,7 @@ def _of_one_group(a: Store, b: Store) -> bool:
     return heads[0][:size] == heads[1][:size] and len(heads[0]) >= size and any(heads[0][:size])
 
 
-def look_at_group(stores: Sequence[Store], worse: Container[Path] = ()) -> ReplicaGroup:
+def _look_at_group(stores: Sequence[Store], worse: Container[Path] = ()) -> ReplicaGroup:
     """Compare the nodes of a group. Raises StoreError, UsageError where one has no log."""
     nodes = [_Node(store, describe_side(store), node_side(store), _last_epoch(store)) for store in stores]
     manner = _manner(nodes)

@@ -37,6 +37,7 @@ from rocketfsck.repair.carve.carve import COLUMNS, CarvedRecords, SourceFile, cr
 from rocketfsck.repair.convert.model import PartLeftOut, PlainStore
 from rocketfsck.repair.salvage.build import (
     NewStore,
+    copy_file,
     fill_store,
     open_made,
     record_runs,
@@ -72,8 +73,6 @@ NOT_TAKEN: Mapping[OtherKind, str] = {
     OtherKind.BROKER_IDENTITY: "a controller gives it again",
 }
 """Parts that are not taken along, but for DLedger's own, and why."""
-
-SUM_TYPE = np.uint32
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +222,7 @@ def record_sums(sources: Sequence[SourceFile], found: CarvedRecords, rows: Longs
     """The CRC-32 of each record without the fields that name its place, or another's. Raises StoreError."""
     sizes = found["total_size"][rows].astype(np.int64)
     offsets = np.cumsum(sizes) - sizes
-    sums = [np.empty(0, SUM_TYPE)]
+    sums = [np.empty(0, np.uint32)]
     for start, stop in record_runs(found, rows, offsets, 1 << 62):
         some = rows[start:stop]
         with FileReader(sources[int(found["source"][some[0]])].path) as reader:
@@ -239,10 +238,7 @@ def carry_parts(store: Store, building: Path, made: NewStore) -> int:
     for other in store.others:
         if other.kind in COPIED:
             for file in other.files:
-                target = place_at(building / file.relative)
-                fileops.make_directories(target.parent)
-                with FileReader(file.path) as reader:
-                    fileops.copy_content(reader, target)
+                copy_file(file.location, building / file.relative)
         if other.kind is OtherKind.TIMER_LOG:
             count += _lead_timers(other, building, made)
     return count

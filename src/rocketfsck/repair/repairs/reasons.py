@@ -146,7 +146,7 @@ REASONS: Mapping[str, str] = {
     RuleName.RECORD_COMMIT_FLAG: _OWN,
     RuleName.RECORD_RECONSUME_TIMES: _OWN,
     RuleName.RECORD_BORN_TIMESTAMP: _OWN,
-    RuleName.TIMER_FILE_MISSING: ("no other file has its contents: copy it back before any broker starts"),
+    RuleName.TIMER_FILE_MISSING: "no other file has its contents: copy it back before any broker starts",
     RuleName.TOPICS_NOT_WRITTEN: (
         "no repair writes to this database: create the topics again once the broker runs, with as many "
         "queues as they have"

@@ -304,10 +304,18 @@ def _versions(made: NewStore, store: Store) -> tuple[Version, ...]:
 
 def _copy_config(origin: Store, building: Path) -> None:
     for file in origin.configs:
-        target = place_at(building / file.relative)
-        fileops.make_directories(target.parent)
-        with FileReader(file.location) as reader:
-            fileops.copy_content(reader, target)
+        copy_file(file.location, building / file.relative)
+
+
+def copy_file(source: str, target: Path) -> None:
+    """A new file with the bytes of another, in directories made as needed.
+
+    Raises StoreError if the other one cannot be read, OSError if the new one cannot be written.
+    """
+    place = place_at(target)
+    fileops.make_directories(place.parent)
+    with FileReader(source) as reader:
+        fileops.copy_content(reader, place)
 
 
 def open_made(building: Path, made: NewStore) -> Store:

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import first_names
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics, topics_changed
@@ -35,7 +36,7 @@ from rocketfsck.verify.finding import Facts, Finding, Severity, Where
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.store.config import NAMES_SHOWN, check_config
+from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.offsets import is_system_topic
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Checked, Context, Shared
@@ -187,8 +188,9 @@ def _topics_not_written(context: Context, known: Known) -> Iterator[Finding]:
     if not may_lack_topics(store) or not listed or changed is None:
         return
     context.shared.ask(RuleName.TOPICS_NOT_WRITTEN, len(listed))
-    unlisted = {topic for topic, _ in (*known.queue_ends, *known.queues)} - listed.keys()
-    if not any(not is_system_topic(topic) for topic in unlisted):
+    topics = {topic for topic, _ in (*known.queue_ends, *known.queues)}
+    unlisted = {topic for topic in topics - listed.keys() if not is_system_topic(topic)}
+    if not unlisted:
         return
     newest: dict[str, int] = {}
     for batch in log_batches(store):
@@ -197,12 +199,8 @@ def _topics_not_written(context: Context, known: Known) -> Iterator[Finding]:
         for (topic, _), time in zip(batch.table.names, times.tolist(), strict=False):
             name = java_decode(topic)
             newest[name] = max(newest.get(name, -1), time)
-    missing = sorted(
-        topic
-        for topic in unlisted
-        if newest.get(topic, -1) > changed + LATER_MS and not is_system_topic(topic)
-    )
+    missing = sorted(topic for topic in unlisted if newest.get(topic, -1) > changed + LATER_MS)
     if missing:
-        shown = ", ".join(missing[:NAMES_SHOWN]) + (", ..." if len(missing) > NAMES_SHOWN else "")
-        found: Facts = {"database": CONFIG_V2, "topic_count": len(missing), "topics": shown}
+        names = first_names(missing)
+        found: Facts = {"database": CONFIG_V2, "topic_count": len(missing), "topics": names}
         yield Finding(RuleName.TOPICS_NOT_WRITTEN, Where(file=CONFIG_V2), found)

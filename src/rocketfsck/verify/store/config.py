@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import first_names
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.config import OFFSET_VIEWS, TopicConfig
 from rocketfsck.formats.timer import (
@@ -123,7 +124,6 @@ BESIDE_TOPICS = frozenset(
 )
 """Configs that a broker keeps in JSON files exactly if it keeps its topics so."""
 TOPIC_DATABASES = frozenset({"config/topics", "config/rdb"})
-NAMES_SHOWN = 5
 CLOCK_TOLERANCE_MS = 86_400_000
 MAX_TIMER_SIZE = 1 << 20
 
@@ -168,10 +168,9 @@ def _check_topics_gone(store: Store) -> Iterator[Finding]:
         {queue.topic for queue in store.queues if queue.files and not is_system_topic(queue.topic)}
     )
     if topics:
-        shown = ", ".join(topics[:NAMES_SHOWN]) + (", ..." if len(topics) > NAMES_SHOWN else "")
         where = Where(file=f"config/{TOPICS}")
         rule = RuleName.TOPICS_GONE if names & BESIDE_TOPICS else RuleName.TOPICS_ELSEWHERE
-        yield Finding(rule, where, {"topic_count": len(topics), "topics": shown})
+        yield Finding(rule, where, {"topic_count": len(topics), "topics": first_names(topics)})
 
 
 def _check_topics(
@@ -201,10 +200,8 @@ def _check_topics(
     present = {queue.topic for queue in store.queues}
     absent = sorted(topic for topic in topics if topic not in present and not is_system_topic(topic))
     if absent and not known.queues_elsewhere:
-        names = ", ".join(absent[:NAMES_SHOWN]) + (", ..." if len(absent) > NAMES_SHOWN else "")
-        yield Finding(
-            RuleName.TOPIC_WITHOUT_QUEUE, Where(file=file), {"topic_count": len(absent), "topics": names}
-        )
+        found: Facts = {"topic_count": len(absent), "topics": first_names(absent)}
+        yield Finding(RuleName.TOPIC_WITHOUT_QUEUE, Where(file=file), found)
 
 
 def _check_ghost(topic: str, queue_id: int, known: Known) -> Iterator[Finding]:

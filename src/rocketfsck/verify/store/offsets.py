@@ -30,6 +30,7 @@ from itertools import chain
 from typing import Any
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import first_names
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import OFFSET_VIEWS, consumer_offsets, split_topic_group
 from rocketfsck.formats.properties import LMQ_PREFIX
@@ -49,7 +50,6 @@ FILTERS = frozenset({"consumerFilter.json", "consumerFilter.json.bak"})
 """What each running broker writes every ten seconds, and nothing else does."""
 WITHOUT_BROKER = frozenset({"topics.json", "delayOffset.json"})
 """Configs that are also written where no broker runs: by a store of 4.x, by a salvage."""
-NAMES_SHOWN = 5
 SYSTEM_TOPICS = frozenset(
     {SCHEDULE_TOPIC, "TBW102", "SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT"}
 )
@@ -127,8 +127,7 @@ def groups_without_settings(
 
 def _listed(groups: Sequence[str]) -> Facts:
     """How many groups there are, and the names of the first."""
-    shown = ", ".join(groups[:NAMES_SHOWN]) + (", ..." if len(groups) > NAMES_SHOWN else "")
-    return {"group_count": len(groups), "groups": shown}
+    return {"group_count": len(groups), "groups": first_names(groups)}
 
 
 def kept_in_databases(store: Store, databases: Iterable[str]) -> bool:
