@@ -68,6 +68,13 @@ class CheckCommand:
     workers: Workers = field(default_factory=Workers)
     delay_levels: DelayLevels = None
     as_broker: AsBroker = None
+    gate: Annotated[
+        bool,
+        Option(
+            "For whatever starts a broker: look only at what its start reads (level quick), and exit with 0 "
+            "only if the start takes nothing from the store."
+        ),
+    ] = False
     stated: StoreOptions = field(default_factory=StoreOptions)
     masking: Masking = field(default_factory=Masking)
     plans: bool = False
@@ -114,7 +121,7 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
 
     Raises UsageError for options that contradict, StoreError for what is not a store or cannot be read.
     """
-    from rocketfsck.repair.state import check_status
+    from rocketfsck.repair.state import check_status, gate_status
     from rocketfsck.repair.verdict import judge_store, plan_or_obstacle, predicted, ranked
     from rocketfsck.verify.policy import report_by
     from rocketfsck.verify.run import check_store
@@ -142,6 +149,8 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     found, report = report.findings, report_by(report, policy or {})
     narrowed = bool(asked.select or asked.ignore or asked.baseline is not None)
     code = check_status(report, verdict.state, narrowed=narrowed)
+    if options.gate:
+        code = gate_status(code, verdict.state)
     masks = options.masking.masks()
     if masks is not None:
         masks.learn_store(store)
@@ -157,7 +166,12 @@ def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
         from rocketfsck.formats.dialect import dialect_for
 
         dialect_for(options.as_broker)  # what is not a version is an error at once
-    return replace(options.options, ignore=(*options.options.ignore, *ignored_rules(policy or {})))
+    asked = replace(options.options, ignore=(*options.options.ignore, *ignored_rules(policy or {})))
+    if not options.gate:
+        return asked
+    if asked.resume is not None or asked.since is not None or options.stores.is_many:
+        raise UsageError("--gate is for one store, and looks at all that a start reads")
+    return replace(asked, level="quick")
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,12 @@ def check_status(report: Report, state: State, *, narrowed: bool = False) -> int
     return found | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
 
 
+def gate_status(found: int, state: State) -> int:
+    """The exit status of a gate in front of a start, from that which a check has `found`: clean only where a
+    start is known to take nothing from the store."""
+    return found & ~EXIT_PROBLEMS | (EXIT_CLEAN if MAY_START.get(state) else EXIT_PROBLEMS)
+
+
 def _is_only_unclean(store: Store, report: Report, starts: Iterable[StartVerdict]) -> bool:
     """Whether every finding is what a killed broker leaves, and every start serves all that the log has."""
     account = report.account
