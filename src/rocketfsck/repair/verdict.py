@@ -184,7 +184,8 @@ class Verdict:
     `account` is that of the messages, None where they were not counted; `messages` has it in three states:
     now, after the starts, after the plan. `depth` says what was not looked at,
     a clause for each, and `unread` names the first files that could not be read. `prospect` is None where
-    nothing is to be repaired, or no plan can be made; `obstacle` then says why. `causes` say where damaged
+    nothing is to be repaired (of a killed broker's store that a start puts in order nobody plans a repair
+    but who asks for it), or no plan can be made; `obstacle` then says why. `causes` say where damaged
     files come from, where that is known; `advice` is a sentence to be read before anything is done, "" for
     none. `next_command` is a command line, None where nothing is to be
     done.
@@ -235,14 +236,14 @@ def judge_store(
     if predictions is None:
         predictions = predicted(store, report, version=version)
     starts = tuple(map(verdict_of, predictions))
+    area = _interrupted(store)
+    state = state_of(store, report, starts, is_interrupted=area is not None)
     obstacle = ""
-    if plan is None and not sound:
+    if plan is None and not sound and state != "unclean":  # a start mends that; to try a plan costs more
         plan, obstacle = plan_or_obstacle(store, report)
     prospect = None if plan is None or sound else prospect_of(plan, usual_sizes(store))
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
-    area = _interrupted(store)
-    state = state_of(store, report, starts, is_interrupted=area is not None)
     origins = [finding for finding in report.findings if RULES[finding.rule].fault_class in ORIGINS]
     advice = _advice(store, report.account, origins)
     return Verdict(

@@ -85,6 +85,7 @@ def test_a_killed_broker_is_to_be_started(real_dir: Directory) -> None:
     assert (verdict.state, verdict.may_start, verdict.next_command) == ("unclean", True, None)
     assert check_status(report, verdict.state) == 0
     assert headline_of(verdict).endswith("in order and consumers lose nothing.")
+    assert verdict.prospect is None, "a trial builds each queue that the start dispatches again: minutes"
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,7 @@ def test_a_start_that_leaves_messages_out_of_reach_is_no_normal_one(real_copy: D
     verdict = judge_store(store, check_store(store))
     assert any(start.unreached_count for start in verdict.starts)
     assert verdict.state != "unclean"
+    assert verdict.prospect is not None
 
 
 @pytest.mark.parametrize("name", ["5.3.3-expired-rocksdb", "5.4.0-expired-rocksdb"])
