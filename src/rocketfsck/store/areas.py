@@ -282,35 +282,49 @@ def list_commitlog(lister: Lister, directories: Sequence[Path]) -> list[MappedFi
     return files
 
 
-def with_short_names(log: MappedFileQueue, lister: Lister) -> MappedFileQueue:
-    """The log with the files after its last one whose names state the offset that follows, without the zeros
-    in front: a broker loads them like any other. Such files are not strays then."""
-    odd = {str(stray.path): stray for stray in lister.strays if _is_short_name(stray, log)}
-    entries = [entry for place in log.locations if odd for entry in list_directory(place)]
+def short_named(lister: Lister, directories: Iterable[Path | str]) -> list[MappedFile]:
+    """The files of commitlog directories whose names are numbers, but not of 20 digits: a broker loads them
+    like any other, in the order of their names."""
+    places = {os.fspath(place) for place in directories}
+    odd = {str(stray.path): stray for stray in lister.strays if _has_short_name(stray, places)}
+    entries = [entry for place in sorted(places) if odd for entry in list_directory(place)]
+    return [
+        MappedFile(
+            entry.path,
+            odd[entry.path].relative,
+            entry.size,
+            entry.mtime_ns,
+            entry.allocated_size,
+            start_offset=java_parse_long(entry.name),
+        )
+        for entry in entries
+        if entry.path in odd
+    ]
+
+
+def with_short_names(log: MappedFileQueue, found: Sequence[MappedFile], lister: Lister) -> MappedFileQueue:
+    """The log with those of the files `found` whose numbers fit between its own files. Such files are not
+    strays then."""
     files = list(log.files)
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        end = (
-            files[-1].start_offset + files[-1].size if files and files[-1].start_offset is not None else None
-        )
-        if entry.path not in odd or java_parse_long(entry.name) != end or entry.name < files[-1].name:
-            continue
-        stray = odd[entry.path]
-        lister.strays.remove(stray)
-        files.append(
-            MappedFile(
-                entry.path, stray.relative, entry.size, entry.mtime_ns, entry.allocated_size, start_offset=end
-            )
-        )
-    return log if len(files) == len(log.files) else replace(log, files=tuple(files))
+    size = log.file_size
+    for file in sorted(found, key=lambda file: file.start_offset or 0):
+        start = file.start_offset or 0
+        base = (files[0].start_offset or 0) % size if files else 0
+        is_free = all(abs((other.start_offset or 0) - start) >= size for other in files)
+        if file.size == size and start % size == base and is_free:
+            files.append(file)
+    taken = {file.location for file in files[len(log.files) :]}
+    if not taken:
+        return log
+    lister.strays[:] = [stray for stray in lister.strays if str(stray.path) not in taken]
+    return replace(log, files=tuple(sorted(files, key=lambda file: (file.start_offset or 0, file.relative))))
 
 
-def _is_short_name(stray: Stray, log: MappedFileQueue) -> bool:
-    return (
-        stray.reason is StrayReason.NAME
-        and stray.size == log.file_size
-        and str(stray.path.parent) in log.locations
-        and java_parse_long(stray.path.name) is not None
-    )
+def _has_short_name(stray: Stray, places: Collection[str]) -> bool:
+    if stray.reason is not StrayReason.NAME or str(stray.path.parent) not in places:
+        return False
+    number = java_parse_long(stray.path.name)
+    return number is not None and 0 <= number <= INT64_MAX - stray.size
 
 
 def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[Other, ...]]:

@@ -115,7 +115,7 @@ class StoreFile:
 
 @dataclass(frozen=True, slots=True)
 class MappedFile(StoreFile):
-    """A file of a mapped file queue; `start_offset` is its name as a number (None: not 20 ASCII digits).
+    """A file of a mapped file queue; `start_offset` is its name as a number, None where it has none.
 
     `in_entries`: a file of DLedger's log, where every record is the body of an entry (reference 2.14).
     """

@@ -28,6 +28,7 @@ from rocketfsck.store.areas import (
     list_indexes,
     list_queues,
     mapped_queue,
+    short_named,
     with_short_names,
 )
 from rocketfsck.store.circumstances import Evidence, Geometry, LogPlaces, Settings, Source
@@ -174,12 +175,11 @@ def _open_store(base: Path, stated: StatedOptions) -> Store:
     directories = places.directories
     tiered = named_base(base, settings)
     parts = _list_parts(lister, entries, directories, tiered)
-    geometry = _geometry(settings, parts)
+    geometry = _geometry(settings, parts, numbered := short_named(lister, directories))
     ext_queues = _ext_queues(parts, geometry)
     queues = _queues(parts, geometry, ext_queues)
-    commitlog = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
-    commitlog = with_short_names(commitlog, lister)
-    commitlog, joined = with_dledger(commitlog, parts.others, settings)
+    log = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
+    commitlog, joined = with_dledger(with_short_names(log, numbered, lister), parts.others, settings)
     levels, levels_source = _delay_levels(settings, stated.delay_levels)
     found = Samples(
         sample=sample_commitlog(commitlog.files, parts.indexes, geometry.slot_count),
@@ -315,9 +315,10 @@ def _list_unused_commitlog(lister: Lister) -> None:
         lister.stray(entry, "commitlog", StrayReason.UNKNOWN, "the commitlog is in another directory")
 
 
-def _geometry(settings: Settings, parts: _Parts) -> Geometry:
+def _geometry(settings: Settings, parts: _Parts, numbered: Sequence[MappedFile]) -> Geometry:
+    """Sizes. Where no file of the log has a name of 20 digits, the files `numbered` show theirs."""
     streams: dict[str, list[Sequence[MappedFile]]] = {
-        "commitlog_file_size": [parts.commitlog or dledger_files(parts.others)],
+        "commitlog_file_size": [parts.commitlog or dledger_files(parts.others) or numbered],
         "consumequeue_file_size": [queue.files for queue in parts.queues.get("file", ())],
         "batch_file_size": [queue.files for queue in parts.queues.get("batch", ())],
         "ext_file_size": [queue.files for queue in parts.ext_queues],

@@ -113,8 +113,8 @@ def test_st004_a_directory_is_skipped_since_5_1_0_and_stops_earlier_versions(mak
 
 def test_st005_a_short_number_is_loaded_as_a_segment(maker: Maker) -> None:
     maker.file("commitlog/+8192", size=LOG_SIZE)
-    (finding,) = maker.found(check_layout)
-    assert (finding.rule, finding.found["offset"]) == ("ST005", 8192)
+    (finding,) = (item for item in maker.found(check_layout) if item.rule == "ST005")
+    assert finding.found["offset"] == 8192
 
 
 def test_st019_an_empty_commit_log_costs_the_queues(tmp_path: Path) -> None:

@@ -238,12 +238,14 @@ class Census:
 class Astray:
     """A file of the commit log directory that the start deletes or does not see, loaded at `start_offset`.
 
-    `is_hidden`: the broker does not see it, so that all of it is out of reach, wherever it belongs.
+    `is_hidden`: the broker does not see it, so that all of it is out of reach, wherever it belongs. Records
+    that end after `until` are cut off, and counted so.
     """
 
     path: str
     start_offset: int
     is_hidden: bool
+    until: int = MAX_OFFSET
 
 
 def count_astray(files: Iterable[Astray], kept: Sequence[LoadedFile], options: ScanOptions) -> int:
@@ -260,6 +262,7 @@ def count_astray(files: Iterable[Astray], kept: Sequence[LoadedFile], options: S
                 stated = found["physical_offset"]
                 away = stated - found["pos"] != file.start_offset
                 away |= file.is_hidden
+                away &= found["pos"] + found["total_size"] <= file.until - file.start_offset
                 for other in kept:
                     away &= (stated < other.start_offset) | (stated >= other.end_offset)
                 count += int(np.count_nonzero(away))

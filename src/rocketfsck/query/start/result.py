@@ -201,7 +201,7 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
             state.census.reached_count if complete else None,
             sum(item.record_count for item in unreadable) if complete else None,
             tuple(unreadable),
-            count_astray(_astray(state), state.log_files, state.options),
+            count_astray(_astray(state), _reached(state), state.options),
             _deleted_count(state) if complete else 0,
         ),
         notes=(*state.notes, *(() if state.refusals else unread_notes(state))),
@@ -230,10 +230,21 @@ def _deleted_count(state: StartState) -> int:
     )
 
 
+def _reached(state: StartState) -> list[LoadedFile]:
+    """The files of the log that the start keeps, but for those beyond its end: where names do not sort as
+    their numbers do, the last one by name is not the last of the log."""
+    return [file for file in state.log_files if file.start_offset < max(state.max_offset, 1)]
+
+
 def _astray(state: StartState) -> Iterator[Astray]:
-    """The files of the commit log directories that the start deletes or does not see."""
+    """The files of the commit log directories that the start deletes, or that the broker does not see."""
     if state.refusals:
         return
+    until = MAX_OFFSET if state.cut_offset is None else state.cut_offset
+    reached = {file.path for file in _reached(state)}
+    for file in state.log_files:
+        if file.path not in reached and not file.is_new:
+            yield Astray(file.path, file.start_offset, is_hidden=True, until=until)
     kept = {file.path for file in state.log_files}
     for file in state.all_files:
         if file.path not in kept and not file.in_entries:

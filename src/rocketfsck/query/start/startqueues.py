@@ -74,10 +74,11 @@ def find_unreadable(files: Sequence[LoadedFile], max_offset: int, queues: Queues
 
     Without a hole in the log only the queues that reach beyond its end are read.
     """
+    in_order = sorted(files, key=lambda file: file.start_offset)  # by name, 65536 comes after 131072
     holes = [
-        (file.end_offset, following.start_offset)
-        for file, following in pairwise(files)
-        if file.end_offset < following.start_offset
+        (file.end_offset, min(following.start_offset, max_offset))
+        for file, following in pairwise(in_order)
+        if file.end_offset < min(following.start_offset, max_offset)
     ]
     behind = (max_offset, FAR)
     counts = dict.fromkeys([*holes, behind], 0)
