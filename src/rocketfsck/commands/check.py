@@ -14,6 +14,7 @@ from rocketfsck.commands.shared import (
     DelayLevels,
     Masking,
     StoreOptions,
+    StoresFound,
     StoresWanted,
     TableFormat,
     Workers,
@@ -57,7 +58,7 @@ class CheckCommand:
     tables: Annotated[
         Path | None,
         Option(
-            "Of several stores: add what was found to the tables DIR/stores and DIR/findings. "
+            "Add a row for each store to the table DIR/stores, and its findings to DIR/findings. "
             "DIR may be a URL.",
             metavar="DIR",
             kind=PathKind(written=True, file_okay=False),
@@ -87,10 +88,12 @@ class CheckCommand:
             raise UsageError("--table-format is for --tables")
         if self.properties and self.table_format != "iceberg":
             raise UsageError("--catalog is for --table-format iceberg")
-        wanted = StoresWanted(self.paths, self.stores_from)
-        if self.tables is not None and not wanted.is_many:
-            raise UsageError("--tables is for several stores")
-        return wanted
+        return StoresWanted(self.paths, self.stores_from)
+
+    def find(self) -> StoresFound:
+        """What the names mean; with `tables`, one store is several, too. Raises UsageError, StoreError."""
+        found = self.stores.find()
+        return found if self.tables is None else replace(found, is_many=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +130,10 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     from rocketfsck.verify.run import check_store
 
     asked = _asked(options, policy)
-    if options.stores.is_many or not options.paths:
+    named = options.find()
+    if named.is_many:
         raise UsageError("a check of one store has one path; check_fleet checks several stores")
-    path, stated, version = options.stores.only, options.stated, options.as_broker
+    path, stated, version = named.only, options.stated, options.as_broker
     for kept in (asked.resume, asked.since):
         if kept is not None:
             refuse_inside(kept, [path, *stated.commitlog_paths])
@@ -204,7 +208,7 @@ def check_fleet(
         raise UsageError("--mask is for the check of one store")
     if options.stated.commitlog_paths:
         raise UsageError("--commitlog-path is for the check of one store")
-    found = options.stores.places() if places is None else tuple(places)
+    found = options.find().places if places is None else tuple(places)
     for place in found:
         limit_to(place)
     for written in (options.tables, asked.since):

@@ -14,6 +14,7 @@ from rocketfsck.commands.shared import (
     IntoOrNone,
     Ledger,
     StorageTexts,
+    StoresWanted,
     Workers,
     open_named_store,
     refuse_inside,
@@ -21,6 +22,8 @@ from rocketfsck.commands.shared import (
 from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 from rocketfsck.verify.options import LevelAsked
+
+SHOWN = 3
 
 if TYPE_CHECKING:
     from rocketfsck.repair.compare.compare import Comparison
@@ -72,10 +75,21 @@ class CompareCommand:
         if self.heal and self.workers.engine != "local":
             raise UsageError("--heal works on this machine: leave out --engine")
 
+    def found(self) -> list[Path]:
+        """Where the stores are: each path means one. Raises UsageError for a path that means several."""
+        return [_one(path) for path in (self.a, self.b, *self.further)]
+
     def open(self) -> list[Store]:
         """All stores. Raises as `open_named_store` does."""
-        paths = (self.a, self.b, *self.further)
-        return [open_named_store("compare", path, version=self.broker_version) for path in paths]
+        return [open_named_store("compare", path, version=self.broker_version) for path in self.found()]
+
+
+def _one(path: Path) -> Path:
+    found = StoresWanted((path,)).find()
+    if len(found.places) > 1:
+        names = ", ".join(map(str, found.places[:SHOWN]))
+        raise UsageError(f"{path} means {len(found.places)} stores ({names} …); name one")
+    return found.only
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +118,7 @@ def compare(options: CompareCommand) -> CompareAnswer:
 
     options.demand_sense()
     stores = options.open()
-    engine = options.workers.start([options.a, options.b, *options.further])
+    engine = options.workers.start(options.found())
     return CompareAnswer(
         [
             compare_stores(one, other, engine=engine)

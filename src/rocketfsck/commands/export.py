@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,6 +12,7 @@ from rocketfsck.commands.shared import (
     IntoRemote,
     PhysicalOffsets,
     StoreOptions,
+    StoresWanted,
     TableFormat,
     WantedMessages,
     Workers,
@@ -153,12 +154,9 @@ def export(command: ExportCommand) -> ExportAnswer:
                 f"{visible(str(path))} is inside {visible(str(into))}, which --replace would delete"
             )
     options = command.options()
-    if len(paths) > 1:
-        sources, failed = stated.sources_or_errors(paths, command.brokers)
-    else:
-        sources, failed = stated.sources(paths, command.brokers), []
-    missing = {name for name, _ in failed}
-    read = [path for path in paths if str(path) not in missing]
+    found = StoresWanted(paths).find()
+    sources = stated.sources(found.places, command.brokers, all_there=not found.is_many)
+    read = [place for place in found.places if place.exists()] if found.is_many else paths
     engine = command.workers.start([*read, *stated.commitlog_paths], into=into)
     if command.append:
         result = append_stores(sources, into, options, engine=engine)
@@ -166,7 +164,7 @@ def export(command: ExportCommand) -> ExportAnswer:
         result = export_stores(
             sources, into, options, engine=engine, replace_existing=command.replace_existing
         )
-    return ExportAnswer(replace(result, failed=(*failed, *result.failed)), options)
+    return ExportAnswer(result, options)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def rebuild(command: RebuildCommand) -> RebuildAnswer:
     from rocketfsck.store import open_store
 
     base = command.options()
-    path, stated, into, work_dir = command.stores.only, command.stated, command.into, command.work_dir
+    path, stated, into, work_dir = command.stores.find().only, command.stated, command.into, command.work_dir
     written = [place for place in (into, work_dir) if place is not None]
     for place in written:
         refuse_inside(place, [path, *stated.commitlog_paths])
@@ -188,13 +188,13 @@ def rebuild_fleet(command: RebuildCommand, places: Sequence[Path] | None = None)
         raise UsageError("--commitlog-path is for the rebuild of one store")
     if options.from_offset is not None:
         raise UsageError("--from-offset is for the rebuild of one store")
-    found = command.stores.places() if places is None else tuple(places)
+    found = command.stores.find().places if places is None else tuple(places)
     refuse_inside(command.into, found)
     return rebuild_stores(
         found,
         command.into,
         command.what,
         options,
-        without_paths(command.workers.start(found)),
+        without_paths(command.workers.start(command.paths)),
         facts={**command.stated.facts, "delay_levels": command.delay_levels},
     )

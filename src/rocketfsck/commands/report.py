@@ -66,13 +66,10 @@ def report(options: ReportCommand) -> ReportAnswer:
     from rocketfsck.pipeline.fleet.counting import count_fleet
     from rocketfsck.pipeline.statistics import count_stores
 
-    stated, brokers, keys = options.stated, options.brokers, options.key_count
-    named = StoresWanted(options.paths, options.stores_from)
-    read = [*options.paths, *stated.commitlog_paths]
-    if named.is_many or len(stated.sources(options.paths, brokers)) > 1:
-        sources, failed = stated.sources_or_errors(named.named(), brokers)
-        engine = without_paths(options.workers.start(read))
-        return ReportAnswer(count_fleet(sources, engine=engine, key_count=keys, failed=failed))
-    engine = options.workers.start(read)
-    sources = stated.sources(options.paths, brokers)
+    stated, keys = options.stated, options.key_count
+    found = StoresWanted(options.paths, options.stores_from).find()
+    sources = stated.sources(found.places, options.brokers, all_there=not found.is_many)
+    engine = options.workers.start([*options.paths, *stated.commitlog_paths])
+    if found.is_many:
+        return ReportAnswer(count_fleet(sources, engine=without_paths(engine), key_count=keys))
     return ReportAnswer(count_stores(sources, engine=engine, key_count=keys))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from rocketfsck.common.options import READ_FILE, STORE, WRITE_FILE, Argument, Option, PathKind
 from rocketfsck.common.outputs import STDOUT, limit_to
 from rocketfsck.common.wording import visible
-from rocketfsck.errors import RocketfsckError, StoreError, UsageError
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.progress import phase
 
 if TYPE_CHECKING:
@@ -259,28 +259,9 @@ class StoreOptions:
         """The store at `path`, for a command of this name, as `open_named_store` opens it."""
         return open_named_store(command, path, **self.facts | more)
 
-    def sources_or_errors(
-        self, paths: Sequence[Path | str], brokers: Sequence[str]
-    ) -> tuple[tuple[StoreSource, ...], list[tuple[str, str]]]:
-        """The stores at `paths`, and the paths at which there is none, with the reason.
-
-        Raises UsageError where none is left, and as `find_sources` does for names.
-        """
-        from rocketfsck.pipeline.sources import find_sources
-
-        good, failed = [], []
-        for path in paths:
-            try:
-                find_sources([path])
-            except RocketfsckError as error:
-                failed.append((str(path), str(error).removeprefix(f"{path}: ")))
-            else:
-                good.append(path)
-        if not good:
-            raise UsageError("; ".join(f"{path}: {error}" for path, error in failed))
-        return self.sources(good, brokers), failed
-
-    def sources(self, paths: Sequence[Path | str], brokers: Sequence[str]) -> tuple[StoreSource, ...]:
+    def sources(
+        self, paths: Sequence[Path | str], brokers: Sequence[str], *, all_there: bool = True
+    ) -> tuple[StoreSource, ...]:
         """The stores at `paths`, as `find_sources` finds them."""
         from rocketfsck.pipeline.sources import find_sources
 
@@ -290,6 +271,7 @@ class StoreOptions:
             version=self.broker_version,
             broker_confs=() if self.broker_conf is None else (self.broker_conf,),
             commitlog_paths=self.commitlog_paths,
+            all_there=all_there,
         )
 
 
@@ -354,15 +336,21 @@ class Workers:
         from rocketfsck.engine.spark import SparkEngine, open_session
 
         url = self.master if self.master is not None or is_submitted() else f"local[{cores or '*'}]"
+        named = (*paths, *(() if into is None else (into,)))
+        if url is not None and url != "local" and not url.startswith("local["):
+            _demand_absolute(named)  # before a session starts
         session = open_session(url, conf=dict(_pair(text) for text in self.spark_conf))
         if not is_embedded(session):
-            for path in (*paths, *(() if into is None else (into,))):
-                if "://" not in os.fspath(path) and not path.is_absolute():
-                    raise UsageError(
-                        f"{path}: executors run elsewhere, so give the absolute path: {path.absolute()}"
-                    )
+            _demand_absolute(named)
         seen = (*paths, *(() if into is None else (into.parent,)))
         return SparkEngine(session, paths=tuple(map(os.fspath, seen)))
+
+
+def _demand_absolute(paths: Sequence[Path]) -> None:
+    """Raise UsageError for a relative path, which means something else to executors."""
+    for path in paths:
+        if "://" not in os.fspath(path) and not path.is_absolute():
+            raise UsageError(f"{path}: executors run elsewhere, so give the absolute path: {path.absolute()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,35 +389,45 @@ def stores_from(verb: str) -> Option:
 
 
 @dataclass(frozen=True, slots=True)
+class StoresFound:
+    """The stores that are meant, and whether an answer about several is wanted, of however many."""
+
+    places: tuple[Path, ...]
+    is_many: bool
+
+    @property
+    def only(self) -> Path:
+        """The one store, where one is named."""
+        return self.places[0]
+
+
+@dataclass(frozen=True, slots=True)
 class StoresWanted:
     """The stores that are named, by paths and by the file of a list."""
 
     paths: tuple[Path, ...]
     stores_from: Path | None = None
 
-    @property
-    def is_many(self) -> bool:
-        """Whether a table is wanted, of however many stores."""
-        from rocketfsck.pipeline.fleet.places import is_pattern
-
-        return self.stores_from is not None or len(self.paths) > 1 or any(map(is_pattern, self.paths))
-
-    @property
-    def only(self) -> Path:
-        """The one store, where one is named."""
-        return self.paths[0]
-
     def named(self) -> tuple[Path | str, ...]:
         """All paths and patterns, those of the list, too. Raises as `read_list` does."""
-        from rocketfsck.pipeline.fleet.places import read_list
+        from rocketfsck.pipeline.sources import read_list
 
         return (*self.paths, *(() if self.stores_from is None else read_list(self.stores_from)))
 
-    def places(self) -> tuple[Path, ...]:
-        """All stores, patterns expanded. Raises UsageError and StoreError as `find_places` does."""
-        from rocketfsck.pipeline.fleet.places import find_places
+    def find(self) -> StoresFound:
+        """The stores (`pipeline.sources.find_places`). Of one path there are many where it is a pattern or a
+        directory of stores, not where it is a store or has one as `store`. Raises UsageError, StoreError.
+        """
+        from rocketfsck.pipeline.sources import find_places, is_pattern
 
-        return find_places(self.named())
+        places = find_places(self.named())
+        if self.stores_from is not None or len(self.paths) != 1 or is_pattern(self.paths[0]):
+            return StoresFound(places, is_many=True)
+        [path] = self.paths
+        place = path.absolute()
+        if places == (place,):
+            return StoresFound((path,), is_many=False)
+        return StoresFound(places, is_many=places != (place / "store",))
 
 
 def without_paths(engine: Engine) -> Engine:

@@ -1,8 +1,10 @@
-"""Which stores a job reads: one, several, or all below a directory; each under a broker's name.
+"""What a path means, in every command that reads many stores; each store under a broker's name.
 
-    path := a store | a directory of stores (DIR/*, DIR/*/store) | a pattern (* ? [) of either
+    path := a store | a directory of stores (DIR/store, DIR/*, DIR/*/store) | a pattern (* ? [) of either
+    list := a file with a path on each line
 
-each of which may be a URL (`store.places.locations`).
+each of which may be a URL (`store.places.locations`). A path or pattern at which there is no store is a place
+all the same: whoever opens it says why, and the other stores are read. Only names are looked at.
 
 What says how a store is read travels with its path, so that every worker opens it in the same way.
 """
@@ -11,27 +13,39 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.errors import NoStoreError, UsageError
+from rocketfsck.errors import NoStoreError, RocketfsckError, StoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import absolute_path, glob_remote, list_directory
+from rocketfsck.store.inuse import JOURNAL, MARK
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import locate, path_of
 from rocketfsck.store.places.urls import NO_OPTIONS, StorageOptions, is_remote, options_for
+from rocketfsck.store.reading import named_errors
 from rocketfsck.store.settings import read_settings
 
 OPEN_COUNT = 8
 """Stores that a process keeps listed."""
 
+LIST_SIZE = 64 << 20
+"""Bytes that a list of stores may have."""
+LOOKERS = 16
+"""Places that are looked at at once: each costs a question or two, which a far file system answers late."""
+
 _PARTS = frozenset({"commitlog", "consumequeue", "batchconsumequeue", "checkpoint", "abort"})
+_INNER = frozenset({"commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext"})
+"""Parts of a store whose directories look like stores."""
+_DEPTH = 4
 _PATTERN = frozenset("*?[")
+_FOREIGN = "lost+found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,12 @@ def open_source(source: StoreSource) -> Store:
 
     Raises StoreError and UsageError as `open_store` does.
     """
+    return look_at(source)
+
+
+def look_at(source: StoreSource) -> Store:
+    """The store, read-only, as it is now. Raises StoreError and UsageError as `open_store` does."""
+    demand_match(source.path)
     return open_store(
         source.path,
         broker_conf=source.broker_conf,
@@ -66,6 +86,132 @@ def open_source(source: StoreSource) -> Store:
         delay_levels=source.delay_levels,
         storage_options=source.storage_options.values(),
     )
+
+
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Whether a path has wildcards, and is not a file or directory of that very name."""
+    text = os.fspath(path)
+    return bool(_PATTERN & set(text)) and (is_remote(text) or not os.path.lexists(text))
+
+
+def demand_match(path: str | os.PathLike[str]) -> None:
+    """Raise NoStoreError for a pattern, which stands for itself where nothing matches it."""
+    if is_pattern(path):
+        raise NoStoreError("no directory matches this pattern", path=os.fspath(path))
+
+
+def find_places(
+    paths: Iterable[str | Path], storage_options: Mapping[str, Any] | None = None
+) -> tuple[Path, ...]:
+    """The absolute paths and URLs of the stores that `paths` mean, each once, in their order; those of one
+    directory or pattern by name.
+
+    A path or pattern with no store is one of them. Raises UsageError without any path.
+    """
+    return tuple(place for place, _ in _found(paths, storage_options))
+
+
+def _found(
+    paths: Iterable[str | Path], storage_options: Mapping[str, Any] | None
+) -> list[tuple[Path, RocketfsckError | None]]:
+    """The places, and why there is no store, where that can be seen."""
+    roots = [root for path in paths for root in _matches(locate(path, storage_options))]
+    if not roots:
+        raise UsageError("name a store, several stores, or a directory of stores")
+    if len(roots) == 1:
+        found = [_stores_at(roots[0])]
+    else:
+        with ThreadPoolExecutor(LOOKERS) as pool:
+            found = list(pool.map(_stores_at, roots))
+    return list({place: (place, error) for each in found for place, error in each}.values())
+
+
+def _matches(path: Path) -> list[Path]:
+    """The path, or the directories that a pattern fits; the pattern itself where it fits none."""
+    text = os.fspath(path)
+    if not is_pattern(path):
+        return [absolute_path(path)]
+    if is_remote(text):
+        try:
+            matches = glob_remote(text)
+        except StoreError:  # whoever opens the place says it
+            matches = []
+    else:
+        matches = [match for match in sorted(glob.glob(text)) if os.path.isdir(match)]  # noqa: PTH112, PTH207
+    found = [absolute_path(path_of(match)) for match in matches]
+    return [match for match in found if not _is_area(match)] or [absolute_path(path)]
+
+
+def _is_area(path: Path) -> bool:
+    """Whether this is what a repair keeps for undo, next to its store."""
+    return MARK in path.name and (path / JOURNAL).exists()
+
+
+def _stores_at(root: Path) -> list[tuple[Path, RocketfsckError | None]]:
+    """The store that `root` is, else those below it by name, else `root` and why there is none."""
+    if is_pattern(root):
+        return [(root, UsageError(f"{root}: no store matches this pattern"))]
+    try:
+        entries = list_directory(root)
+    except StoreError as error:
+        return [(root, error)]
+    if _is_store(entries) or _INNER & set(root.parts[-_DEPTH:]):
+        return [(root, None)]
+    found = [place for entry in entries if _may_hold(entry) for place in _store_below(entry)]
+    nothing = NoStoreError(
+        "neither a store nor a directory of stores; is a disk not mounted?", path=str(root)
+    )
+    return found or [(root, nothing)]
+
+
+def _may_hold(entry: DirectoryEntry) -> bool:
+    return entry.kind is EntryKind.DIRECTORY and not entry.name.startswith(".") and entry.name != _FOREIGN
+
+
+def _store_below(entry: DirectoryEntry) -> Iterator[tuple[Path, RocketfsckError | None]]:
+    """The store that a directory is, or the one in it; a directory that cannot be listed, and why."""
+    path = path_of(entry.path)
+    try:
+        entries = list_directory(path)
+        if _is_area(path):
+            return
+        if not _is_store(entries):
+            path /= "store"
+            if not any(inner.name == "store" and inner.kind is EntryKind.DIRECTORY for inner in entries):
+                return
+            if not _is_store(list_directory(path)):
+                return
+        yield absolute_path(path), None
+    except StoreError as error:
+        yield absolute_path(path), error
+
+
+def _is_store(entries: Sequence[DirectoryEntry]) -> bool:
+    """Whether a directory has a part that only a store has, or is a commitlog of its own."""
+    return any(
+        entry.name in _PARTS or entry.name.startswith("dledger-") or _is_mapped_file(entry)
+        for entry in entries
+    )
+
+
+def _is_mapped_file(entry: DirectoryEntry) -> bool:
+    return filename_to_offset(entry.name) is not None and entry.kind is EntryKind.FILE
+
+
+def read_list(file: Path) -> tuple[str, ...]:
+    """The paths that a text file names, one a line; empty lines and lines that begin with # name none.
+
+    Raises StoreError for a file that cannot be read, UsageError for one that names no path or is not a list.
+    """
+    with named_errors(file, "cannot be read"), file.open("rb") as stream:
+        data = stream.read(LIST_SIZE + 1)
+    if len(data) > LIST_SIZE or b"\0" in data:
+        raise UsageError(f"{file}: not a list of paths, one on each line")
+    lines = (os.fsdecode(line).strip() for line in data.splitlines())
+    found = tuple(line for line in lines if line and not line.startswith("#"))
+    if not found:
+        raise UsageError(f"{file}: the list names no store")
+    return found
 
 
 def find_sources(
@@ -77,19 +223,23 @@ def find_sources(
     commitlog_paths: Sequence[str | Path] = (),
     delay_levels: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    all_there: bool = True,
 ) -> tuple[StoreSource, ...]:
-    """The stores at these paths, in their order, those of one directory or pattern by name.
+    """The stores at these paths, in their order, those of one directory or pattern by name (`find_places`).
 
     A store's broker is its name in `brokers` (in the order of the stores), else the brokerName of its
     broker.conf, else the name of its directory, or of the one above where that is `store`. `broker_confs` is
-    empty, or has one for all or one for each store; `commitlog_paths` are for a single store. Raises
-    NoStoreError for a path that holds no store, UsageError for a pattern without a match, names that are not
-    unique and counts that do not fit; StoreError for a directory or broker.conf that cannot be read.
+    empty, or has one for all or one for each store; `commitlog_paths` are for a single store.
+
+    Raises UsageError for names that are not unique and counts that do not fit; StoreError for a broker.conf
+    that cannot be read. If `all_there`, raises NoStoreError for a path that holds no store, UsageError for a
+    pattern without a match and StoreError for a directory that cannot be listed; else these are sources, too.
     """
-    places = [locate(path, storage_options) for path in paths]
-    roots = list(dict.fromkeys(root for place in places for root in _roots(os.fspath(place))))
-    if not roots:
-        raise UsageError("name a store, several stores, or a directory of stores")
+    found = _found(paths, storage_options)
+    for _, error in found:
+        if all_there and error is not None:
+            raise error
+    roots = [os.fspath(place) for place, _ in found]
     if brokers and len(brokers) != len(roots):
         raise UsageError(f"{len(brokers)} broker names for {len(roots)} stores: {', '.join(roots)}")
     if len(broker_confs) not in (0, 1, len(roots)):
@@ -107,49 +257,6 @@ def find_sources(
         StoreSource(name, root, version, conf, logs, delay_levels, storage_options=options_for(root))
         for name, root, conf in zip(names, roots, each, strict=True)
     )
-
-
-def _roots(path: str) -> list[str]:
-    if _PATTERN & set(path) and not path_of(path).exists():
-        if is_remote(path):
-            matches = glob_remote(path)
-        else:
-            matches = sorted(glob.glob(path))  # noqa: PTH207 - a pattern of a whole path
-        found = [root for match in matches if path_of(match).is_dir() for root in _below(match)]
-        if not found:
-            raise UsageError(f"{path}: no store matches this pattern")
-        return found
-    found = _below(path)
-    if not found:
-        raise NoStoreError("neither a store nor a directory of stores; is a disk not mounted?", path=path)
-    return found
-
-
-def _below(path: str) -> list[str]:
-    """The store that `path` is, else those in its sub-directories, by name."""
-    root = os.fspath(absolute_path(path_of(path)))
-    if _is_store(root):
-        return [root]
-    found = []
-    for entry in list_directory(root):
-        if entry.kind is EntryKind.DIRECTORY:
-            candidates = (entry.path, os.path.join(entry.path, "store"))  # noqa: PTH118
-            found += [candidate for candidate in candidates if _is_store(candidate, sure=False)][:1]
-    return found
-
-
-def _is_store(path: str, *, sure: bool = True) -> bool:
-    """Whether a directory has a part that only a store has, or is a commitlog of its own."""
-    if not sure and not path_of(path).is_dir():
-        return False
-    return any(
-        entry.name in _PARTS or entry.name.startswith("dledger-") or _is_mapped_file(entry)
-        for entry in list_directory(path)
-    )
-
-
-def _is_mapped_file(entry: DirectoryEntry) -> bool:
-    return filename_to_offset(entry.name) is not None and entry.kind is EntryKind.FILE
 
 
 def broker_name(root: str, conf: str | None) -> str:

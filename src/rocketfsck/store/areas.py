@@ -69,7 +69,8 @@ def list_directory(path: str | os.PathLike[str]) -> list[DirectoryEntry]:
 
 
 def glob_remote(pattern: str) -> list[str]:
-    """The directories whose URLs fit a pattern (`*`, `?`, `[`), by name. Raises StoreError."""
+    """The directories whose URLs fit a pattern (`*`, `?`, `[`), by name, hidden ones as in a
+    shell. Raises StoreError."""
     from fnmatch import fnmatchcase
 
     scheme, _, rest = pattern.partition("://")
@@ -85,6 +86,7 @@ def glob_remote(pattern: str) -> list[str]:
             if path_of(url).is_dir()
             for entry in list_directory(url)
             if entry.kind is EntryKind.DIRECTORY and fnmatchcase(entry.name, name)
+            if name.startswith(".") or not entry.name.startswith(".")
         ]
     return [url for url in found if path_of(url).is_dir()]
 

@@ -23,8 +23,8 @@ from rocketfsck.pipeline.fleet.model import (
     StoreRow,
     packed,
 )
-from rocketfsck.pipeline.fleet.places import find_places, read_list
 from rocketfsck.pipeline.fleet.stages import Begin, Ended, run_step
+from rocketfsck.pipeline.sources import find_places, read_list
 from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.verify.policy import RulePolicy
@@ -112,7 +112,7 @@ def test_a_store_that_cannot_be_checked_does_not_end_the_others(fleet: Path) -> 
     paths = [
         fleet / "missing",
         fleet / "file",
-        fleet,
+        fleet / "none-*",
         fleet / "broker-a" / "commitlog",
         fleet / "broker-a",
     ]
@@ -121,7 +121,7 @@ def test_a_store_that_cannot_be_checked_does_not_end_the_others(fleet: Path) -> 
     assert [row.error for row in report.stores] == [
         "cannot be listed: No such file or directory",
         "is a file, not a store",
-        "is not a store, but there are stores in it: name each",
+        "no directory matches this pattern",
         f"is a part of the store {fleet / 'broker-a'}",
         None,
     ]
@@ -181,16 +181,15 @@ def test_options_of_one_store_are_refused(fleet: Path, options: CheckOptions) ->
 
 def test_places(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (fleet / "broker-file").write_text("x")
-    found = find_places([fleet / "broker-[bc]", fleet / "broker-*", "s3://bucket/broker-a"])
-    names = ["broker-b", "broker-c", "broker-a"]
-    assert [str(place) for place in found] == [*(str(fleet / name) for name in names), "s3://bucket/broker-a"]
+    found = find_places([fleet / "broker-[bc]", fleet / "broker-*", "memory://none/broker-a"])
+    names = ["broker-b", "broker-c/store", "broker-a", "memory://none/broker-a"]
+    assert [str(place).removeprefix(f"{fleet}/") for place in found] == names
     (fleet / "broker-[x]").mkdir()
     assert find_places([fleet / "broker-[x]"]) == (fleet / "broker-[x]",)
     monkeypatch.chdir(fleet)
     assert find_places(["broker-a", fleet / "broker-a"]) == (fleet / "broker-a",)
-    with pytest.raises(UsageError, match="no directory matches"):
-        find_places([fleet / "nothing-*"])
-    with pytest.raises(UsageError, match="at least one"):
+    assert find_places([fleet / "nothing-*", "none"]) == (fleet / "nothing-*", fleet / "none")
+    with pytest.raises(UsageError, match="name a store"):
         find_places([])
 
 

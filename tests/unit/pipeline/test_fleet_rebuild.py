@@ -103,7 +103,7 @@ def test_collisions_are_refused_before_anything_is_built(fleet: Path, tmp_path: 
     other = tmp_path / "other" / "broker-a"
     shutil.copytree(fleet / "broker-c", other)
     into = tmp_path / "built"
-    with pytest.raises(UsageError, match=r"broker-a and .*other/broker-a would both be rebuilt"):
+    with pytest.raises(UsageError, match=r"broker-a/store and .*other/broker-a would both be rebuilt"):
         rebuild_stores([fleet / "broker-a", other], into, "all", OPTIONS)
     (into / "broker-c").mkdir(parents=True)
     with pytest.raises(UsageError, match="broker-c exists, and rocketfsck does not overwrite it"):

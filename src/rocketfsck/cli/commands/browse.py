@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from rocketfsck.cli.adapter import command_of
 from rocketfsck.cli.base import scrolling
 from rocketfsck.commands.repairing import ReportFile
-from rocketfsck.commands.shared import StoreOptions, StorePlace
+from rocketfsck.commands.shared import StoreOptions, StorePlace, StoresWanted
 from rocketfsck.common.options import Option
 from rocketfsck.errors import EXIT_CLEAN, UsageError
 from rocketfsck.verify.options import LevelAsked
@@ -85,12 +85,10 @@ def command(line: BrowseLine) -> int:
 
 
 def _places(path: Path) -> tuple[Path, ...]:
-    """The stores that are named: several where `path` is a pattern. Raises as `find_places` does."""
+    """The stores that are named: several where `path` is a pattern. Raises as `StoresWanted.find` does."""
     if not {*"*?["} & {*str(path)}:
         return (path,)
-    from rocketfsck.pipeline.fleet.places import find_places
-
-    return find_places([path])
+    return StoresWanted((path,)).find().places
 
 
 def _open(place: Path, stated: StoreOptions, asked: BrowseRequest, report_path: Path | None) -> Session:

@@ -57,7 +57,7 @@ class CheckLine(CheckCommand):
 @command_of(CheckLine, timing="")
 def command(line: CheckLine, passes: Passes | None) -> int:
     """Check the store at PATH: whether a broker may be started, what is lost, what to run next; then the
-    problems. Of several stores, or a pattern in quotes, check shows a table.
+    problems. Of several stores, a directory of stores, or a pattern in quotes, check shows a table.
 
     check writes only files that you name. Exit status 4 means that something is wrong, 8 that
     something could not be read.
@@ -66,14 +66,16 @@ def command(line: CheckLine, passes: Passes | None) -> int:
         raise UsageError("--mask is not for --report: a page shows bytes of the store")
     policy = policy_in_force(click.get_current_context())
     line = replace(line, options=replace(line.options, jobs=line.jobs or 0))  # advice names them
+    found = line.find()
     if line.lost_path is not None:
         lost_form(line.lost_path)
-        if line.options.level == "quick" or line.stores.is_many:
+        if line.options.level == "quick" or found.is_many:
             raise UsageError("--lost is for a check of one store, at level cross or full")
-    if line.stores.is_many:
-        return _check_fleet(line, policy, passes)
+    if found.is_many:
+        return _check_fleet(line, found.places, policy, passes)
+    line = replace(line, paths=(found.only,))
     files = [path for path in (line.write_baseline, line.page_path, line.lost_path) if path is not None]
-    named = [line.stores.only, *line.stated.commitlog_paths]
+    named = [found.only, *line.stated.commitlog_paths]
     for path in files:
         refuse_inside(path, named)
     # a plan has bytes of the store
@@ -97,21 +99,21 @@ def command(line: CheckLine, passes: Passes | None) -> int:
         elif line.answer.form == "json":
             stream.write(to_json({**answer.report.to_json(), **said}, indent=2) + "\n")
         else:
-            head = {"kind": FINDINGS_KIND, "store": str(line.stores.only)}
+            head = {"kind": FINDINGS_KIND, "store": str(found.only)}
             with open_rows(stream, line.answer.form, FINDING_COLUMNS, head) as writer:
                 for row in _rows(answer.report, said, line.answer.form):
                     writer.write(row)
     return answer.exit_code
 
 
-def _check_fleet(line: CheckLine, policy: Policy, passes: Passes | None) -> int:
+def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, passes: Passes | None) -> int:
     """Check several stores, write what came of them, and give the exit status."""
     if line.write_baseline is not None:
         raise UsageError("--write-baseline is for the check of one store")
     if line.answer.form in CHECK_FORMS:
         raise UsageError(f"--format {line.answer.form} is for the check of one store")
     context = click.get_current_context()
-    context.params["paths"] = places = line.stores.places()
+    context.params["paths"] = places
     refuse_own_config(context)
     if line.page_path is not None:
         refuse_inside(line.page_path, places)

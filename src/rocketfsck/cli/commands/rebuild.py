@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,8 +82,10 @@ def command(line: RebuildLine) -> int:
     Exit status 4 means that the log is damaged, has records without a place, or that a broker would not start
     with the result.
     """
-    if line.stores.is_many:
-        return _rebuild_fleet(line)
+    named = line.stores.find()
+    if named.is_many:
+        return _rebuild_fleet(line, named.places)
+    line = replace(line, paths=(named.only,))
     answer = rebuild(line)
     for warning in answer.warnings:
         print(warning, file=sys.stderr)
@@ -93,7 +95,7 @@ def command(line: RebuildLine) -> int:
             "starts": [asdict(start) for start in answer.starts],
             "assumptions": [asdict(item) for item in answer.assumptions],
         }
-        document = _document(answer.rebuilt, line.stores.only, line.into, version)
+        document = _document(answer.rebuilt, named.only, line.into, version)
         print(to_json({**document, **said}, indent=2))
     else:
         from rocketfsck.cli.show.start import verdict_lines
@@ -104,10 +106,10 @@ def command(line: RebuildLine) -> int:
     return answer.exit_code
 
 
-def _rebuild_fleet(line: RebuildLine) -> int:
+def _rebuild_fleet(line: RebuildLine, places: tuple[Path, ...]) -> int:
     """Rebuild several stores, print what came of them, and give the exit status."""
     context = click.get_current_context()
-    context.params["paths"] = places = line.stores.places()
+    context.params["paths"] = places
     refuse_own_config(context)
     found = rebuild_fleet(line, places)
     for run in found.removed_runs:

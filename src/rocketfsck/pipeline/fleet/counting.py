@@ -21,7 +21,7 @@ from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
 from rocketfsck.pipeline.fleet.model import Kept, Spool
 from rocketfsck.pipeline.fleet.run import error_text
 from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, work_on
-from rocketfsck.pipeline.sources import StoreSource
+from rocketfsck.pipeline.sources import StoreSource, look_at
 from rocketfsck.pipeline.statistics import (
     LOG_AREA,
     ClusterStatistics,
@@ -36,7 +36,7 @@ from rocketfsck.pipeline.statistics import (
 )
 from rocketfsck.progress import phase
 from rocketfsck.query.counts.counting import LogStatistics, StoreCounts, plan_runs, statistics_of
-from rocketfsck.store import Store, open_store
+from rocketfsck.store import Store
 from rocketfsck.store.areas import demand_listed
 
 
@@ -60,16 +60,8 @@ class CountJob:
 
     def open(self) -> Store:
         """The store. Raises StoreError and UsageError."""
-        source = self.source
-        with work_on(Path(source.path), "count", "counted"):
-            store = open_store(
-                source.path,
-                broker_conf=source.broker_conf,
-                version=source.version,
-                commitlog_paths=source.commitlog_paths,
-                delay_levels=source.delay_levels,
-                storage_options=source.storage_options.values(),
-            )
+        with work_on(Path(self.source.path), "count", "counted"):
+            store = look_at(self.source)
             demand_listed(store, LOG_AREA)
             return store
 
@@ -100,7 +92,7 @@ class CountJob:
 
     def failed(self, error: Exception) -> Counted:
         """What is said of a store that could not be counted."""
-        return Counted(error=error_text(self.source.path, error))
+        return Counted(error=error_text("", error))
 
 
 def _results(engine: Engine, kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -149,11 +141,10 @@ def count_fleet(
     *,
     engine: Engine | None = None,
     key_count: int = 0,
-    failed: Sequence[tuple[str, str]] = (),
 ) -> ClusterStatistics:
     """Count the live records of many stores, as `count_stores` does; workers open the stores.
 
-    A store that cannot be counted is in `failed` of the result, after those given. Raises StoreError only if
+    A store that cannot be counted is in `failed` of the result. Raises StoreError only if
     the counts cannot be kept in a temporary file.
     """
     engine = LocalEngine() if engine is None else engine
@@ -190,4 +181,4 @@ def count_fleet(
         gathered.add(log)
     wrong = [(sources[number].broker, errors[number]) for number in sorted(errors)]
     keys = keys_of(sketch, exact, key_count) if key_count else None
-    return gathered.statistics(brokers, keys, [*failed, *wrong])
+    return gathered.statistics(brokers, keys, wrong)

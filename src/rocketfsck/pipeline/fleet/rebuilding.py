@@ -34,7 +34,6 @@ from rocketfsck.errors import (
     UsageError,
 )
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
-from rocketfsck.pipeline.fleet.places import find_places
 from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.records import (
     RECORDS,
@@ -59,7 +58,7 @@ from rocketfsck.pipeline.rebuild.job import (
 )
 from rocketfsck.pipeline.rebuild.places import attempt_directory
 from rocketfsck.pipeline.rebuild.segment import SegmentTask
-from rocketfsck.pipeline.sources import broker_name
+from rocketfsck.pipeline.sources import broker_name, find_places
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.judging import predict_rebuilt
 from rocketfsck.repair.build.run import (
@@ -220,8 +219,8 @@ def rebuild_stores(
     settings, not the parts. A store of which nothing can be built is a row with its error. A result of an
     earlier run is taken over if it is what would be built now, else the row has an error, too.
 
-    Raises UsageError, before anything is built, for two stores of one name, a directory with the name of a
-    result that no run put there, and a pattern without a match; StoreError where `into` cannot be made, or
+    Raises UsageError, before anything is built, for two stores of one name, and a directory with the name of
+    a result that no run put there; StoreError where `into` cannot be made, or
     another run works in it.
     """
     options = options or RebuildOptions()

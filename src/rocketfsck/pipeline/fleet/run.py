@@ -28,9 +28,8 @@ from rocketfsck.pipeline.fleet.model import (
     StoreRow,
     packed,
 )
-from rocketfsck.pipeline.fleet.places import find_places
 from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, work_on
-from rocketfsck.pipeline.sources import broker_name
+from rocketfsck.pipeline.sources import broker_name, demand_match, find_places
 from rocketfsck.progress import phase
 from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import Verdict, judge_store, ranked
@@ -53,6 +52,7 @@ def open_meant(place: Path, facts: Mapping[str, Any]) -> Store:
 
     Raises StoreError and UsageError as `open_store` does, and StoreError for what is not one store.
     """
+    demand_match(place)
     meant = find_meant_stores(place)
     above = [store for store in meant if place.is_relative_to(store)]
     if above:
@@ -209,7 +209,7 @@ def check_stores(
     severities (`verify.policy`); `version` asks for the start of a broker of that version. `options.since`
     is a directory that has a state file for each store; all workers of a cluster must see the same one.
 
-    Raises UsageError for options that make no sense for several stores, or a pattern without a match;
+    Raises UsageError for options that make no sense for several stores, or without any path;
     StoreError if the findings cannot be kept in a temporary file.
     """
     options = options or CheckOptions()
