@@ -88,7 +88,12 @@ def _places(path: Path) -> tuple[Path, ...]:
     """The stores that are named: several where `path` is a pattern. Raises as `StoresWanted.find` does."""
     if not {*"*?["} & {*str(path)}:
         return (path,)
-    return StoresWanted((path,)).find().places
+    from rocketfsck.pipeline.sources import is_pattern
+
+    places = StoresWanted((path,)).find().places
+    if any(map(is_pattern, places)):
+        raise UsageError(f"{path}: no directory matches this pattern")
+    return places
 
 
 def _open(place: Path, stated: StoreOptions, asked: BrowseRequest, report_path: Path | None) -> Session:
