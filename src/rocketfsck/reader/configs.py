@@ -78,9 +78,10 @@ def loaded_topics(store: Store) -> Mapping[str, TopicConfig] | None:
 
 
 def may_lack_topics(store: Store) -> bool:
-    """Whether the broker may have had topics that its configs lack: of the second form of configs in RocksDB,
-    a kill takes what was not flushed."""
-    return store.abort is not None and database_at(store, CONFIG_V2) is not None
+    """Whether the broker may have had topics that its configs lack: the second form of configs in RocksDB has
+    those that somebody created, and never those that a broker made when their first message came (5.3.3 and
+    5.5.0: of what changes topics, TopicConfigManagerV2 writes updateTopicConfig alone)."""
+    return database_at(store, CONFIG_V2) is not None
 
 
 def topics_changed(store: Store) -> int | None:

@@ -49,7 +49,7 @@ QUEUES, ALL, CONFIG, POP = (
     "5.5.0-pop-kv-killed",
 )
 OF_A_KILL = {"RK018", "RK019"}
-"""What a killed broker's store has: rows that were not flushed, topics that were not written."""
+"""What that store of a killed broker has: rows that were not flushed, topics that are never written."""
 Copied = Callable[[str], Path]
 
 

@@ -147,10 +147,6 @@ REASONS: Mapping[str, str] = {
     RuleName.RECORD_RECONSUME_TIMES: _OWN,
     RuleName.RECORD_BORN_TIMESTAMP: _OWN,
     RuleName.TIMER_FILE_MISSING: "no other file has its contents: copy it back before any broker starts",
-    RuleName.TOPICS_NOT_WRITTEN: (
-        "no repair writes to this database: create the topics again once the broker runs, with as many "
-        "queues as they have"
-    ),
     RuleName.TIMER_LOG_GAP: "no other file has the units of a timer log; " + _COPY,
     RuleName.TIERED_METADATA: _TIERED_METADATA,
     RuleName.TIERED_SEGMENT_MISSING: _TIERED_METADATA,

@@ -179,7 +179,8 @@ def _configs(context: Context, lifting: Lifting, known: Known) -> Iterator[Findi
 
 
 def _topics_not_written(context: Context, known: Known) -> Iterator[Finding]:
-    """Topics that a killed broker created and did not write to its database: they have later messages.
+    """Topics that a broker made and did not write to its database: they have messages from after the last
+    change of the table, so that nobody has deleted them.
 
     Reads the log once more where the database lacks a topic of it.
     """

@@ -237,15 +237,16 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id=RuleName.TOPICS_NOT_WRITTEN,
-        severity=WARNING,
+        severity=INFO,
         template=(
             "{database} does not list {topic_count:topic} with messages from after its last change ({topics})"
         ),
         why=(
-            "A broker with configManagerVersion=v2 writes its configs to the disk some time after it "
-            "changes them, and a kill loses what is not there yet: topics, groups and offsets. The messages "
-            "are there, and clients get an error until somebody creates the topics again, with the same "
-            "number of queues. A deleted topic has no message from after the last change of the table."
+            "A broker with configManagerVersion=v2 never writes the topics and groups that it makes itself, "
+            "when the first message or consumer comes, and each start forgets them. This state is normal. "
+            "The messages are there, and consumers get an error until a producer sends to the topic, or "
+            "somebody creates it, with the same number of queues. A deleted topic has no message from after "
+            "the last change of the table."
         ),
         strictness="heuristic",
         level="cross",
