@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import shutil
 from pathlib import Path
 from unittest.mock import Mock
@@ -179,6 +180,22 @@ def test_log_files_whose_names_were_shortened(
     assert {after["messages"]["served_count"] for after in messages["after_starts"]} == {reached}
     assert cli("fix", "--yes", root).code == 1
     assert tree(root) == original
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_garbage_in_the_middle_of_a_queue(seed: int, store_dir: Directory, tmp_path: Path) -> None:
+    """The units after it lead to their records: no message counts twice, as got and as lost."""
+    root = Path(shutil.copytree(store_dir("5.3.3-multiseg"), tmp_path / "store"))
+    whole = check_store(open_store(root)).account
+    queue = max((root / "consumequeue").glob("*/*/*"), key=lambda path: len(path.read_bytes().rstrip(b"\0")))
+    data = bytearray(queue.read_bytes())
+    data[100:200] = random.Random(seed).randbytes(100)
+    queue.write_bytes(data)
+    account = check_store(open_store(root)).account
+    assert account is not None
+    assert whole is not None
+    assert (account.lost_count, account.perhaps_lost_count, account.unreachable_count) == (0, 0, 5)
+    assert account.count("served") == whole.count("served") - 5
 
 
 def test_a_queue_that_was_copied(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:  # noqa: F811

@@ -173,7 +173,7 @@ def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
     asked = replace(options.options, ignore=(*options.options.ignore, *ignored_rules(policy or {})))
     if not options.gate:
         return asked
-    if asked.resume is not None or asked.since is not None or options.stores.is_many:
+    if asked.resume is not None or asked.since is not None:
         raise UsageError("--gate is for one store, and looks at all that a start reads")
     return replace(asked, level="quick")
 
@@ -204,6 +204,8 @@ def check_fleet(
     from rocketfsck.repair.compare.groups import MEMBER_LIMIT, groups_of
 
     asked = _asked(options, policy)
+    if options.gate:
+        raise UsageError("--gate is for the check of one store")
     if options.masking.is_wanted:
         raise UsageError("--mask is for the check of one store")
     if options.stated.commitlog_paths:
