@@ -65,3 +65,12 @@ def test_the_examples_ask_for_the_store_that_they_mount(cli: Cli, store_dir: Dir
     assert conf in rest or str(Path(conf).parent) in rest
     assert store in rest or str(Path(store).parent) in rest
     assert cli(*options[:2], store_dir("4.9.8-basic")).code == 0
+
+
+def test_a_gate_claims_the_rules_of_its_level_alone(cli: Cli, store_dir: Directory) -> None:  # noqa: F811
+    root = store_dir("4.9.8-basic")
+    gate, quick = (
+        cli("check", *level, "--format", "junit", root).out.count("<testcase ")
+        for level in (["--gate"], ["--level", "quick"])
+    )
+    assert gate == quick

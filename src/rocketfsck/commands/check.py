@@ -81,6 +81,15 @@ class CheckCommand:
     plans: bool = False
     while_running: bool = False
 
+    def looked_at(self) -> CheckOptions:
+        """The options of the check itself: a gate has a level of its own. Raises UsageError for options that
+        contradict."""
+        if not self.gate:
+            return self.options
+        if self.options.resume is not None or self.options.since is not None:
+            raise UsageError("--gate looks at all that a start reads: leave out --resume and --since")
+        return replace(self.options, level="quick")
+
     @property
     def stores(self) -> StoresWanted:
         """The stores that are named. Raises UsageError for options that contradict."""
@@ -170,12 +179,8 @@ def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
         from rocketfsck.formats.dialect import dialect_for
 
         dialect_for(options.as_broker)  # what is not a version is an error at once
-    asked = replace(options.options, ignore=(*options.options.ignore, *ignored_rules(policy or {})))
-    if not options.gate:
-        return asked
-    if asked.resume is not None or asked.since is not None:
-        raise UsageError("--gate is for one store, and looks at all that a start reads")
-    return replace(asked, level="quick")
+    asked = options.looked_at()
+    return replace(asked, ignore=(*asked.ignore, *ignored_rules(policy or {})))
 
 
 @dataclass(frozen=True, slots=True)

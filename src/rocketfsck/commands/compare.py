@@ -23,8 +23,6 @@ from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 from rocketfsck.verify.options import LevelAsked
 
-SHOWN = 3
-
 if TYPE_CHECKING:
     from rocketfsck.repair.compare.compare import Comparison
     from rocketfsck.repair.plan.model import Plan
@@ -79,9 +77,14 @@ class CompareCommand:
         """Where the stores are: each path means one. Raises UsageError for a path that means several."""
         return [_one(path) for path in (self.a, self.b, *self.further)]
 
-    def open(self) -> list[Store]:
-        """All stores. Raises as `open_named_store` does."""
-        return [open_named_store("compare", path, version=self.broker_version) for path in self.found()]
+    def open(self, places: Sequence[Path] | None = None) -> list[Store]:
+        """All stores, `places` where they were found already. Raises as `found` and `open_named_store` do."""
+        places = self.found() if places is None else places
+        return [open_named_store("compare", path, version=self.broker_version) for path in places]
+
+
+SHOWN = 3
+"""Stores that a refusal names of those that a path means."""
 
 
 def _one(path: Path) -> Path:
@@ -117,8 +120,9 @@ def compare(options: CompareCommand) -> CompareAnswer:
     from rocketfsck.repair.compare.compare import compare_stores
 
     options.demand_sense()
-    stores = options.open()
-    engine = options.workers.start(options.found())
+    places = options.found()
+    stores = options.open(places)
+    engine = options.workers.start(places)
     return CompareAnswer(
         [
             compare_stores(one, other, engine=engine)

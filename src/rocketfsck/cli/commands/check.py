@@ -65,7 +65,7 @@ def command(line: CheckLine, passes: Passes | None) -> int:
     if line.masking.is_wanted and line.page_path is not None:
         raise UsageError("--mask is not for --report: a page shows bytes of the store")
     policy = policy_in_force(click.get_current_context())
-    line = replace(line, options=replace(line.options, jobs=line.jobs or 0))  # advice names them
+    line = replace(line, options=replace(line.looked_at(), jobs=line.jobs or 0))  # advice names them
     found = line.find()
     if line.lost_path is not None:
         lost_form(line.lost_path)
