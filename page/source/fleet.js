@@ -1,7 +1,7 @@
 // One page for a fleet: the table of verdicts, worst first.
 import { axisX, axisY, barX, rect, ruleX } from "@observablehq/plot";
 import { chart } from "./charts.js";
-import { count, counted, el, fill, onWidth, size } from "./dom.js";
+import { count, counted, el, fill, onWidth, size, time } from "./dom.js";
 import { addPatterns } from "./patterns.js";
 import { FATES } from "./model.js";
 import { table } from "./tables.js";
@@ -102,6 +102,13 @@ function summary(page, rows) {
         counted(page.lost_record_count, "lost message"),
         size(page.byte_count),
     ];
+    if (page.oldest_read_timestamp !== null) {
+        facts.push(
+            `${size(page.read_byte_count)} read`,
+            `${size(page.taken_over_byte_count)} taken over`,
+            `oldest reading ${time(page.oldest_read_timestamp)}`,
+        );
+    }
     return el(
         "section",
         { id: "verdict", class: `verdict ${bad > 0 ? "error" : ""}`, "aria-labelledby": "verdict-title" },

@@ -39,7 +39,7 @@ from rocketfsck.page.tables import (
     columns_class,
     shown,
 )
-from rocketfsck.pipeline.fleet.model import ORDER, FleetState, StoreRow
+from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, ORDER, FleetState, StoreRow
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import SeverityName
@@ -79,6 +79,9 @@ class FleetPage:
     store_counts: Counts
     state_counts: Mapping[FleetState, int]
     byte_count: int
+    read_byte_count: int
+    taken_over_byte_count: int
+    oldest_read_timestamp: int | None
     error_count: int
     warning_count: int
     lost_record_count: int
@@ -95,12 +98,16 @@ def fleet_page(
     stores = sorted((_row(row) for row in rows), key=lambda row: row.badness)
     counts = Counter(row.state for row in stores)
     kept = stores[:STORE_LIMIT]
+    times = [row.oldest_read_timestamp for row in stores if row.oldest_read_timestamp is not None]
     return FleetPage(
         kind="rocketfsck.page.fleet",
         tool_version=__version__,
         store_counts=Counts(len(stores), len(kept)),
         state_counts={state: counts[state] for state in ORDER if counts[state]},
         byte_count=sum(row.byte_count or 0 for row in stores),
+        read_byte_count=sum(row.read_byte_count or 0 for row in stores),
+        taken_over_byte_count=sum(row.taken_over_byte_count or 0 for row in stores),
+        oldest_read_timestamp=min(times, default=None),
         error_count=sum(row.error_count or 0 for row in stores),
         warning_count=sum(row.warning_count or 0 for row in stores),
         lost_record_count=sum(row.lost_record_count or 0 for row in stores),
@@ -110,7 +117,9 @@ def fleet_page(
 
 
 def _row(values: Mapping[str, Any]) -> StoreRow:
-    row = StoreRow(**{name: values[name] for name in StoreRow.__slots__})
+    row = StoreRow(
+        **{name: values[name] for name in StoreRow.__slots__ if name in values or name not in LATER_COLUMNS}
+    )
     if row.state not in ORDER:
         raise ValueError(f"{row.state!a} is not a state of a store")
     return row

@@ -147,9 +147,9 @@ class CheckOptions:
         Path | None,
         Option(
             "Read only what is new since the check that wrote this file, and write it again. "
-            "Of several stores: a directory with a file for each.",
+            "Of several stores: a directory with a file for each. May be a URL.",
             metavar="STATE",
-            kind=PathKind(use="file"),
+            kind=PathKind(written=True),
         ),
     ] = None
     scrub: Annotated[

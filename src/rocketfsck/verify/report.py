@@ -204,6 +204,7 @@ class Coverage:
     """How much of the data files the check went through, in tasks and in their bytes.
 
     `stopped_after` is the number of findings after which it stopped early, None where it went on to its end.
+    `taken_over_byte_count` of the bytes that are done were read by an earlier check (`verify.since`).
     """
 
     task_count: int
@@ -211,6 +212,7 @@ class Coverage:
     byte_count: int
     done_byte_count: int
     stopped_after: int | None = None
+    taken_over_byte_count: int = 0
 
     @property
     def complete(self) -> bool:
@@ -226,7 +228,14 @@ class Coverage:
             "" if self.stopped_after is None else f"; stopped after {count_of(self.stopped_after, 'finding')}"
         )
         rest = "" if self.complete else "; the rest may hold damage"
-        return f"checked {files}, {amount}{stopped}{rest}"
+        taken = self.taken_over_byte_count
+        over = f"; {count_of(taken, 'byte')} taken over from an earlier check" if taken else ""
+        return f"checked {files}, {amount}{over}{stopped}{rest}"
+
+    @property
+    def read_byte_count(self) -> int:
+        """What this check read itself."""
+        return self.done_byte_count - self.taken_over_byte_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export import existing
 from rocketfsck.pipeline.fleet import tables as tables_module
-from rocketfsck.pipeline.fleet.model import FleetReport
+from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport
 from rocketfsck.pipeline.fleet.tables import RunTables
 
 from tests.conftest import Directory
@@ -201,8 +201,25 @@ def test_other_columns_are_refused_before_the_check(
     monkeypatch.setattr("rocketfsck.pipeline.fleet.run.check_stores", None)
     ended = cli("check", fleet / "broker-*", "--tables", into, "--table-format", table_format)
     assert ended.code == 16
-    assert "other columns than this run writes: missing seconds; additional lost_count" in ended.err
+    said = "other columns than this run writes: missing oldest_read_timestamp; additional lost_count"
+    assert said in ended.err
     assert _read(into, "findings", table_format).num_rows == 0
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_table_of_an_earlier_version_keeps_its_columns(
+    checked: Callable[[], FleetReport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: str
+) -> None:
+    """A new version of rocketfsck never ends a nightly run."""
+    into, columns = tmp_path / "tables", tables_module._COLUMNS["stores"]
+    older = tuple(column for column in columns if column.name not in LATER_COLUMNS)
+    with monkeypatch.context() as patched:
+        patched.setattr(tables_module, "_COLUMNS", {**tables_module._COLUMNS, "stores": older})
+        RunTables(into, table_format).append(checked())
+    RunTables(into, table_format).append(checked())
+    found = _read(into, "stores", table_format)
+    assert found.num_rows == 4
+    assert not LATER_COLUMNS & set(found.column_names)
 
 
 @pytest.mark.parametrize("held", ["parquet", *FORMATS])

@@ -138,3 +138,34 @@ def test_a_relative_path_for_a_cluster_is_refused_before_a_session(
         ended = cli(*command, "a", "b-*", "--engine", "spark", "--master", "spark://none:7077")
         assert ended.code == 16
         assert "give the absolute path" in ended.err
+
+
+def test_states_and_stores_at_urls(cli: Cli, store_dir: Directory, bucket: str) -> None:
+    """What has the same ETag is taken over; what was replaced is read again."""
+    client = s3_client(bucket)
+    store = store_dir("4.9.8-multiseg")
+    for name, data in files_of(store).items():
+        client.put_object(Bucket="bucket", Key=f"kept/a/store/{name}", Body=data)
+
+    def night(*since: str) -> dict[str, int]:
+        ended = cli("check", "s3://bucket/kept", *since, "--format", "json")
+        assert (ended.code, ended.err) == (0, "")
+        [row] = json.loads(ended.out)["rows"]
+        return {name: row[name] for name in ("taken_over_byte_count", "info_count", "checked_byte_count")}
+
+    since = ("--since", "s3://bucket/states", "--scrub", "7d")
+    plain, first, second = night(), night(*since), night(*since)
+    assert plain == first
+    assert second["taken_over_byte_count"] > first["taken_over_byte_count"] == 0
+    assert {**second, "taken_over_byte_count": 0} == first
+    name = min((store / "commitlog").iterdir()).name
+    damaged = bytearray((store / "commitlog" / name).read_bytes())
+    damaged[90] ^= 1
+    client.put_object(Bucket="bucket", Key=f"kept/a/store/commitlog/{name}", Body=bytes(damaged))
+    ended = cli("check", "s3://bucket/kept", *since, "--format", "json")
+    [row] = json.loads(ended.out)["rows"]
+    assert row["error_count"] > 0
+    client.put_object(Bucket="bucket", Key="odd", Body=b"not a state")
+    ended = cli("check", "s3://bucket/kept/a/store", "--since", "s3://bucket/odd")
+    assert ended.code == 16
+    assert "is not a state that check --since wrote" in ended.err

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rocketfsck import CheckOptions, check_stores
+from rocketfsck.cli.show.severalstores import stores_lines
+from rocketfsck.cli.show.text import Palette
 from rocketfsck.engine import LocalEngine
+from rocketfsck.page.model import fleet_page
 from rocketfsck.pipeline.fleet import driving, run, stages
-from rocketfsck.pipeline.fleet.model import FleetReport
+from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport
 from rocketfsck.pipeline.fleet.stages import End, Share
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
@@ -69,9 +72,11 @@ class Night:
 
 
 def said(report: FleetReport) -> dict[str, Any]:
-    varying = ("run_id", "seconds", "started_timestamp")
+    varying = ("run_id", "seconds", "started_timestamp", *LATER_COLUMNS)
     head = {name: value for name, value in report.head().items() if name not in varying}
-    rows = [replace(row, run_id="", seconds=0.0).as_row() for row in report.stores]
+    rows = [
+        {name: value for name, value in row.as_row().items() if name not in varying} for row in report.stores
+    ]
     return {**head, "rows": rows, "findings": [one | {"run_id": ""} for one in report.finding_rows()]}
 
 
@@ -134,6 +139,35 @@ def test_nights_on_workers_are_those_of_a_process(
     read = [sum(day in days for days in after.values()) for day in range(4)]
     assert read[0] == 2 and read[3] == 1  # the damaged file alone made another reading
     assert engine.count(End) > 0 or stages == "whole"
+
+
+def test_what_was_read_and_taken_over_is_in_the_row(fleet: Path) -> None:
+    def check(day: int, **options: Any) -> FleetReport:
+        now = NOW + day * DAY
+        options = {"since": fleet / "states", "now_timestamp": now, **options}
+        return check_stores([fleet / "broker-*"], CheckOptions(**options), LocalEngine(1))
+
+    first, second = check(0), check(1)
+    grow(fleet)
+    third, plain = check(2), check(2, since=None)
+    for row in first.stores[:2]:
+        assert (row.taken_over_byte_count, row.oldest_read_timestamp) == (0, NOW)
+        assert row.read_byte_count == row.checked_byte_count
+    for report in (second, third):
+        assert report.oldest_read_timestamp == NOW
+        for row in report.stores[:2]:
+            assert row.read_byte_count is not None and row.taken_over_byte_count is not None
+            assert row.read_byte_count + row.taken_over_byte_count == row.checked_byte_count
+            assert row.read_byte_count < row.taken_over_byte_count
+    assert (plain.oldest_read_timestamp, plain.stores[0].taken_over_byte_count) == (None, 0)
+    head = third.head()
+    assert head["read_byte_count"] > second.head()["read_byte_count"]
+    assert fleet_page([row.as_row() for row in third.stores]).taken_over_byte_count > 0
+    text = " ".join(stores_lines(third, Palette(False), 200, everything=False, quiet=True))
+    assert "taken over; the part that was read longest ago was read 2027-01-15" in text
+    assert "taken over" not in " ".join(
+        stores_lines(plain, Palette(False), 200, everything=False, quiet=True)
+    )
 
 
 def test_what_is_known_weighs_nothing(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,10 +109,12 @@ def _since(report: Report) -> Iterator[str]:
         why = f": {visible(since.reason)}" if since.reason else ", the first check with this state file"
         yield f"everything was read{why}"
         return
-    files = f"{count_of(since.kept_file_count, 'commit log file')} ({byte_size(since.kept_byte_count)})"
+    files = f"{count_of(since.kept_file_count, 'commit log file')} not read again"
+    coverage = report.coverage
     yield (
-        f"{timestamp(since.previous_timestamp)}: {files} not read again; the part that was read longest ago "
-        f"was read {timestamp(since.oldest_read_timestamp)}"
+        f"{timestamp(since.previous_timestamp)}: {byte_size(coverage.read_byte_count)} read, "
+        f"{byte_size(coverage.taken_over_byte_count)} taken over ({files}); the part that was read longest "
+        f"ago was read {timestamp(since.oldest_read_timestamp)}"
     )
 
 

@@ -21,6 +21,7 @@ from rocketfsck.cli.show.text import (
     byte_size,
     count_of,
     table_columns,
+    timestamp,
     visible,
     width,
     wrapped,
@@ -52,6 +53,8 @@ def stores_lines(
     """The head; unless `quiet`, the stores that are not healthy, or `everything`, and the next commands."""
     base = _base([row.root for row in report.stores])
     yield from wrapped(_summary(report, base), columns)
+    if report.oldest_read_timestamp is not None:
+        yield from wrapped(_since(report, report.oldest_read_timestamp), columns)
     if quiet:
         return
     worst = report.worst_first()
@@ -76,6 +79,16 @@ def _summary(report: FleetReport, base: str) -> str:
     stores = count_of(len(report.stores), "store")
     about = f"{size}, level {report.level}, {duration(report.seconds)}"
     return f"Checked {stores}{where} ({about}): {states}."
+
+
+def _since(report: FleetReport, oldest: int) -> str:
+    read, taken = (
+        byte_size(sum(getattr(row, name) or 0 for row in report.stores))
+        for name in ("read_byte_count", "taken_over_byte_count")
+    )
+    return (
+        f"{read} read, {taken} taken over; the part that was read longest ago was read {timestamp(oldest)}."
+    )
 
 
 def _base(roots: Sequence[str]) -> str:

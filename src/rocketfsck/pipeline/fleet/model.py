@@ -79,6 +79,8 @@ class StoreRow:
     `not_checked` names the first files that could not be read, each with the reason. `exit_code` is that of a
     `check` of this store alone.
     `error` says why the store could not be opened or checked; the members of the verdict are then null.
+    Of the bytes that were checked, `taken_over_byte_count` were read by an earlier check (`--since`); the
+    part that was read longest ago was read at `oldest_read_timestamp` (ms; null without a state).
     """
 
     run_id: Text
@@ -103,6 +105,9 @@ class StoreRow:
     next_command: str | None = None
     error: Text | None = None
     seconds: float = 0.0
+    read_byte_count: int | None = None
+    taken_over_byte_count: int | None = None
+    oldest_read_timestamp: int | None = None
 
     @property
     def badness(self) -> tuple[int, int, int, str]:
@@ -124,6 +129,9 @@ class CheckedStore:
 
 STORE_COLUMNS = columns_of(StoreRow)
 """The columns of the table of stores."""
+
+LATER_COLUMNS = frozenset({"read_byte_count", "taken_over_byte_count", "oldest_read_timestamp"})
+"""Columns that tables of stores from earlier versions lack."""
 
 FLEET_FINDING_COLUMNS = (
     Column("run_id", "text"),
@@ -215,6 +223,9 @@ class FleetHead:
     outcome: Outcome
     store_count: int
     byte_count: int
+    read_byte_count: int
+    taken_over_byte_count: int
+    oldest_read_timestamp: int | None
     state_counts: Mapping[FleetState, int]
     node_groups: tuple[ReplicaGroup, ...]
 
@@ -245,6 +256,12 @@ class FleetReport:
         counts = Counter(row.state for row in self.stores)
         return {state: counts[state] for state in ORDER if counts[state]}
 
+    @property
+    def oldest_read_timestamp(self) -> int | None:
+        """When the part of any store was read that was read longest ago (ms); None without states."""
+        times = (row.oldest_read_timestamp for row in self.stores)
+        return min((time for time in times if time is not None), default=None)
+
     def worst_first(self) -> list[StoreRow]:
         """The stores, the worst first."""
         return sorted(self.stores, key=lambda row: row.badness)
@@ -267,6 +284,9 @@ class FleetReport:
             outcome=outcome_of(self.exit_code),
             store_count=len(self.stores),
             byte_count=sum(row.byte_count or 0 for row in self.stores),
+            read_byte_count=sum(row.read_byte_count or 0 for row in self.stores),
+            taken_over_byte_count=sum(row.taken_over_byte_count or 0 for row in self.stores),
+            oldest_read_timestamp=self.oldest_read_timestamp,
             state_counts=self.state_counts,
             node_groups=self.node_groups,
         )

@@ -36,6 +36,7 @@ from rocketfsck.repair.verdict import Verdict, judge_store, ranked
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.meant import find_meant_stores
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.policy import Policy, report_by
@@ -97,7 +98,7 @@ class CheckJob:
         """The row of the store, and its findings. Raises StoreError."""
         with work_on(self.place, "check", "checked"):
             asked, store = self.asked, opened.store
-            if asked.options.since is not None:
+            if asked.options.since is not None and not is_remote(asked.options.since):
                 asked.options.since.parent.mkdir(parents=True, exist_ok=True)
             try:
                 full = check_store(store, asked.options, engine=engine, begun=opened.begun)
@@ -165,6 +166,9 @@ def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_
         file_count=report.store.file_count,
         byte_count=report.store.byte_count,
         checked_byte_count=report.coverage.done_byte_count,
+        read_byte_count=report.coverage.read_byte_count,
+        taken_over_byte_count=report.coverage.taken_over_byte_count,
+        oldest_read_timestamp=None if report.since is None else report.since.oldest_read_timestamp,
         is_complete=report.coverage.complete and not any(item.operational for item in report.not_checked),
         not_checked=_not_checked(report),
         next_command=verdict.next_command,
@@ -231,7 +235,7 @@ def check_stores(
         version=version,
         finding_limit=finding_limit,
     )
-    if options.since is not None and isinstance(engine, LocalEngine):
+    if options.since is not None and isinstance(engine, LocalEngine) and not is_remote(options.since):
         with named_errors(options.since, "cannot be made"):
             options.since.mkdir(parents=True, exist_ok=True)
     jobs = [CheckJob(place, _with_state(asked, place)) for place in find_places(paths)]

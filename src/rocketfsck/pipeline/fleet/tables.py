@@ -16,7 +16,7 @@ neither depends on what the table had.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,7 @@ from rocketfsck.pipeline.export.file import METADATA_KEY, TEMPORARY, Cell, DataF
 from rocketfsck.pipeline.export.objects import Objects
 from rocketfsck.pipeline.export.remote import ObjectRun, claim_dead, object_run
 from rocketfsck.pipeline.export.tables import delta_options
-from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS
+from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, LATER_COLUMNS, STORE_COLUMNS
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import sync_path
@@ -155,8 +155,18 @@ class RunTables:
             return None
         table = find_table(root, self.table_format, _full_name(name), self._catalog)
         if table is not None:
-            table.demand_shape(_schema(name), ())
+            table.demand_shape(_schema(self._columns(name, table)), ())
         return table
+
+    def _columns(self, name: str, table: ExistingTable | None) -> tuple[Column, ...]:
+        """The columns that are written: a table of an earlier version keeps those that it has."""
+        columns = _COLUMNS[name]
+        if table is not None and name == "stores":
+            older = tuple(column for column in columns if column.name not in LATER_COLUMNS)
+            with suppress(UsageError):
+                table.demand_shape(_schema(older), ())
+                return older
+        return columns
 
     @property
     def _is_parquet(self) -> bool:
@@ -190,7 +200,8 @@ class RunTables:
         if run is not None:
             run.demand_owned()
         try:
-            file = _write(root, self._path(run_id), name, head if self._is_parquet else about, rows)
+            columns = self._columns(name, self._found(name))
+            file = _write(root, self._path(run_id), columns, head if self._is_parquet else about, rows)
             if not self._is_parquet:
                 self._commit(name, file, about, run)
         except BaseException:
@@ -223,7 +234,7 @@ class RunTables:
                     raise  # else another run has made the table first
 
     def _create(self, name: str, file: DataFile, about: Mapping[str, Any]) -> None:
-        root, schema = self._root(name), _schema(name)
+        root, schema = self._root(name), _schema(_COLUMNS[name])
         if self._is_iceberg:
             tables.commit_iceberg(
                 root, schema, (), [file], about, name=_full_name(name), properties=self._catalog
@@ -275,18 +286,21 @@ def _full_name(name: str) -> str:
     return f"rocketmq.check_{name}"
 
 
-def _schema(name: str) -> pa.Schema:
-    return arrow_schema(_COLUMNS[name], {}).remove_metadata()
+def _schema(columns: Sequence[Column]) -> pa.Schema:
+    return arrow_schema(columns, {}).remove_metadata()
 
 
 def _write(
-    root: Path, path: str, name: str, about: Mapping[str, Any], rows: Iterator[Mapping[str, Any]]
+    root: Path,
+    path: str,
+    columns: Sequence[Column],
+    about: Mapping[str, Any],
+    rows: Iterator[Mapping[str, Any]],
 ) -> DataFile:
     """The rows as one file, which is there when it is whole. Raises StoreError."""
     if not is_remote(root):
         with named_errors(root, "cannot be made"):
             (root / TEMPORARY).mkdir(parents=True, exist_ok=True)
-    columns = _COLUMNS[name]
     described = arrow_schema(columns, about)
     schema = described.remove_metadata()
     shape = FileShape(schema, (), metadata=described.metadata[METADATA_KEY])

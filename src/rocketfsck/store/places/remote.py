@@ -239,8 +239,7 @@ class RemoteFile:
         try:
             file = self._idle.pop()
         except IndexError:
-            file = self._system.open(self._name, "rb", cache_type="none", fill_cache=False)
-            self._compare(file.details, start)
+            file = self._opened(start)
         try:
             file.seek(start)
             data: bytes = file.read(end - start)
@@ -248,6 +247,18 @@ class RemoteFile:
             raise self._replaced(start) from None
         self._idle.append(file)
         return data
+
+    def _opened(self, start: int) -> Any:
+        """The file, open. With the listing's ETag nothing is asked: each read demands that version."""
+        etag, options = self._location.etag, {"cache_type": "none", "fill_cache": False}
+        if not etag:
+            file = self._system.open(self._name, "rb", **options)
+            self._compare(file.details, start)
+            return file
+        file = self._system.open(self._name, "rb", size=self.size, **options)
+        file.details = {"name": self._name, "size": self.size, "ETag": etag}
+        file.read_kw = {**file.read_kw, "IfMatch": etag}
+        return file
 
     def _compare(self, info: Mapping[str, Any], start: int) -> None:
         """Raises StoreError if what is there now is not what was listed."""
@@ -274,6 +285,24 @@ def _version(location: Location) -> Hashable:
     """What tells a version of a file from others; the time only where there is nothing better."""
     mtime_ns = 0 if location.etag else location.mtime_ns
     return str.__str__(location), location.size, location.etag, mtime_ns, location.options
+
+
+def get_remote(url: str) -> bytes | None:
+    """All bytes of a small file; None where there is none. Raises StoreError."""
+    system, name = file_system(url)
+    try:
+        data: bytes = ask(lambda: system.cat_file(name), url, options=options_for(url))
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
+    return data
+
+
+def put_remote(url: str, data: bytes) -> None:
+    """Make or replace a file, whole where the file system can: an object. Raises StoreError."""
+    system, name = file_system(url)
+    ask(lambda: system.pipe_file(name, data), url, "cannot be written", options_for(url))
 
 
 def open_remote(place: PathLike) -> RemoteFile:

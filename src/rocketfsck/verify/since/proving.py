@@ -22,7 +22,6 @@ import numpy as np
 from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
-from rocketfsck.store.places.urls import is_remote
 from rocketfsck.verify.index.chains import NO_OFFSET
 from rocketfsck.verify.index.file import IndexResult
 from rocketfsck.verify.index.places import IndexExtent
@@ -307,9 +306,8 @@ def begin(
 ) -> tuple[SinceState | str, Proven, Begun]:
     """The state in `options.since`, or why there is none; what it proves of the store; how to begin again.
 
-    With `begun` no file is looked at again. Raises UsageError for a file that is not a state, and a store
-    that is not on this machine; StoreError for a state that cannot be read; StateChangedError if it is not
-    the one of `begun`.
+    With `begun` no file is looked at again. Raises UsageError for a file that is not a state; StoreError for
+    a state that cannot be read; StateChangedError if it is not the one of `begun`.
     """
     path = _path_of(store, options)
     if begun is not None and not begun.digest:
@@ -327,8 +325,6 @@ def begin(
 def _path_of(store: Store, options: CheckOptions) -> Path:
     path = options.since
     assert path is not None
-    if is_remote(store.root):
-        raise UsageError("--since is for stores on this machine")
     if path.resolve().is_relative_to(store.root.resolve()):
         raise UsageError(f"{path}: is inside the store, where a check must not write")
     return path

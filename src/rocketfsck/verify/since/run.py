@@ -11,7 +11,7 @@ when the file is read again (`CheckOptions.scrub`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +43,7 @@ from rocketfsck.verify.since.state import (
 )
 from rocketfsck.verify.stopping import WantedFindings
 from rocketfsck.verify.tasks.execute import Executed, execute
-from rocketfsck.verify.tasks.planning import PlannedTask
+from rocketfsck.verify.tasks.planning import PlannedTask, known_size
 from rocketfsck.verify.tasks.resume import identity_of, to_json
 from rocketfsck.verify.tasks.task import (
     Context,
@@ -114,11 +114,12 @@ def execute_since(
     results |= _by_key(logs) | kept
     add_notes(context, units, results, proven, due)
     went_on = {unit.key: unit for unit in left}
+    begun_with = went_on | {unit.key: unit for unit in others}
     executed = Executed(
         tuple(went_on.get(unit.key, unit) for unit in units),
         tuple(results[unit.key] for unit in units),
         ran.not_checked + logs.not_checked,
-        _coverage(units, results),
+        _coverage([begun_with.get(unit.key, unit) for unit in units], results, kept.keys()),
     )
     identity = identity_of(context.store, context.level, context.detail_limit)
     latest = _looked_at_later(executed) if context.store.live.locked else executed
@@ -205,10 +206,27 @@ def _least_offset(state: IndexState | None, result: TaskResult | None) -> int:
     return result.summary.first_offset if state is None else state.known.last_offset  # type: ignore[union-attr]
 
 
-def _coverage(units: Sequence[PlannedTask], results: Mapping[str, TaskResult | None]) -> Coverage:
+def _coverage(
+    units: Sequence[PlannedTask], results: Mapping[str, TaskResult | None], kept: Collection[str]
+) -> Coverage:
+    """`units` with what their tasks began with; those of `kept` were not run."""
     done = [unit for unit in units if results[unit.key] is not None]
     total, done_total = (sum(unit.byte_count for unit in part) for part in (units, done))
-    return Coverage(len(units), len(done), total, done_total)
+    taken = sum(
+        unit.byte_count if unit.key in kept else min(_taken_over(unit, results[unit.key]), unit.byte_count)
+        for unit in done
+    )
+    return Coverage(len(units), len(done), total, done_total, taken_over_byte_count=taken)
+
+
+def _taken_over(unit: PlannedTask, result: TaskResult | None) -> int:
+    """Bytes that a task took over. One that could not tell from what is new alone went through all."""
+    whole = (
+        bool(result.findings)
+        if isinstance(result, LogResult)
+        else isinstance(result, IndexResult) and (result.known is None or result.least_new_offset < 0)
+    )
+    return 0 if whole else known_size(unit.task)
 
 
 def _state_of(context: Context, identity: str, ran: Executed, proven: Proven, due: Due) -> SinceState:

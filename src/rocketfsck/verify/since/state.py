@@ -8,6 +8,7 @@ Whether a file, or its first part, is what an earlier check read, without readin
 
     sealed    nobody writes to the file any more: name, inode, size, mtime, and samples of its bytes
     growing   the part `start:end` was written before: name, inode, size, and samples of that part
+    object    the version (ETag) that the listing names: a request for no file
 
 Samples are the first and the last block of the part and, of a longer one, blocks evenly in between. A change
 of old bytes between two samples that leaves the mtime alone is not seen here, but by the check that reads
@@ -31,6 +32,7 @@ from rocketfsck.common.documents import LIMITS, printable
 from rocketfsck.common.outputs import write_text
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import StoreFile
+from rocketfsck.store.places.urls import Location, is_remote
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.tasks.task import IndexKnown, QueueKnown
@@ -43,7 +45,8 @@ MOST_SAMPLES = 16
 
 @dataclass(frozen=True, slots=True)
 class FileProof:
-    """What the bytes `start:end` of a file are known by; `file` is its name below the store."""
+    """What the bytes `start:end` of a file are known by; `file` is its name below the store. Of an object,
+    `sample_digest` is the ETag."""
 
     file: str
     inode: int
@@ -57,6 +60,12 @@ class FileProof:
 
 def prove_file(file: StoreFile, start: int, end: int, *, is_sealed: bool) -> FileProof:
     """The proof of a file whose bytes `start:end` were checked. Raises StoreError where it cannot be read."""
+    if isinstance(file.location, Location):
+        if not file.location.etag:
+            raise StoreError("has no version (ETag) to go by", path=str(file.location))
+        return FileProof(
+            file.relative, 0, file.size, file.mtime_ns, start, end, is_sealed, file.location.etag
+        )
     with named_errors(file.location, "cannot be read"):
         inode = os.stat(file.location).st_ino  # noqa: PTH116 - making a Path takes as long again
     digest = sample_digest(file.location, start, end)
@@ -78,6 +87,8 @@ def holds(proof: FileProof, file: StoreFile) -> bool:
     inside = 0 <= proof.start <= proof.end <= file.size
     if (file.relative, file.size) != (proof.file, proof.size) or not inside:
         return False
+    if isinstance(file.location, Location):
+        return bool(file.location.etag) and file.location.etag == proof.sample_digest
     if proof.is_sealed and file.mtime_ns != proof.mtime_ns:
         return False
     try:
@@ -165,17 +176,12 @@ def read_state(path: Path, identity: str) -> SinceState | str:
     Raises UsageError for a file that is not a state at all and would be overwritten, StoreError for one that
     cannot be read.
     """
-    if not path.exists():
-        return ""
     try:
-        with FileReader(path) as reader:
-            if reader.size and reader.read_upto(0, len(_HEAD)) != _HEAD:
-                raise UsageError(f"{printable(str(path))}: is not a state that check --since wrote")
-            if reader.size > (limit := LIMITS["since state"]):
-                return f"the state file has {reader.size:,} bytes, more than {limit:,}"
-            data = reader.read(0, reader.size)
+        data = _kept(path)
     except MemoryError as error:
         raise StoreError("does not fit into memory", path=str(path)) from error
+    if isinstance(data, str):
+        return data
     try:
         state = msgspec.convert(json.loads(data), SinceState)
     except (ValueError, RecursionError):
@@ -189,9 +195,39 @@ def read_state(path: Path, identity: str) -> SinceState | str:
     return state
 
 
+def _kept(path: Path) -> bytes | str:
+    """The bytes of a state file; or why they do not help. Raises as `read_state`."""
+    if is_remote(path):
+        from rocketfsck.store.places.remote import get_remote
+
+        data = get_remote(os.fspath(path))
+        if data is None:
+            return ""
+        _demand_state(path, data[: len(_HEAD)])
+        return data
+    if not path.exists():
+        return ""
+    with FileReader(path) as reader:
+        _demand_state(path, reader.read_upto(0, len(_HEAD)))
+        if reader.size > (limit := LIMITS["since state"]):
+            return f"the state file has {reader.size:,} bytes, more than {limit:,}"
+        return reader.read(0, reader.size)
+
+
+def _demand_state(path: Path, head: bytes) -> None:
+    if head and head != _HEAD:
+        raise UsageError(f"{printable(str(path))}: is not a state that check --since wrote")
+
+
 def write_state(path: Path, state: SinceState) -> None:
-    """Replace the file, whole or not at all. Raises StoreError."""
-    write_text(path, _text(replace(state, digest=_digest_of(state))) + "\n")
+    """Replace the file, or the object, whole or not at all. Raises StoreError."""
+    text = _text(replace(state, digest=_digest_of(state))) + "\n"
+    if is_remote(path):
+        from rocketfsck.store.places.remote import put_remote
+
+        put_remote(os.fspath(path), text.encode("ascii"))
+    else:
+        write_text(path, text)
 
 
 def _digest_of(state: SinceState) -> str:
