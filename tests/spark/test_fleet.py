@@ -17,7 +17,7 @@ from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.pipeline.fleet import driving, stages
 from rocketfsck.pipeline.fleet.counting import count_fleet
 from rocketfsck.pipeline.fleet.driving import run_jobs
-from rocketfsck.pipeline.fleet.model import FleetReport, FleetRequest
+from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport, FleetRequest
 from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
 from rocketfsck.pipeline.fleet.run import CheckJob
 from rocketfsck.pipeline.sources import find_sources
@@ -50,9 +50,11 @@ def fleet(store_dir: Directory, restart_dir: Directory, tmp_path: Path) -> Path:
 
 
 def _said(report: FleetReport) -> dict[str, Any]:
-    varying = ("run_id", "seconds", "started_timestamp")
+    varying = ("run_id", "seconds", "started_timestamp", *LATER_COLUMNS)
     head = {name: value for name, value in report.head().items() if name not in varying}
-    rows = [replace(row, run_id="", seconds=0.0).as_row() for row in report.stores]
+    rows = [
+        {name: value for name, value in row.as_row().items() if name not in varying} for row in report.stores
+    ]
     return {**head, "rows": rows, "findings": [one | {"run_id": ""} for one in report.finding_rows()]}
 
 
