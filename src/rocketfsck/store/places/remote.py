@@ -287,11 +287,11 @@ def _version(location: Location) -> Hashable:
     return str.__str__(location), location.size, location.etag, mtime_ns, location.options
 
 
-def get_remote(url: str) -> bytes | None:
-    """All bytes of a small file; None where there is none. Raises StoreError."""
+def get_remote(url: str, limit: int) -> bytes | None:
+    """The first `limit` bytes of a file; None where there is none. Raises StoreError."""
     system, name = file_system(url)
     try:
-        data: bytes = ask(lambda: system.cat_file(name), url, options=options_for(url))
+        data: bytes = ask(lambda: system.cat_file(name, end=limit), url, options=options_for(url))
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return None

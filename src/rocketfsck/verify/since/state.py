@@ -197,19 +197,20 @@ def read_state(path: Path, identity: str) -> SinceState | str:
 
 def _kept(path: Path) -> bytes | str:
     """The bytes of a state file; or why they do not help. Raises as `read_state`."""
+    limit = LIMITS["since state"]
     if is_remote(path):
         from rocketfsck.store.places.remote import get_remote
 
-        data = get_remote(os.fspath(path))
+        data = get_remote(os.fspath(path), limit + 1)
         if data is None:
             return ""
         _demand_state(path, data[: len(_HEAD)])
-        return data
+        return data if len(data) <= limit else f"the state has more than {limit:,} bytes"
     if not path.exists():
         return ""
     with FileReader(path) as reader:
         _demand_state(path, reader.read_upto(0, len(_HEAD)))
-        if reader.size > (limit := LIMITS["since state"]):
+        if reader.size > limit:
             return f"the state file has {reader.size:,} bytes, more than {limit:,}"
         return reader.read(0, reader.size)
 
