@@ -89,7 +89,11 @@ EXAMPLES: Mapping[str, Examples] = {
     "damage": (("a copy with a torn tail", "damage STORE --fault torn-tail --seed 7 --into NEW"),),
     "simulate": (("what version 5.3.2 would do", "simulate STORE --as-broker 5.3.2"),),
     "bugreport": (("a small masked copy", "bugreport STORE --shrink -o bug.tar.gz"),),
-    "explain": (("a rule", "explain CL004"), ("a class of damage", "explain C1")),
+    "explain": (
+        ("a rule", "explain CL004"),
+        ("a class of damage", "explain C1"),
+        ("a line of a log", "explain 'found a illegal magic code 0x0'"),
+    ),
     "config": (("what is set, and where", "config"),),
     "schema": (("of what `check --format json` prints", "schema check"),),
     "completion": (("for bash", "completion bash"),),

@@ -23,6 +23,7 @@ EXCEPTIONS = {
     "--report": "`check` writes the page of a report; `plan` and `browse` read the report itself",
     "--stores-from": "each command says what it does with the stores",
     "--in-place": "`damage` breaks the store itself, and has no way back",
+    "--store": "`page` and `explain` say what they do with it",
 }
 
 

@@ -1,4 +1,4 @@
-"""`rocketfsck explain [NAME]`: a rule, a fault class or a repair in full, or the list of all."""
+"""`rocketfsck explain [NAME]`: a rule, a fault class, a repair or a line of a log; or the list of all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.output import FORMATS, Destination, open_rows
-from rocketfsck.cli.show.text import Palette, aligned, text_columns, wrapped
-from rocketfsck.commands.explain import ExplainAnswer, ExplainCommand, Explained, explain
+from rocketfsck.cli.show.text import Palette, aligned, text_columns, visible, wrapped
+from rocketfsck.commands.explain import (
+    ExplainAnswer,
+    ExplainCommand,
+    Explained,
+    ExplainedLine,
+    explain,
+    logged_by,
+)
 from rocketfsck.common.documents import members
 from rocketfsck.common.rows import columns_of
 
@@ -28,14 +35,22 @@ class ExplainLine(ExplainCommand):
 
 @command_of(ExplainLine)
 def command(line: ExplainLine) -> None:
-    """Explain a rule (CQ004, or its slug), a fault class (Q3) or a repair (fence-gap).
+    """Explain a rule (CQ004, or its slug), a fault class (Q3), a repair (fence-gap), or a line of a log.
 
     Without NAME, explain lists all rules, classes and repairs. A family of rules (CL, CQ …) lists its
     members, and `repairs` lists the repairs, by the names that plans, --only and --except use.
+
+    A NAME with blanks is a line that a broker logged about its store (in store.log or broker.log), or a
+    stack trace; `-` reads a log from standard input. explain says what each line means, since when a known
+    issue is fixed, and what to do. With --store, explain looks up the offsets, queues and files that a line
+    names.
     """
     found = explain(line)
     with line.answer.open() as stream:
         if line.answer.form == "text":
+            if found.lines:
+                stream.writelines(f"{text}\n" for text in _log(found, line.answer.palette(stream)))
+                return
             is_single = line.name is not None and len(list(found.rows())) == 1
             lines = _full if is_single else _list
             stream.writelines(f"{text}\n" for text in lines(found, line.answer.palette(stream)))
@@ -87,6 +102,65 @@ def _full(found: ExplainAnswer, palette: Palette) -> Iterator[str]:
     yield from _rules(found.rules, palette, columns)
     yield from _classes(found.classes, palette, columns)
     yield from _repairs(found.repairs, palette, columns)
+
+
+def _log(found: ExplainAnswer, palette: Palette) -> Iterator[str]:
+    """What lines mean, the gravest first; of many lines, those that are normal in short."""
+    columns, is_many = text_columns(), len(found.lines) > 1
+    normal = [item for item in found.lines if item.answer.weight == "normal"] if is_many else []
+    for item in found.lines:
+        if item not in normal:
+            yield from _line(item, palette, columns)
+    if normal:
+        yield palette.bold("Normal in a healthy store")
+        yield from (
+            f"  {row}"
+            for row in aligned([f"{item.answer.count:,}", _excerpt(item, columns - 12)] for item in normal)
+        )
+    if found.unknown_count:
+        yield f"{found.unknown_count:,} of {found.entry_count:,} entries say nothing about a store."
+
+
+def _excerpt(item: ExplainedLine, columns: int) -> str:
+    text = visible(item.answer.template or item.answer.text, keep_backslash=True)
+    return text if len(text) <= columns else text[: columns - 1] + "…"
+
+
+WEIGHTS = {
+    "normal": "normal in a healthy store",
+    "notice": "worth a look",
+    "damage": "the store, or what a start makes of it, is at stake",
+}
+
+
+def _line(item: ExplainedLine, palette: Palette, columns: int) -> Iterator[str]:
+    answer, family = item.answer, item.answer.family
+    shown = visible(" ".join(answer.text[:1000].split()), keep_backslash=True)
+    yield palette.bold(shown if len(shown) <= 2 * columns else shown[: 2 * columns - 1] + "…")
+    yield ""
+    yield from wrapped(answer.meaning, columns, "  ")
+    yield from wrapped(answer.advice, columns, "  ")
+    yield ""
+    rows = [("how grave", WEIGHTS[answer.weight])]
+    if answer.count > 1:
+        rows.append(("how often", f"{answer.count:,} lines, first in line {answer.line:,}"))
+    rows += [("logged by", place) for place in list(logged_by(answer))[:4]]
+    if answer.frame is not None:
+        rows.append(("thrown in", visible(answer.frame)))
+    if family is not None:
+        rows += [("a check says", " ".join(family.rules))] if family.rules else []
+        rows += [("fault class", " ".join(family.classes))] if family.classes else []
+        rows += (
+            [("apache/rocketmq", ", ".join(issue.text for issue in family.issues))] if family.issues else []
+        )
+    for place in item.places:
+        rows.append(("in this store", visible(place.says, keep_backslash=True)))
+    if item.rules:
+        rows.append(("quick check", f"{' '.join(item.rules)} in these files"))
+    for title, text in rows:
+        yield from wrapped(f"{title}: {text}", columns, "  ")
+    yield from (f"  next: {visible(command, keep_backslash=True)}" for command in item.next)
+    yield ""
 
 
 def _rules(rules: Sequence[Rule], palette: Palette, columns: int) -> Iterator[str]:
