@@ -316,7 +316,7 @@ FAMILIES = (
         "damage",
         "enableAcceleratedRecovery is on, but the checkpoint has no usable logicsPhysicalOffset: an older "
         "version wrote it. The start fails.",
-        "Turn the setting off for one start, which writes the offset.",
+        "Turn the setting off for the next start.",
         begins=("RuntimeException: Accelerated recovery is enabled",),
         command="dump STORE/checkpoint",
         rules=(RuleName.LOGICS_OFFSET, RuleName.LOGICS_OFFSET_AHEAD),
