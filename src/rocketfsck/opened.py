@@ -250,8 +250,9 @@ class OpenedStore:
         """The rows of a view as a stream of Arrow record batches.
 
         `view` is "consumequeue" (a row a unit), "index" (a row an entry), "damage" (a row a damaged range of
-        the log), "regions" (a row a byte range of the log), "files" or "messages". `topic` and `queue_id`
-        select units and messages. Damage of units, regions and files has `_corrupt_record`. Raises
+        the log), "regions" (a row a byte range of the log), "files", "messages", "offsets" (a row a group and
+        queue), "topics", "subscriptions", "lost" or "starts". `topic` and `queue_id` select units, messages,
+        offsets and what is lost. Damage of units, regions and files has `_corrupt_record`. Raises
         UsageError for a view, column or condition that there is not; for findings, see `Report.to_arrow`.
         """
         from rocketfsck.pipeline.views import WantedRows

@@ -35,6 +35,7 @@ WITHOUT_PYTHON = {
     "limits": "it is about options of the command line",
     "limits-of-repair": "it is about what repairs do",
     "lost-messages": "it is a notebook: tests/spark runs it",
+    "sql": "it is a notebook: tests/spark runs it",
     "report-page": "it is about the command line",
     "settings": "it is about the command line",
     "since": "it is about the command line",

@@ -20,6 +20,7 @@ from rocketfsck.pipeline.columns import METADATA, declared, shaped
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part
 from rocketfsck.pipeline.views.options import OPTION_NAMES
+from rocketfsck.pipeline.views.table import view_named
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
@@ -103,9 +104,11 @@ def test_views(spark: SparkSession, restart_dir: Directory, view: str) -> None:
 
 
 def _there_and_back(schema: pa.Schema) -> pa.Schema:
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.pandas.types import from_arrow_schema
 
-    return to_arrow_schema(from_arrow_schema(schema, prefer_timestamp_ntz=False), timezone="UTC")
+    from rocketfsck.pipeline.datasource import arrow_schema
+
+    return arrow_schema(from_arrow_schema(schema, prefer_timestamp_ntz=False))
 
 
 @pytest.mark.parametrize("view", VIEW_NAMES)
@@ -114,7 +117,7 @@ def test_schemas_are_those_that_spark_makes_of_its_own(view: str) -> None:
     every = declared(view, WantedRows())
     assert _there_and_back(every).equals(every)
     names = ("properties_bytes", "keys") if view == "messages" else tuple(every.names[:1])
-    more = () if view in ("consumequeue", "findings", "files") else (METADATA,)
+    more = (METADATA,) if view_named(view).of_files else ()
     some = declared(view, WantedRows(columns=(*names, *more)))
     assert _there_and_back(some).equals(some)
 
@@ -225,6 +228,9 @@ def test_a_file_that_vanished_ends_the_query(spark: SparkSession, store_copy: Di
     assert strict.count() == loose.count() == 1300
     gone = [row["offset"] for row in strict.collect() if 131_072 <= row["offset"] < 262_144]
     file.unlink()
+    if spark.version.startswith("4.0."):  # every query lists the files again
+        assert strict.count() == 1300 - len(gone)
+        return
     with pytest.raises(PySparkException) as caught:
         strict.count()
     assert f"StoreError: {file}: cannot be opened: No such file or directory" in str(caught.value)

@@ -32,7 +32,7 @@ pytestmark = [
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
-PAGES = ("lost-messages",)
+PAGES = ("lost-messages", "sql")
 SHOWN = "/data"
 _DAMAGED = re.compile(r"^<!-- damaged: (\S+) (\S+) (\d+) (.+) -->$", re.MULTILINE)
 _BLOCK = re.compile(

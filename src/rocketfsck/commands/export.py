@@ -41,7 +41,20 @@ class ExportCommand:
         Option("Append what is new to the Delta or Iceberg table there; make the table if there is none."),
     ] = False
     view: Annotated[
-        Literal["messages", "damage", "consumequeue", "index", "regions", "findings", "files"],
+        Literal[
+            "messages",
+            "damage",
+            "consumequeue",
+            "index",
+            "regions",
+            "findings",
+            "files",
+            "offsets",
+            "topics",
+            "subscriptions",
+            "lost",
+            "starts",
+        ],
         Option("View to export.", shows_default=True),
     ] = "messages"
     table_format: TableFormat = "parquet"

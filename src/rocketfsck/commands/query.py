@@ -362,7 +362,7 @@ def query_offsets(options: OffsetsQuery) -> QueryAnswer[OffsetsFound]:
     with _opened(options) as (store, masks), StoreView(store) as view:
         queues = [] if group is not None else list(queue_offsets(store, topic=topic, view=view))
         try:
-            groups = group_offsets(store, topic=topic, group=group, view=view)
+            groups = group_offsets(store, topic=topic, group=group, view=view, times=True)
         except FormatError as error:
             problem = f"no groups: a file in config/ cannot be used: {error}"
         found = OffsetsFound(_masked(masks, tuple(queues)), _masked(masks, tuple(groups)), problem)

@@ -55,19 +55,21 @@ class TopicConfig:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-def _table(value: Any, what: str) -> Mapping[Any, Any]:
+def table_of(value: Any, what: str) -> Mapping[Any, Any]:
+    """A value that must be an object."""
     if not isinstance(value, Mapping):
         raise FormatError(f"{what} is not an object")
     return value
 
 
-def _member(value: Any, name: str) -> Mapping[Any, Any]:
+def member_of(value: Any, name: str) -> Mapping[Any, Any]:
     """The object under `name`; a missing or null one is empty, as after the broker's load."""
-    member = _table(value, "the file").get(name)
-    return {} if member is None else _table(member, name)
+    member = table_of(value, "the file").get(name)
+    return {} if member is None else table_of(member, name)
 
 
-def _integer(value: Any, what: str) -> int:
+def integer_of(value: Any, what: str) -> int:
+    """A value that must be a number of 64 bits, or a text with one."""
     number = parse_int64(value) if isinstance(value, str) else value
     if type(number) is not int or not INT64_MIN <= number <= INT64_MAX:
         raise FormatError(f"{what} is {value!r}, not a 64-bit number")
@@ -76,45 +78,46 @@ def _integer(value: Any, what: str) -> int:
 
 def _integer_table(value: Any, what: str) -> dict[int, int]:
     return {
-        _integer(key, f"a key of {what}"): _integer(item, what) for key, item in _table(value, what).items()
+        integer_of(key, f"a key of {what}"): integer_of(item, what)
+        for key, item in table_of(value, what).items()
     }
 
 
 def data_version(value: Any) -> DataVersion | None:
     """The `dataVersion` of a file, None if it has none."""
-    found = _member(value, "dataVersion")
+    found = member_of(value, "dataVersion")
     if not found:
         return None
     state = found.get("stateVersion")
     return DataVersion(
-        _integer(found.get("counter", 0), "counter"),
-        _integer(found.get("timestamp", 0), "timestamp"),
-        None if state is None else _integer(state, "stateVersion"),
+        integer_of(found.get("counter", 0), "counter"),
+        integer_of(found.get("timestamp", 0), "timestamp"),
+        None if state is None else integer_of(state, "stateVersion"),
     )
 
 
 def topic_configs(value: Any) -> dict[str, TopicConfig]:
     """The topics of `topics.json` by the name they are listed under."""
     topics = {}
-    for listed, item in _member(value, "topicConfigTable").items():
-        entry = _table(item, f"topic {listed}")
+    for listed, item in member_of(value, "topicConfigTable").items():
+        entry = table_of(item, f"topic {listed}")
         default = TopicConfig(str(entry.get("topicName", listed)))
         topics[str(listed)] = TopicConfig(
             default.topic_name,
-            _integer(entry.get("readQueueNums", default.read_queue_nums), f"readQueueNums of {listed}"),
-            _integer(entry.get("writeQueueNums", default.write_queue_nums), f"writeQueueNums of {listed}"),
-            _integer(entry.get("perm", default.perm), f"perm of {listed}"),
+            integer_of(entry.get("readQueueNums", default.read_queue_nums), f"readQueueNums of {listed}"),
+            integer_of(entry.get("writeQueueNums", default.write_queue_nums), f"writeQueueNums of {listed}"),
+            integer_of(entry.get("perm", default.perm), f"perm of {listed}"),
             str(entry.get("topicFilterType", default.topic_filter_type)),
-            _integer(entry.get("topicSysFlag", default.topic_sys_flag), f"topicSysFlag of {listed}"),
+            integer_of(entry.get("topicSysFlag", default.topic_sys_flag), f"topicSysFlag of {listed}"),
             entry.get("order") is True,
-            {str(name): str(text) for name, text in _member(entry, "attributes").items()},
+            {str(name): str(text) for name, text in member_of(entry, "attributes").items()},
         )
     return topics
 
 
 def consumer_offsets(value: Any) -> dict[str, dict[int, int]]:
     """The next queue offset to consume, by `topic@group` and queueId, of `consumerOffset.json`."""
-    table = _member(value, "offsetTable")
+    table = member_of(value, "offsetTable")
     return {str(name): _integer_table(offsets, f"offsets of {name}") for name, offsets in table.items()}
 
 
@@ -123,8 +126,8 @@ def lmq_consumer_offsets(value: Any) -> dict[str, dict[int, int]]:
 
     `lmqOffsetTable` has those of light groups, whose queues all have the queueId 0.
     """
-    table = _member(value, "lmqOffsetTable")
-    light = {str(name): {0: _integer(offset, f"offset of {name}")} for name, offset in table.items()}
+    table = member_of(value, "lmqOffsetTable")
+    light = {str(name): {0: integer_of(offset, f"offset of {name}")} for name, offset in table.items()}
     return {**consumer_offsets(value), **light}
 
 
@@ -137,13 +140,13 @@ OFFSET_VIEWS: Mapping[str, Callable[[Any], dict[str, dict[int, int]]]] = {
 
 def delay_offsets(value: Any) -> dict[int, int]:
     """The next queue offset to deliver by delay level (from 1) of `delayOffset.json`."""
-    return _integer_table(_member(value, "offsetTable"), "offsetTable")
+    return _integer_table(member_of(value, "offsetTable"), "offsetTable")
 
 
 def compaction_offsets(value: Any) -> dict[str, int]:
     """The queue offset up to which `topic_queueId` was compacted, of `compaction/position-checkpoint`."""
-    table = _member(value, "queueOffsetMap")
-    return {str(name): _integer(offset, f"offset of {name}") for name, offset in table.items()}
+    table = member_of(value, "queueOffsetMap")
+    return {str(name): integer_of(offset, f"offset of {name}") for name, offset in table.items()}
 
 
 def split_topic_group(name: str) -> tuple[str, str] | None:

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.columns import NUMBERS
 from rocketfsck.pipeline.sources import StoreSource, broker_name
 from rocketfsck.pipeline.views.model import CONDITIONS, Part, WantedRows
 from rocketfsck.pipeline.views.table import plan_store, read_part, schema_of, view_named
@@ -122,25 +121,6 @@ _FILE = pa.struct(
         pa.field("file_modification_time", TIMESTAMP, nullable=False),
     ]
 )
-_OF_FILES = frozenset({"messages", "damage", "regions", "index"})
-"""Views each of whose parts belongs to one file."""
-_PLACE = frozenset({"broker", "file", "offset", "pos", "size"})
-NOT_NULL: dict[str, frozenset[str]] = {
-    "messages": frozenset(
-        {
-            *(column.name for column in NUMBERS if column.unit != "ms"),
-            *("topic", "tags_code", "live", "keys", "transaction", "properties_bytes", "faults"),
-        }
-        | _PLACE
-    ),
-    "damage": frozenset({"broker", "file", "kind", "reason", "live"}),
-    "regions": _PLACE | {"kind", "reason", "record_count", "live"},
-    "consumequeue": frozenset({"broker", "topic", "queue_id", "queue_kind", "index", "kind", "file", "pos"}),
-    "index": frozenset({"broker", "file", "pos", "slot", "entry"}),
-    "findings": frozenset({"broker"}),
-    "files": frozenset({"broker"}),
-}
-"""Columns of each view that have a value in every row."""
 
 
 def choose_columns(view: str, wanted: WantedRows, *, body: bool, properties: bool) -> WantedRows:
@@ -190,14 +170,14 @@ def declared(view: str, wanted: WantedRows) -> pa.Schema:
 
 def _declared(view: str, field: pa.Field) -> pa.Field:
     kind = TIMESTAMP if field.name.endswith(_TIME) and field.type == pa.int64() else field.type
-    return pa.field(field.name, kind, nullable=field.name not in NOT_NULL[view])
+    return pa.field(field.name, kind, nullable=field.name not in view_named(view).not_null)
 
 
 def read_columns(view: str, wanted: WantedRows) -> WantedRows:
     """What is wanted of the view itself, which does not know `_metadata`."""
     if wanted.columns is None or METADATA not in wanted.columns:
         return wanted
-    if view not in _OF_FILES:
+    if not view_named(view).of_files:
         raise UsageError(f"the view {view} has no column {METADATA}: its rows are not those of one file")
     names = tuple(name for name in wanted.columns if name != METADATA)
     return replace(wanted, columns=names or ("file",))

@@ -9,16 +9,19 @@ Reference 1.6, 2.11, 3.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import OFFSET_VIEWS, delay_offsets, split_topic_group
 from rocketfsck.formats.timer import DELIVERY, SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.query.view import QueueView, StoreView
+from rocketfsck.reader.units import Unit
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
+
+DELAY_FILE = "delayOffset.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,13 @@ class Standing(StrEnum):
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
     """How far a group is in one queue: `offset` is the queue offset to consume next, `lag` the messages that
-    it still has to get (0 if it is ahead), `lost_count` those that expired before it got them."""
+    it still has to get (0 if it is ahead), `lost_count` those that expired before it got them, `ahead_count`
+    queue offsets that it skips.
+
+    `next_timestamp` and `last_timestamp` are the storeTimestamps (ms) of the message that it gets next and of
+    the newest one of the queue, `age_ms` what lies between: None where there is no such message, or nobody
+    looked.
+    """
 
     group: str
     topic: str
@@ -66,6 +75,8 @@ class GroupOffsets:
     min_offset: int
     max_offset: int
     standing: Standing
+    next_timestamp: int | None = None
+    last_timestamp: int | None = None
 
     @property
     def lag(self) -> int:
@@ -74,6 +85,20 @@ class GroupOffsets:
     @property
     def lost_count(self) -> int:
         return max(self.min_offset - self.offset, 0) if self.standing is Standing.EXPIRED else 0
+
+    @property
+    def ahead_count(self) -> int:
+        return self.offset - self.max_offset if self.standing is Standing.AHEAD else 0
+
+    @property
+    def age_ms(self) -> int | None:
+        if self.next_timestamp is None or self.last_timestamp is None:
+            return None
+        return self.last_timestamp - self.next_timestamp
+
+
+GROUP_COUNTS = ("lag", "lost_count", "ahead_count", "age_ms")
+"""What follows from the members of `GroupOffsets`."""
 
 
 def queue_offsets(
@@ -104,7 +129,11 @@ def _offsets_of(view: QueueView) -> QueueOffsets:
 
 def _time_at(view: QueueView, index: int) -> int | None:
     unit = view.unit(index)
-    found = None if unit is None else view.log.record_at(unit.physical_offset)
+    return None if unit is None else _time_of(view, unit)
+
+
+def _time_of(view: QueueView, unit: Unit) -> int | None:
+    found = view.log.record_at(unit.physical_offset)
     return found.store_timestamp if isinstance(found, Message) else None
 
 
@@ -114,48 +143,86 @@ def group_offsets(
     topic: str | None = None,
     group: str | None = None,
     view: StoreView | None = None,
+    times: bool = False,
 ) -> list[GroupOffsets]:
     """The positions of all groups in all queues, or of one topic or group, by group, topic and queueId.
 
-    The delivery of delayed messages counts as a group of its own (`DELIVERY`). Raises StoreError when the log
-    or a queue cannot be read, FormatError when a config file has not the form that a broker would load.
+    With `times`, a message of each row is read for its timestamp, and the newest of each queue. The delivery
+    of delayed messages counts as a group of its own (`DELIVERY`). Raises StoreError when the log or a queue
+    cannot be read, FormatError when a config file has not the form that a broker would load.
     """
     if view is None:
         with StoreView(store) as own:
-            return group_offsets(store, topic=topic, group=group, view=own)
-    rows = [
-        _position(view, name, of_topic, queue_id, offset)
-        for name, of_topic, queue_id, offset in group_positions(view)
-        if (topic is None or of_topic == topic) and (group is None or name == group)
-    ]
-    return sorted(rows, key=lambda row: (row.group, row.topic, row.queue_id))
+            return group_offsets(store, topic=topic, group=group, view=own, times=times)
+    positions = (
+        place
+        for place in group_positions(view)
+        if (topic is None or place[1] == topic) and (group is None or place[0] == group)
+    )
+    return placed(view, positions, times=times)
 
 
-def group_positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
-    """(group, topic, queueId, offset) of all config files."""
+Position = tuple[str, str, int, int]
+"""(group, topic, queueId, offset)."""
+
+
+def placed(view: StoreView, positions: Iterable[Position], *, times: bool = False) -> list[GroupOffsets]:
+    """How the positions lie to their queues, by group, topic and queueId. Raises StoreError."""
+    rows = [_position(view, *position) for position in positions]
+    rows.sort(key=lambda row: (row.group, row.topic, row.queue_id))
+    if not times:
+        return rows
+    newest: dict[tuple[str, int], int | None] = {}
+    return [_timed(view, row, newest) for row in rows]
+
+
+def _timed(view: StoreView, row: GroupOffsets, newest: dict[tuple[str, int], int | None]) -> GroupOffsets:
+    name = (row.topic, row.queue_id)
+    queue = view.queue(*name)
+    if queue is None or queue.min_index >= queue.end_index:
+        return row
+    if name not in newest:
+        newest[name] = _time_at(queue, queue.end_index - 1)
+    unit = queue.unit_of(max(row.offset, row.min_offset)) if row.lag else None
+    due = None if unit is None else _time_of(queue, unit)
+    return replace(row, next_timestamp=due, last_timestamp=newest[name])
+
+
+def group_positions(view: StoreView) -> Iterator[Position]:
+    """The positions of all config files."""
     yield from committed_positions(view)
     yield from delivery_positions(view)
 
 
-def committed_positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
+def committed_positions(view: StoreView) -> Iterator[Position]:
     """Those that groups committed."""
     committed: dict[str, dict[int, int]] = {}
     for file, offsets_of in OFFSET_VIEWS.items():
         value = view.config(file)
         if value is not None:
             committed |= offsets_of(value)
+    yield from positions_in(committed)
+
+
+def positions_in(committed: Mapping[str, Mapping[int, int]]) -> Iterator[Position]:
+    """The positions in a table of offsets by `topic@group` and queueId."""
     for name, offsets in committed.items():
         topic, group = split_topic_group(name) or (name, "")
         for queue_id, offset in offsets.items():
             yield group, topic, queue_id, offset
 
 
-def delivery_positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
+def delivery_positions(view: StoreView) -> Iterator[Position]:
     """Those of the delivery of delayed messages."""
-    value = view.config("delayOffset.json")
+    value = view.config(DELAY_FILE)
     if value is not None:
-        for level, offset in delay_offsets(value).items():
-            yield DELIVERY, SCHEDULE_TOPIC, delay_queue_id(level), offset
+        yield from positions_of_levels(delay_offsets(value))
+
+
+def positions_of_levels(levels: Mapping[int, int]) -> Iterator[Position]:
+    """The positions in a table of offsets by delay level."""
+    for level, offset in levels.items():
+        yield DELIVERY, SCHEDULE_TOPIC, delay_queue_id(level), offset
 
 
 def _position(view: StoreView, group: str, topic: str, queue_id: int, offset: int) -> GroupOffsets:

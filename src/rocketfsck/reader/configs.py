@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
@@ -113,15 +114,33 @@ def _topics(data: bytes) -> Mapping[str, TopicConfig] | None:
     return None
 
 
-def _loaded(store: Store, name: str, decode: Callable[[bytes], Value]) -> Value | None:
-    """`decode` raises FormatError for bytes that a broker does not load."""
+@dataclass(frozen=True, slots=True)
+class LoadedConfig(Generic[Value]):
+    """What a broker goes by, the file that says it, and why the first one does not where none does.
+
+    `file` is the one with the `error`, if there is one. All are None without a file that has any bytes.
+    """
+
+    value: Value | None = None
+    file: StoreFile | None = None
+    error: StoreError | None = None
+
+
+def load_config(store: Store, name: str, decode: Callable[[bytes], Value]) -> LoadedConfig[Value]:
+    """The config `name`, of at most `CONFIG_LIMIT` bytes; `decode` raises FormatError for bytes that a broker
+    does not load."""
     files = {file.name: file for file in store.configs}
+    failed: LoadedConfig[Value] = LoadedConfig()
     for candidate in (name, f"{name}{BACKUP}"):
         file = files.get(candidate)
         if file is None or not file.size:
             continue
         try:
-            return decode(read_whole(file.location, CONFIG_LIMIT))
-        except (FormatError, StoreError):
-            continue
-    return None
+            return LoadedConfig(decode(read_whole(file.location, CONFIG_LIMIT)), file)
+        except (FormatError, StoreError) as error:
+            failed = failed if failed.error else LoadedConfig(file=file, error=error)
+    return failed
+
+
+def _loaded(store: Store, name: str, decode: Callable[[bytes], Value]) -> Value | None:
+    return load_config(store, name, decode).value

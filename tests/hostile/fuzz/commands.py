@@ -11,6 +11,7 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.messageid import OffsetMessageId, encode_offset_id
 from rocketfsck.formats.properties import parse_properties
 from rocketfsck.formats.record import decode_record
+from rocketfsck.pipeline.views import VIEW_NAMES
 from rocketfsck.writer.damage import DAMAGES
 
 from tests.hostile.fuzz.drawing import Ground
@@ -231,7 +232,7 @@ def _report(rng: random.Random, _ground: Ground) -> Line:
 
 
 def _export(rng: random.Random, _ground: Ground) -> Line:
-    view = rng.choice(("messages", "consumequeue", "index", "findings", "files", "regions"))
+    view = rng.choice(VIEW_NAMES)
     return ["export", "{store}", "--into", "{out}/exported", "--view", view, "{stated}"]
 
 

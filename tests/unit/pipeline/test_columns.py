@@ -13,7 +13,6 @@ from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import (
     METADATA,
     NARROW,
-    NOT_NULL,
     TIMESTAMP,
     declared,
     read_columns,
@@ -23,6 +22,7 @@ from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part, schema_of
 from rocketfsck.pipeline.views.chunks import Chunk
 from rocketfsck.pipeline.views.messages import PartReader
+from rocketfsck.pipeline.views.table import view_named
 
 from tests.conftest import Directory
 from tests.unit.scan.logmaker import closed, log
@@ -48,7 +48,7 @@ def _shaped(view: str, *roots: Path, **wanted: Any) -> list[dict[str, Any]]:
 def test_what_is_declared_not_null_never_is(view: str, store_dir: Directory, restart_dir: Directory) -> None:
     roots = [restart_dir("4.9.8-basic--torn-tail"), restart_dir("5.3.3-multiseg--flip-older-file")]
     columns = (*schema_of(view).names, *(("properties_bytes",) if view == "messages" else ()))
-    assert set(columns) >= NOT_NULL[view]
+    assert set(columns) >= view_named(view).not_null
     rows = _shaped(view, *roots, *(store_dir(name) for name in STORES), columns=columns, live_only=False)
     assert rows
     assert len(rows[0]) == len(columns)

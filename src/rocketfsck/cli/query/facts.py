@@ -21,7 +21,7 @@ from rocketfsck.common.documents import members
 from rocketfsck.common.rows import columns_of
 from rocketfsck.query.answers import Answer, IndexStep, Trace, is_settled
 from rocketfsck.query.life import Life, LifeEvent
-from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
+from rocketfsck.query.offsets import GROUP_COUNTS, GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.timers import TimedMessage
 from rocketfsck.store import Store
@@ -320,7 +320,7 @@ def write_offsets(asked: QueryRequest, answered: QueryAnswer[OffsetsFound]) -> i
             values = {"queue_kind" if k == "kind" else k: v for k, v in asdict(queue).items()}
             yield {"kind": "queue", **values, "count": queue.count}
         for row in groups:
-            more = {"standing": row.standing.value, "lag": row.lag, "lost_count": row.lost_count}
+            more = {"standing": row.standing.value, **{name: getattr(row, name) for name in GROUP_COUNTS}}
             yield {"kind": "group", **asdict(row), **more}
 
     head = {"outcome": "found" if queues or groups else "not-found", "why": problem}
@@ -329,7 +329,7 @@ def write_offsets(asked: QueryRequest, answered: QueryAnswer[OffsetsFound]) -> i
             Column("kind", "text"),
             *columns_of(QueueOffsets, kind="queue_kind"),
             *columns_of(GroupOffsets),
-            *(Column(name, "int") for name in ("count", "lag", "lost_count")),
+            *(Column(name, "int") for name in ("count", *GROUP_COUNTS)),
         )
     )
     write(asked, answered.store, "rocketfsck.query.offsets", lines, lambda: head, list(columns), rows())

@@ -22,7 +22,7 @@ from rocketfsck.query.answers import Dispatched, IndexStep, Lead, Outcome, ScanS
 from rocketfsck.query.info.model import FileInfo, StoreInfo
 from rocketfsck.query.info.statistics import StatisticsInfo
 from rocketfsck.query.life import IndexPlace, LifeEvent
-from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
+from rocketfsck.query.offsets import GROUP_COUNTS, GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.timers import TimedMessage
@@ -159,7 +159,7 @@ def query_timers() -> Any:
 def query_offsets() -> Any:
     """The document of `query offsets`: queues and groups."""
     both = members_of(QueueOffsets) | members_of(GroupOffsets) | {"kind": str}
-    more = dict.fromkeys(("count", "lag", "lost_count"), maybe(int))
+    more = dict.fromkeys(("count", *GROUP_COUNTS), maybe(int | None))
     rows = record(
         "Offsets", **{name: maybe(kind) for name, kind in both.items()}, queue_kind=maybe(str), **more
     )

@@ -3,6 +3,7 @@
     messages       one row a message
     damage         one row a damaged range of the commit log, and one a message with a wrong CRC
     consumequeue, index, regions, findings, files
+    offsets, topics, subscriptions, lost, starts    answers of commands
 
 Each row says where it is from: broker, file and place in the file. What a part gives does not depend on how
 many parts there are.

@@ -15,9 +15,10 @@ from rocketfsck.formats.javatext import java_decode, java_encode
 from rocketfsck.formats.layout import Field
 
 ROWS_A_BATCH = 1 << 14
+Row = dict[str, Any]
 
 
-def row_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def row_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Few rows, which are made in Python, as batches of at most ROWS_A_BATCH."""
     waiting = iter(rows)
     while batch := list(itertools.islice(waiting, ROWS_A_BATCH)):

@@ -112,6 +112,8 @@ DAMAGED = View(
     _read,
     frozenset({"begin_offset", "end_offset"}),
     frozenset({"commitlog"}),
+    frozenset({"broker", "file", "kind", "reason", "live"}),
+    of_files=True,
 )
 
 __all__ = ["DAMAGED", "UNREADABLE", "DamageReader"]

@@ -131,4 +131,6 @@ ENTRIES = View(
     _read,
     frozenset({"begin_offset", "end_offset"}),
     frozenset({"index"}),
+    frozenset({"broker", "file", "pos", "slot", "entry"}),
+    of_files=True,
 )

@@ -1,12 +1,15 @@
 """The view `files`: one row a file of a store, and one a thing that is there but belongs to no known part.
 
-The rows say what a listing says: no file is opened. One part a store. An entry that could not be looked
-at hides what is in it, so it ends the query, or is a row with `_corrupt_record`, as `on_unreadable` says.
+The rows say what a listing says. For `expires_timestamp` the first record of each commit log file is read: a
+broker deletes a file when it has not changed for fileReservedTime, and a file changes for the last time when
+the next one gets its first message. One part a store. An entry that could not be looked at hides what is in
+it, so it ends the query, or is a row with `_corrupt_record`, as `on_unreadable` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +21,9 @@ from rocketfsck.pipeline.views.damage import UNREADABLE, account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
 from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
+
+EXPIRES = "expires_timestamp"
+HOUR_MS = 3_600_000
 
 
 def _fields() -> list[pa.Field]:
@@ -34,6 +40,7 @@ def _fields() -> list[pa.Field]:
         pa.field("expected_size", long),
         pa.field("allocated_size", long),
         pa.field("modified_timestamp", long),
+        pa.field("expires_timestamp", long),
         pa.field("stray", text),
         pa.field("detail", text),
         pa.field("path", text),
@@ -51,16 +58,20 @@ def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.Reco
 
 
 def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    rows = file_rows(open_source(part.source), wanted)
+    rows = file_rows(open_source(part.source), wanted, expiry=EXPIRES in schema.names)
     yield from row_batches(({"broker": part.source.broker, **row} for row in rows), schema)
 
 
-def file_rows(store: Store, wanted: WantedRows) -> Iterator[dict[str, Any]]:
+def file_rows(store: Store, wanted: WantedRows, *, expiry: bool = True) -> Iterator[dict[str, Any]]:
     """Every file of `Store.all_files`, in that order, then the strays.
 
-    Raises StoreError for one that could not be looked at, unless what cannot be read is to be ignored.
+    With `expiry`, commit log files are read for the time at which each may be deleted. Raises StoreError for
+    an entry that could not be looked at, unless what cannot be read is to be ignored.
     """
-    yield from _queue_rows("commitlog", without_entries(store).commitlog)  # `others` have the rest
+    log = without_entries(store).commitlog  # `others` have the rest
+    expires = _expiry(store, log) if expiry else {}
+    for row in _queue_rows("commitlog", log):
+        yield {**row, EXPIRES: expires.get(row["start_offset"])}
     for queue in store.queues:
         kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
         yield from _queue_rows(kind, queue.mapped_files, queue.topic, queue.queue_id)
@@ -93,6 +104,23 @@ def file_rows(store: Store, wanted: WantedRows) -> Iterator[dict[str, Any]]:
             if is_unread
             else None,
         }
+
+
+def _expiry(store: Store, log: MappedFileQueue) -> dict[int | None, int]:
+    """When the commit log files are old enough to be deleted, by start offset; a broker keeps the last one.
+
+    By the time of the next file's first message; where that cannot be read, by the file's own time, which a
+    copy may not have from its original.
+    """
+    from rocketfsck.query.counts.counting import reserved_hours
+    from rocketfsck.query.info.store import log_info
+
+    hours, _ = reserved_hours(store)
+    found: dict[int | None, int] = {}
+    for file, following in pairwise(log.files):
+        changed = log_info(following).first_store_timestamp
+        found[file.start_offset] = (changed or file.mtime_ns // 1_000_000) + hours * HOUR_MS
+    return found
 
 
 def _queue_rows(

@@ -66,30 +66,39 @@ def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.Reco
 
 
 def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    report = checked(open_source(part.source), wanted)
+    rows = [{"broker": part.source.broker, **row} for row in report_rows(report, wanted)]
+    yield from row_batches(rows, schema)
+
+
+def checked(store: Store, wanted: WantedRows) -> Report:
+    """The report of a check at the level that is wanted."""
     # Imported late: what a check takes is half of what a process loads to read messages.
     from rocketfsck.engine import LocalEngine
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.run import check_store
 
-    level = wanted.level or DEFAULT_LEVEL
-    options = CheckOptions(level=level, now_timestamp=wanted.now_timestamp)
-    report = check_store(open_source(part.source), options, engine=LocalEngine(1))
-    rows = [{"broker": part.source.broker, **row} for row in report_rows(report, wanted)]
-    yield from row_batches(rows, schema)
+    options = CheckOptions(level=wanted.level or DEFAULT_LEVEL, now_timestamp=wanted.now_timestamp)
+    return check_store(store, options, engine=LocalEngine(1))
 
 
 def report_rows(report: Report, wanted: WantedRows) -> Iterator[dict[str, Any]]:
-    """The rows of a report: its findings, then what could not be read, which raises StoreError unless
-    what cannot be read is to be ignored."""
-    for item in report.not_checked:
-        if item.operational and not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
-            raise StoreError(f"could not be checked: {item.reason}", path=item.what or None)
+    """The rows of a report: its findings, then what could not be read (`left_out_rows`)."""
+    problems = list(left_out_rows(report, wanted))
     titles: dict[str, str] = {}
     for diagnosis in report.diagnoses:
         for rule in diagnosis.rules:
             titles.setdefault(rule, diagnosis.title)
     for finding in report.findings:
         yield _row(finding, titles.get(finding.rule))
+    yield from problems
+
+
+def left_out_rows(report: Report, wanted: WantedRows) -> Iterator[dict[str, Any]]:
+    """A row for each thing that a check could not read; StoreError, unless such things are to be ignored."""
+    for item in report.not_checked:
+        if item.operational and not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
+            raise StoreError(f"could not be checked: {item.reason}", path=item.what or None)
     for item in report.not_checked:
         if item.operational:
             yield _left_out(item, wanted)

@@ -27,6 +27,7 @@ from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_
 from rocketfsck.pipeline.views.model import (
     CONDITIONS,
     CORRUPT,
+    PLACE,
     Part,
     View,
     WantedRows,
@@ -322,4 +323,8 @@ MESSAGES = View(
     _read,
     CONDITIONS,
     frozenset({"commitlog"}),
+    PLACE
+    | {column.name for column in NUMBERS if column.unit != "ms"}
+    | {"topic", "tags_code", "live", "keys", "transaction", "properties_bytes", "faults"},
+    of_files=True,
 )

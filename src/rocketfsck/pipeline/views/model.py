@@ -26,6 +26,8 @@ LEAST_SPLIT_SIZE = 1 << 12
 CONDITIONS = frozenset(item.name for item in fields(MessageFilter))
 """What messages can be selected by."""
 _PLACES = frozenset({"begin_offset", "end_offset"})
+PLACE = frozenset({"broker", "file", "offset", "pos", "size"})
+"""Columns that say where in the commit log a row's bytes are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ class View:
 
     `fields` are all the columns that it has, `default` those that are given when none are named; `conditions`
     the fields of `WantedRows` that it can be selected by; `areas` the directories of a store that the plan
-    goes by (`store.areas.unlisted`).
+    goes by (`store.areas.unlisted`); `not_null` the columns that have a value in every row; `of_files` says
+    that each part belongs to one file.
     """
 
     name: str
@@ -138,6 +141,8 @@ class View:
     read: Callable[[Part, WantedRows, pa.Schema], Iterator[pa.RecordBatch]]
     conditions: frozenset[str] = frozenset()
     areas: frozenset[str] = frozenset()
+    not_null: frozenset[str] = frozenset({"broker"})
+    of_files: bool = False
 
 
 def default_columns(fields: Sequence[pa.Field], wanted: WantedRows) -> list[str]:

@@ -16,7 +16,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import account, guarded, range_fields
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
+from rocketfsck.pipeline.views.model import CORRUPT, PLACE, Part, View, WantedRows, default_columns
 from rocketfsck.pipeline.views.walking import DAMAGE
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
@@ -139,4 +139,6 @@ REGIONS = View(
     _read,
     frozenset({"begin_offset", "end_offset"}),
     frozenset({"commitlog"}),
+    PLACE | {"kind", "reason", "record_count", "live"},
+    of_files=True,
 )

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.sources import StoreSource, open_source
+from rocketfsck.pipeline.views.answers import ANSWERS
 from rocketfsck.pipeline.views.arrays import printable
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, one_row
 from rocketfsck.pipeline.views.damaged import DAMAGED
@@ -23,9 +24,8 @@ from rocketfsck.pipeline.views.units import UNITS
 from rocketfsck.store.areas import demand_listed, unlisted
 from rocketfsck.store.model import Store, Stray
 
-VIEWS: dict[str, View] = {
-    view.name: view for view in (MESSAGES, DAMAGED, UNITS, ENTRIES, REGIONS, FINDINGS, FILES)
-}
+_OF_BYTES = (MESSAGES, DAMAGED, UNITS, ENTRIES, REGIONS, FINDINGS, FILES)
+VIEWS: dict[str, View] = {view.name: view for view in (*_OF_BYTES, *ANSWERS)}
 VIEW_NAMES = tuple(VIEWS)
 
 

@@ -257,4 +257,5 @@ UNITS = View(
     _read,
     frozenset({"topic", "queue_id", "begin_offset", "end_offset"}),
     frozenset({"consumequeue", "batchconsumequeue"}),
+    frozenset({"broker", "topic", "queue_id", "queue_kind", "index", "kind", "file", "pos"}),
 )

@@ -359,9 +359,15 @@ def plan_runs(store: Store, job_count: int) -> list[FileRun]:
     return [FileRun(at, tuple(items[at : at + length])) for at in range(0, len(items), length)]
 
 
+def reserved_hours(store: Store) -> tuple[int, bool]:
+    """The hours for which a broker keeps an unchanged commit log file, and whether a setting says so."""
+    hours = _setting(store.settings.values.get("fileReservedTime"))
+    return (DEFAULT_RESERVED_HOURS, False) if hours is None else (hours, True)
+
+
 def statistics_of(store: Store, account: StoreCounts) -> LogStatistics:
     """An account of all files of a store, in order and with names as text."""
-    hours = _setting(store.settings.values.get("fileReservedTime"))
+    hours, known = reserved_hours(store)
     return LogStatistics(
         total=merged(account.days.values()) if account.days else None,
         queues=tuple(
@@ -374,8 +380,8 @@ def statistics_of(store: Store, account: StoreCounts) -> LogStatistics:
             for number, file in enumerate(store.commitlog.files)
         ),
         uncounted_queues=account.uncounted_queues,
-        reserved_hours=DEFAULT_RESERVED_HOURS if hours is None else hours,
-        reserved_known=hours is not None,
+        reserved_hours=hours,
+        reserved_known=known,
         topic_days=tuple(
             (java_decode(name[0]), date_of(name[1]), account.topic_days[name])
             for name in sorted(account.topic_days)
