@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
+from inspect import signature
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -58,9 +60,10 @@ class RocketMQDataSource(DataSource):
             return Reader(demanded(_request(self._options(schema)), schema), arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from rocketfsck.pipeline.streaming import RocketMQStreamReader, parse_stream_options
-
         with plain_errors():
+            _demand_stream_limits()
+            from rocketfsck.pipeline.streaming import RocketMQStreamReader, parse_stream_options
+
             options = self._options(schema)
             request = demanded(_request(options, of_stream=True), schema)
             return RocketMQStreamReader(request, parse_stream_options(options), arrow_schema(schema))
@@ -69,6 +72,14 @@ class RocketMQDataSource(DataSource):
         from rocketfsck.pipeline.tableoptions import kept_options
 
         return kept_options(schema, self.options)
+
+
+def _demand_stream_limits() -> None:
+    """Raise UsageError before pyspark 4.2: it asks for the end of a batch without its beginning."""
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        raise UsageError(
+            "streams need pyspark 4.2 or later: earlier versions do not say where a batch begins"
+        )
 
 
 def _request(options: Mapping[str, str], *, of_stream: bool = False) -> Request:
@@ -112,6 +123,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema that Spark demands of every batch."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    if "timezone" not in signature(to_arrow_schema).parameters:  # before pyspark 4.2, where it is UTC
+        return to_arrow_schema(schema)
     return to_arrow_schema(schema, timezone="UTC")
 
 

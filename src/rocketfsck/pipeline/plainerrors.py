@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 from rocketfsck.errors import RocketfsckError
 
+_OF_WORKERS = frozenset({"SPARK_PYTHON_RUNTIME", "SPARK_REUSE_WORKER"})
+"""What Spark sets for a worker, from 4.2 on and before."""
+
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
@@ -19,6 +22,6 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except RocketfsckError:
-        if "SPARK_PYTHON_RUNTIME" in os.environ:  # in a worker
+        if not _OF_WORKERS.isdisjoint(os.environ):
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise

@@ -20,4 +20,10 @@ def register(spark: SparkSession) -> None:
         from rocketfsck.pipeline.datasource import RocketMQDataSource
     except ImportError as error:
         raise UsageError(f"Spark is not installed: run {install_hint('spark')}") from error
-    spark.dataSource.register(RocketMQDataSource)
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(RocketMQDataSource)
+    except AnalysisException as error:  # pyspark 4.0 refuses what it has found by itself
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
