@@ -89,7 +89,7 @@ def _output(line: str, answer: Answer, place: Path) -> list[str]:
     head = _HEAD.search(line)
     command = _HEAD.sub("", line).removeprefix("$ rocketfsck")
     code, out, err = answer(shlex.split(command))
-    text = (out + err).replace(str(place), SHOWN_PLACE)
+    text = (out + err).replace(str(place), SHOWN_PLACE).replace(place.name, Path(SHOWN_PLACE).name)
     for pattern, shown in _VARYING:
         text = pattern.sub(shown, text)
     found = text.splitlines()

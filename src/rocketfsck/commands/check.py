@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rocketfsck.commands.shared import (
     AsBroker,
@@ -65,6 +65,14 @@ class CheckCommand:
         ),
     ] = None
     table_format: TableFormat = "parquet"
+    alert_on: Annotated[
+        Literal["problems", "new"],
+        Option(
+            "What exit status 4 is for: any problem, or one that the last run of the store in the tables did "
+            "not have.",
+            shows_default=True,
+        ),
+    ] = "problems"
     properties: CatalogProperties = ()
     workers: Workers = field(default_factory=Workers)
     delay_levels: DelayLevels = None
@@ -97,6 +105,8 @@ class CheckCommand:
             raise UsageError("--table-format is for --tables")
         if self.properties and self.table_format != "iceberg":
             raise UsageError("--catalog is for --table-format iceberg")
+        if self.tables is None and self.alert_on == "new":
+            raise UsageError("--alert-on new is for --tables")
         return StoresWanted(self.paths, self.stores_from)
 
     def find(self) -> StoresFound:
@@ -205,6 +215,7 @@ def check_fleet(
     `places` are the stores, where they were looked for already; `keeps_findings`: the report has the findings
     of each, too. Raises UsageError for options that are for one store, StoreError.
     """
+    from rocketfsck.pipeline.fleet.changes import compared
     from rocketfsck.pipeline.fleet.run import FINDING_LIMIT, check_stores
     from rocketfsck.repair.compare.groups import MEMBER_LIMIT, groups_of
 
@@ -232,6 +243,9 @@ def check_fleet(
             policy=policy,
             version=options.as_broker,
         )
+    if tables is not None:
+        with measured(passes, "changes"):
+            report = compared(replace(report, alert_on=options.alert_on), tables)
     if len(found) <= MEMBER_LIMIT and asked.level != "quick":
         with measured(passes, "groups"):
             worse = {Path(row.root) for row in report.stores if row.error_count}

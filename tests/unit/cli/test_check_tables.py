@@ -201,7 +201,8 @@ def test_other_columns_are_refused_before_the_check(
     monkeypatch.setattr("rocketfsck.pipeline.fleet.run.check_stores", None)
     ended = cli("check", fleet / "broker-*", "--tables", into, "--table-format", table_format)
     assert ended.code == 16
-    said = "other columns than this run writes: missing oldest_read_timestamp; additional lost_count"
+    missing = tables_module._COLUMNS["stores"][-1].name
+    said = f"other columns than this run writes: missing {missing}; additional lost_count"
     assert said in ended.err
     assert _read(into, "findings", table_format).num_rows == 0
 

@@ -188,7 +188,10 @@ def _samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """The same by both parsers: OpenMetrics' and that of the older format, which node_exporter reads."""
     found = [
         {
-            (sample.name, frozenset((k, v) for k, v in sample.labels.items() if k != "store")): sample.value
+            (
+                sample.name,
+                frozenset((k, v) for k, v in sample.labels.items() if k not in ("store", "broker")),
+            ): sample.value
             for family in read(text)
             for sample in family.samples
         }

@@ -110,7 +110,7 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
     """Check several stores, write what came of them, and give the exit status."""
     if line.write_baseline is not None:
         raise UsageError("--write-baseline is for the check of one store")
-    if line.answer.form in CHECK_FORMS:
+    if line.answer.form in CHECK_FORMS and line.answer.form != "openmetrics":
         raise UsageError(f"--format {line.answer.form} is for the check of one store")
     context = click.get_current_context()
     context.params["paths"] = places
@@ -134,6 +134,10 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
             palette, everything = line.answer.palette(stream), line.verbose or line.all_places
             lines = stores_lines(report, palette, text_columns(), everything=everything, quiet=line.quiet)
             stream.writelines(f"{text}\n" for text in lines)
+        elif line.answer.form == "openmetrics":
+            from rocketfsck.cli.forms.openmetrics import fleet_pieces
+
+            stream.writelines(fleet_pieces(report))
         else:
             from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
 

@@ -33,7 +33,9 @@ ROW_LIMIT = 20
 """Stores in the table."""
 NEXT_LIMIT = 3
 ERROR_LIMIT = 5
-_HEAD = ("state", "errors", "warnings", "lost", "store")
+_HEAD = ("state", "errors", "warnings", "lost")
+_NEW = "new"
+_STORE = "store"
 _LEAST_NAME = 8
 _GAP = 2
 
@@ -55,6 +57,10 @@ def stores_lines(
     yield from wrapped(_summary(report, base), columns)
     if report.oldest_read_timestamp is not None:
         yield from wrapped(_since(report, report.oldest_read_timestamp), columns)
+    if report.not_compared is not None:
+        yield from wrapped(f"Not compared with earlier runs: {visible(report.not_compared)}", columns)
+    elif report.compared_timestamp is not None:
+        yield from wrapped(_changes(report, report.compared_timestamp), columns)
     if quiet:
         return
     worst = report.worst_first()
@@ -62,12 +68,15 @@ def stores_lines(
     shown = listed if everything else listed[:ROW_LIMIT]
     if shown:
         yield ""
-        for number, line in enumerate(aligned(_table(shown, base), right=(1, 2, 3))):
+        for number, line in enumerate(
+            aligned(_table(shown, base, bool(report.compared)), right=(1, 2, 3, 4))
+        ):
             yield f"  {palette.bold(line) if number == 0 else line}"
     hidden = len(listed) - len(shown)
     if hidden:
         yield f"  and {count_of(hidden, 'store')} more: -v shows every store"
     yield from _errors(shown, columns, everything=everything)
+    yield from _new(report, base, columns)
     yield from _groups(report, base, columns)
     yield from _next(listed, palette, everything=everything)
 
@@ -91,6 +100,19 @@ def _since(report: FleetReport, oldest: int) -> str:
     )
 
 
+def _changes(report: FleetReport, since: int) -> str:
+    compared = report.compared
+    having = count_of(sum(bool(row.new_finding_count) for row in compared), "store")
+    new, gone = (
+        sum(getattr(row, name) or 0 for row in compared)
+        for name in ("new_finding_count", "gone_finding_count")
+    )
+    rest = len(report.stores) - len(compared)
+    more = f" Not compared: {count_of(rest, 'store')}." if rest else ""
+    among = f" in {having}" if new else ""
+    return f"New since {timestamp(since)}: {count_of(new, 'problem')}{among}; gone: {gone:,}.{more}"
+
+
 def _base(roots: Sequence[str]) -> str:
     """The directory that all stores are in; "" for one store, and for stores without one but /."""
     places = [root.split("/") for root in roots]
@@ -107,19 +129,20 @@ def _name(row: StoreRow, base: str) -> str:
     return visible(_below(row.root, base))
 
 
-def _table(rows: Sequence[StoreRow], base: str) -> Iterator[tuple[str, ...]]:
-    """The rows, with names as long as there is room for them on a terminal."""
-    cells = [_HEAD[:-1], *map(_cells, rows)]
+def _table(rows: Sequence[StoreRow], base: str, has_new: bool) -> Iterator[tuple[str, ...]]:
+    """The rows, with names as long as there is room for them on a terminal; `has_new`: with what is new."""
+    cells = [(*_HEAD, _NEW) if has_new else _HEAD, *(_cells(row, has_new) for row in rows)]
     limit = table_columns()
     before = sum(max(map(len, column)) + _GAP for column in zip(*cells, strict=True))
-    for cell, name in zip(cells, [_HEAD[-1], *(_name(row, base) for row in rows)], strict=True):
+    for cell, name in zip(cells, [_STORE, *(_name(row, base) for row in rows)], strict=True):
         short = name if limit is None else _end_of(name, max(limit - MARGIN - before, _LEAST_NAME))
         yield (*cell, short)
 
 
-def _cells(row: StoreRow) -> tuple[str, ...]:
+def _cells(row: StoreRow, has_new: bool) -> tuple[str, ...]:
     numbers = (row.error_count, row.warning_count, row.lost_record_count)
-    return (row.state, *("-" if number is None else f"{number:,}" for number in numbers))
+    more = (row.new_finding_count,) if has_new else ()
+    return (row.state, *("-" if number is None else f"{number:,}" for number in (*numbers, *more)))
 
 
 def _end_of(text: str, room: int) -> str:
@@ -139,10 +162,29 @@ def _errors(rows: Sequence[StoreRow], columns: int, *, everything: bool) -> Iter
     yield ""
     yield "Could not be checked"
     for root, why in failed if everything else failed[:ERROR_LIMIT]:
-        text = f"{visible(root)}: {visible(why, keep_backslash=True)}"
-        first, *more = wrapped(text, columns - 4)
-        yield f"  {first}"
-        yield from (f"    {line}" for line in more)
+        yield from _item(f"{visible(root)}: {visible(why, keep_backslash=True)}", columns)
+
+
+def _item(text: str, columns: int) -> Iterator[str]:
+    first, *more = wrapped(text, columns - 4)
+    yield f"  {first}"
+    yield from (f"    {line}" for line in more)
+
+
+def _new(report: FleetReport, base: str, columns: int) -> Iterator[str]:
+    """The first findings that the last run of their store did not have."""
+    if not report.new_findings:
+        return
+    yield ""
+    yield "New"
+    for item in report.new_findings:
+        name = visible(_below(str(item["root"]), base))
+        where = visible(str(item["file"] or "the store"))
+        said = f"{item['rule']} {item['slug']} in {where}: {visible(item['message'], keep_backslash=True)}"
+        yield from _item(f"{name}: {said}", columns)
+    hidden = sum(row.new_finding_count or 0 for row in report.stores) - len(report.new_findings)
+    if hidden:
+        yield f"  and {hidden:,} more, in the table of findings"
 
 
 def _groups(report: FleetReport, base: str, columns: int) -> Iterator[str]:

@@ -5,7 +5,9 @@ What came of the check of many stores: rows are in memory, some hundred bytes ea
 
 from __future__ import annotations
 
+import calendar
 import pickle
+import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +21,7 @@ from weakref import finalize
 from rocketfsck._version import __version__
 from rocketfsck.common.documents import members, to_document
 from rocketfsck.common.rows import Column, Text, arrow_batch, arrow_schema, columns_of
-from rocketfsck.errors import Outcome, outcome_of
+from rocketfsck.errors import EXIT_PROBLEMS, Outcome, outcome_of
 from rocketfsck.repair.compare.groups import ReplicaGroup
 from rocketfsck.repair.state import State
 from rocketfsck.store.reading import named_errors
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 STORES_KIND: Final = "rocketfsck.check.stores"
 FINDINGS_KIND = "rocketfsck.check.stores.findings"
+
+AlertOn = Literal["problems", "new"]
+"""What exit status 4 of a check of many stores is for: any problem, or one that the last run did not have."""
 
 FleetState = Literal[State, "failed"]
 """The state of a verdict; `failed` is a store that could not be opened or checked."""
@@ -81,6 +86,10 @@ class StoreRow:
     `error` says why the store could not be opened or checked; the members of the verdict are then null.
     Of the bytes that were checked, `taken_over_byte_count` were read by an earlier check (`--since`); the
     part that was read longest ago was read at `oldest_read_timestamp` (ms; null without a state).
+    `message_count` messages have their records in the log (null: they were not counted).
+    `compared_run_id` is the last run of this store in the tables of runs, when the store was in the state
+    `compared_state`; of errors and warnings, `new_finding_count` are listed now and were not then, and
+    `gone_finding_count` the other way round. All four are null where nothing was compared (`changes`).
     """
 
     run_id: Text
@@ -108,6 +117,21 @@ class StoreRow:
     read_byte_count: int | None = None
     taken_over_byte_count: int | None = None
     oldest_read_timestamp: int | None = None
+    level: Text | None = None
+    message_count: int | None = None
+    compared_run_id: Text | None = None
+    compared_state: FleetState | None = None
+    new_finding_count: int | None = None
+    gone_finding_count: int | None = None
+
+    @property
+    def news_code(self) -> int:
+        """The exit status of what is new: without problems if the last run of the store had all of them, and
+        its state was as bad."""
+        compared = self.compared_state
+        if compared is None or self.new_finding_count or ORDER.index(self.state) < ORDER.index(compared):
+            return self.exit_code
+        return self.exit_code & ~EXIT_PROBLEMS
 
     @property
     def badness(self) -> tuple[int, int, int, str]:
@@ -130,7 +154,19 @@ class CheckedStore:
 STORE_COLUMNS = columns_of(StoreRow)
 """The columns of the table of stores."""
 
-LATER_COLUMNS = frozenset({"read_byte_count", "taken_over_byte_count", "oldest_read_timestamp"})
+LATER_COLUMNS = frozenset(
+    {
+        "read_byte_count",
+        "taken_over_byte_count",
+        "oldest_read_timestamp",
+        "level",
+        "message_count",
+        "compared_run_id",
+        "compared_state",
+        "new_finding_count",
+        "gone_finding_count",
+    }
+)
 """Columns that tables of stores from earlier versions lack."""
 
 FLEET_FINDING_COLUMNS = (
@@ -208,10 +244,20 @@ class FindingFile:
         return found
 
 
+def run_timestamp(run_id: str) -> int | None:
+    """When a run began that `run.make_run_id` named (ms); None for other names."""
+    begun, _, rest = run_id.partition("-")
+    try:
+        return calendar.timegm(time.strptime(begun, "%Y%m%dT%H%M%SZ")) * 1000 + int(rest[:3])
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class FleetHead:
     """What a check of many stores says of all of them; `started_timestamp` is in ms. `node_groups` are those
-    whose nodes the stores are, looked for where these are few."""
+    whose nodes the stores are, looked for where these are few. What is new and what is gone are sums over
+    `compared_store_count` stores, the last of whose runs began at `compared_timestamp` (ms) or later."""
 
     kind: Literal["rocketfsck.check.stores"]
     run_id: str
@@ -228,13 +274,20 @@ class FleetHead:
     oldest_read_timestamp: int | None
     state_counts: Mapping[FleetState, int]
     node_groups: tuple[ReplicaGroup, ...]
+    compared_store_count: int
+    compared_timestamp: int | None
+    new_finding_count: int
+    gone_finding_count: int
+    not_compared: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
     """What a check of many stores found: `stores` in the order in which they were named.
 
-    `started_timestamp` is in ms. Findings are those that `finding_limit` let through.
+    `started_timestamp` is in ms. Findings are those that `finding_limit` let through. `new_findings` are the
+    first of those that are new since the last run of their store, the errors first; `not_compared` is why the
+    earlier runs could not be read. `alert_on` says what the exit status is for.
     """
 
     run_id: str
@@ -244,11 +297,26 @@ class FleetReport:
     stores: tuple[StoreRow, ...]
     findings: FindingFile
     node_groups: tuple[ReplicaGroup, ...] = ()
+    new_findings: tuple[Mapping[str, Any], ...] = ()
+    not_compared: str | None = None
+    alert_on: AlertOn = "problems"
 
     @property
     def exit_code(self) -> int:
-        """The exit statuses of all stores, or-ed."""
-        return reduce(or_, (row.exit_code for row in self.stores), 0)
+        """The exit statuses of all stores, or-ed: those of their problems, or of what is new."""
+        of_news = self.alert_on == "new"
+        return reduce(or_, (row.news_code if of_news else row.exit_code for row in self.stores), 0)
+
+    @property
+    def compared(self) -> tuple[StoreRow, ...]:
+        """The stores that were compared with their last run."""
+        return tuple(row for row in self.stores if row.compared_run_id is not None)
+
+    @property
+    def compared_timestamp(self) -> int | None:
+        """When the oldest run began that a store was compared with (ms)."""
+        times = (run_timestamp(row.compared_run_id or "") for row in self.stores)
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def state_counts(self) -> dict[FleetState, int]:
@@ -289,6 +357,11 @@ class FleetReport:
             oldest_read_timestamp=self.oldest_read_timestamp,
             state_counts=self.state_counts,
             node_groups=self.node_groups,
+            compared_store_count=len(self.compared),
+            compared_timestamp=self.compared_timestamp,
+            new_finding_count=sum(row.new_finding_count or 0 for row in self.stores),
+            gone_finding_count=sum(row.gone_finding_count or 0 for row in self.stores),
+            not_compared=self.not_compared,
         )
         return to_document(head)
 

@@ -169,6 +169,8 @@ def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_
         read_byte_count=report.coverage.read_byte_count,
         taken_over_byte_count=report.coverage.taken_over_byte_count,
         oldest_read_timestamp=None if report.since is None else report.since.oldest_read_timestamp,
+        level=asked.options.level,
+        message_count=None if verdict.messages is None else verdict.messages.now.in_log_count,
         is_complete=report.coverage.complete and not any(item.operational for item in report.not_checked),
         not_checked=_not_checked(report),
         next_command=verdict.next_command,
