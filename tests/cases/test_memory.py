@@ -20,7 +20,7 @@ from tests.conftest import NIGHTLY
 COMMANDS: dict[str, tuple[str, ...]] = {
     "check": ("check", "STORE"),
     "rebuild": ("rebuild", "all", "STORE", "--into", "NEW"),
-    "report": ("report", "STORE"),
+    "count": ("count", "STORE"),
     "export": ("export", "STORE", "--into", "NEW"),
 }
 SIZES = (20_000, 80_000)

@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_read(
     assert done.returncode == 8, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert "\tat " not in done.stdout + done.stderr
-    is_told = name in ("export", "report")
+    is_told = name in ("export", "count")
     (named,) = (line for line in (done.stderr if is_told else done.stdout).splitlines() if REASON in line)
     found = said_of(done.stdout)
     if is_told:

@@ -44,7 +44,7 @@ JOBS: dict[str, Callable[[Path, Path], list[str]]] = {
         *("rebuild", "all", f"{stores}/broker-*", "--into", str(into), "--no-sync", "--format", "json")
     ],
     "export": lambda stores, into: ["export", str(stores), "--into", str(into), "--format", "json"],
-    "report": lambda stores, _: ["report", str(stores), "--keys", "20", "--format", "json"],
+    "count": lambda stores, _: ["count", str(stores), "--keys", "20", "--format", "json"],
 }
 
 

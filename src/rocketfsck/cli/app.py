@@ -7,6 +7,7 @@ the group's own help is made from the table here and imports none of them.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,8 @@ from typing import Any
 import click
 
 from rocketfsck._version import __version__
-from rocketfsck.cli.base import Command, write_exit_status
-from rocketfsck.cli.commands import COMMANDS
+from rocketfsck.cli.base import Command
+from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING
 from rocketfsck.cli.settings import Settings, common_params
 from rocketfsck.cli.show.text import terminal_columns, visible
 from rocketfsck.common.outputs import limited
@@ -73,7 +74,7 @@ class OutputClosedError(Exception):
     """Whoever read standard output has gone; nobody is left to tell."""
 
 
-class Group(click.Group):
+class Group(Command, click.Group):
     """A group that knows its commands' names and one-liners, and imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -87,22 +88,18 @@ class Group(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_epilog(ctx, formatter)
-        write_exit_status(formatter)
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", line) for name, line in commands.items()])
+        formatter.write_paragraph()
+        formatter.write_text(f"Also: {', '.join(PLUMBING)}. Each command has --help.")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            ctx.fail(f"No such command {args[0]!r}.{_hint(args)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -116,8 +113,22 @@ class Group(click.Group):
         return result
 
 
+def _hint(words: Sequence[str]) -> str:
+    """What somebody may have meant who typed these words for a command."""
+    from difflib import get_close_matches
+
+    first, *rest = words
+    known = KNOWN_ELSEWHERE.get(first.lower())
+    if known is not None:
+        return f" Try: {shlex.join(['rocketfsck', known, *rest])}"
+    if "://" in first or os.path.lexists(first):
+        return f" To check that store: {shlex.join(['rocketfsck', 'check', *words])}"
+    near = get_close_matches(first, COMMANDS, 1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 @click.command(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="rocketfsck")
+@click.version_option(__version__, "-V", "--version", prog_name="rocketfsck")
 def group() -> None:
     """Reads, verifies, explains and writes Apache RocketMQ message stores, offline.
 

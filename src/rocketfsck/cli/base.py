@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import click
 
-from rocketfsck.cli.settings import Settings, settings_of
+from rocketfsck.cli.settings import Settings, own_params, settings_of, write_options
 from rocketfsck.errors import (
     EXIT_CANCELLED,
     EXIT_CLEAN,
@@ -76,7 +76,7 @@ EXAMPLES: Mapping[str, Examples] = {
         ("where two replicas differ", "compare STORE REPLICA"),
         ("a plan to take from the replica what is missing", "compare STORE REPLICA --heal -o heal.json"),
     ),
-    "report": (("messages by topic and day", "report STORE --by topic-day"),),
+    "count": (("messages by topic and day", "count STORE --by topic-day"),),
     "timeline": (("what happened when", "timeline STORE"),),
     "export": (("messages of a topic as Parquet", "export STORE --topic Seg0 --into NEW"),),
     "browse": (("begin at a message with a key", "browse STORE --find KEY"),),
@@ -128,7 +128,8 @@ class Command(click.Command):
         if not isinstance(self, click.Group) and not ctx.resilient_parsing:
             given, _, order = self.make_parser(ctx).parse_args(args=[*args])
             settings = settings_of(ctx)
-            if self.get_help_option(ctx) not in order:
+            asked = {name for param in order for name in param.opts}
+            if not asked & {"--help", "--help-all"}:
                 from rocketfsck.cli.config.applying import apply_config
 
                 named = given.get("config")
@@ -149,6 +150,12 @@ class Command(click.Command):
             text = "no directory can keep the compiled kernels, so that every run compiles them; see "
             click.echo(f"Note: {text}ROCKETFSCK_CACHE_DIR", err=True)
         return result
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records = [param.get_help_record(ctx) for param in own_params(ctx)]
+        write_options(ctx, formatter, {"Options": [record for record in records if record is not None]})
+        if isinstance(self, click.Group):
+            self.format_commands(ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)

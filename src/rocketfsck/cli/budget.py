@@ -74,7 +74,7 @@ NEEDS: Mapping[str, Need] = {
     "plan": Need(320 * MIB, 64 * MIB),
     "fix": Need(320 * MIB, 64 * MIB),
     "rebuild": Need(300 * MIB, 64 * MIB),
-    "report": Need(320 * MIB, 64 * MIB),
+    "count": Need(320 * MIB, 64 * MIB),
     "salvage": Need(320 * MIB, 64 * MIB),
     "compare": Need(256 * MIB, 64 * MIB),
     "export": Need(384 * MIB, 192 * MIB),

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import click
 
 from rocketfsck.cli.base import Command
+from rocketfsck.cli.settings import own_params, write_options
 from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.options import Option
 
@@ -50,15 +51,13 @@ class WritingCommand(Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options in sections, the safe ones first."""
-        sections: tuple[list[tuple[str, str]], ...] = ([], [], [])
-        for parameter in self.get_params(ctx):
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+        for parameter in own_params(ctx):
             name, record = parameter.name, parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
-                sections[2 if name in self.dangers else name in self.advisory].append(record)
-        for title, records in zip(SECTIONS, sections, strict=True):
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
+                danger = 2 if name in self.dangers else int(name in self.advisory)
+                sections[SECTIONS[danger]].append(record)
+        write_options(ctx, formatter, sections)
 
 
 SkipPause = Annotated[

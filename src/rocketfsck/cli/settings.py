@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import click
+
+_ALL = "rocketfsck.help-all"
+"""In what click keeps for a command line: the help is to have all options."""
+
+
+Sections = Mapping[str, Sequence[tuple[str, str]]]
+"""Titles of a help, and what is below them: options with what they do."""
 
 
 class Shown(Protocol):
@@ -88,7 +95,41 @@ def common_params() -> list[click.Parameter]:
             metavar="N",
             help="The descriptor for --progress json; default: 2, standard error.",
         ),
+        click.Option(
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_show_all,
+            help="Show the help with the options that every command has.",
+        ),
     ]
+
+
+def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        context.meta[_ALL] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
+def own_params(context: click.Context) -> list[click.Parameter]:
+    """The parameters that the help of a command has: of those that every command has, only if all are to be
+    shown."""
+    common = set() if context.meta.get(_ALL) else {name for param in common_params() for name in param.opts}
+    return [param for param in context.command.get_params(context) if not common.intersection(param.opts)]
+
+
+def write_options(context: click.Context, formatter: click.HelpFormatter, sections: Sections) -> None:
+    """The options of a command below their titles, and those that every command has in one line."""
+    for title, records in sections.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+    if not context.meta.get(_ALL):
+        names = ", ".join(param.opts[0] for param in common_params())
+        formatter.write_paragraph()
+        formatter.write_text(f"Every command has {names}, which explains them.")
 
 
 def keep_storage_options(context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ STATUSES: Mapping[str, frozenset[int]] = {
     "salvage": frozenset({0, 1, 4, 5, 8, 16}),
     "convert": frozenset({0, 4, 8, 16}),
     "compare": frozenset({0, 1, 4, 5, 8, 12, 16}),
-    "report": frozenset({0, 4, 8, 12}),
+    "count": frozenset({0, 4, 8, 12}),
     "export": frozenset({0, 4, 8, 12}),
     "query": QUERY,
     "explain": frozenset({0}),
@@ -221,9 +221,9 @@ def _compare(rng: random.Random, _ground: Ground) -> Line:
     return line + (_format(rng, "json") if "--heal" not in line else [])
 
 
-def _report(rng: random.Random, _ground: Ground) -> Line:
+def _count(rng: random.Random, _ground: Ground) -> Line:
     return [
-        "report",
+        "count",
         "{store}",
         "{stated}",
         *_some(rng, ["--keys", "3"], ["-v"]),
@@ -305,14 +305,14 @@ COMMANDS: Mapping[str, Draw] = {
     "salvage": _salvage,
     "convert": _convert,
     "compare": _compare,
-    "report": _report,
+    "count": _count,
     "export": _export,
     "damage": _damage,
     "explain": _explain,
 }
 WEIGHTS = {
     "query": 5, "dump": 4, "check": 3, "simulate": 3, "rebuild": 2, "salvage": 1.5, "convert": 1, "info": 2,
-    "plan": 2, "compare": 2, "report": 1, "export": 0.5, "damage": 1.5, "explain": 0.1,
+    "plan": 2, "compare": 2, "count": 1, "export": 0.5, "damage": 1.5, "explain": 0.1,
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ _WARM = (
     ("check", "{store}"), ("check", "{store}", "--format", "json"), ("info", "--stats", "{store}"),
     ("dump", "{store}", "--kind", "all"), ("query", "offsets", "{store}"), ("simulate", "{store}",
     "--as-broker", "5.3.3"),
-    ("report", "{store}"), ("compare", "{store}", "{sound}"), ("query", "scan", "{store}", "queue_id == 1"),
+    ("count", "{store}"), ("compare", "{store}", "{sound}"), ("query", "scan", "{store}", "queue_id == 1"),
     ("rebuild", "all", "{store}", "--into", "{out}/built", "--no-sync"), ("salvage", "{store}", "--into",
     "{out}/saved"),
     ("convert", "plain", "{store}", "--into", "{out}/plain"),

@@ -14,7 +14,7 @@ import pytest
 
 from rocketfsck import __version__
 from rocketfsck.cli.base import EXIT_STATUS
-from rocketfsck.cli.commands import COMMANDS, explain
+from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING, explain
 
 from tests.unit.cli.conftest import Cli
 
@@ -38,13 +38,47 @@ def test_every_help_ends_with_the_exit_statuses(cli: Cli, command: list[str]) ->
 
 def test_help_lists_what_the_commands_say(cli: Cli) -> None:
     out = cli("--help").out
-    for name, line in COMMANDS.items():
-        assert name in out
-        assert line in out
+    for commands in GROUPS.values():
+        for name, line in commands.items():
+            assert f"{name} " in out
+            assert line in out
+    assert f"Also: {', '.join(PLUMBING)}." in out
+
+
+def test_options_of_every_command_are_one_line_of_its_help(cli: Cli) -> None:
+    for words in ([], ["query"], ["check"], ["undo"]):
+        short, long = cli(*words, "--help"), cli(*words, "--help-all")
+        assert (short.code, long.code) == (0, 0)
+        assert "Every command has --config, --no-config" in short.out
+        assert "--progress-fd N" not in short.out
+        assert "--progress-fd N" in long.out
+        assert "Every command has" not in long.out
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["fsck", "a", "b c"], "Try: rocketfsck check a 'b c'"),
+        (["Repair"], "Try: rocketfsck fix"),
+        (["report", "--by", "day"], "Try: rocketfsck count --by day"),
+        (["."], "To check that store: rocketfsck check ."),
+        (["s3://bucket/store", "-v"], "To check that store: rocketfsck check s3://bucket/store -v"),
+    ],
+)
+def test_who_types_something_else_gets_the_command(cli: Cli, words: list[str], hint: str) -> None:
+    ended = cli(*words)
+    assert (ended.code, ended.out) == (16, "")
+    assert ended.err.endswith(f"{hint}\n")
+
+
+def test_hints_lead_to_commands(cli: Cli) -> None:
+    assert not KNOWN_ELSEWHERE.keys() & COMMANDS.keys()
+    for command in {*KNOWN_ELSEWHERE.values()}:
+        assert command in COMMANDS or cli(command).code == 0
 
 
 def test_version(cli: Cli) -> None:
-    assert cli("--version").out == f"rocketfsck, version {__version__}\n"
+    assert cli("--version").out == cli("-V").out == f"rocketfsck, version {__version__}\n"
 
 
 HEAVY = ("numpy", "construct", "rich", "pyarrow", "numba", "dataclasses")
@@ -210,7 +244,7 @@ def test_completion_script(cli: Cli, shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("rocketfsck exp", ["export", "explain"]),
+        ("rocketfsck exp", ["explain", "export"]),
         ("rocketfsck explain ix00", [f"IX00{number}" for number in range(1, 10)]),
         ("rocketfsck explain index-chain-c", ["index-chain-cycle", "index-chain-cross-link"]),
     ],

@@ -215,7 +215,7 @@ EMPTY = {
 }
 OPENING = (
     ("check",), ("check", "--level", "quick"), ("info",), ("plan",), ("fix", "--yes"), ("fix", "--dry-run"),
-    ("simulate",), ("query", "offsets"), ("query", "timers"), ("report",), ("timeline",),
+    ("simulate",), ("query", "offsets"), ("query", "timers"), ("count",), ("timeline",),
 )  # fmt: skip
 
 

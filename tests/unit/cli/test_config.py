@@ -174,10 +174,10 @@ def test_a_store_does_not_configure_its_own_check(
     monkeypatch.chdir(store.parent)
     (store.parent / "rocketfsck.toml").write_text(policy)
     assert cli("check", "store").code == 0  # the project's own file, beside the store
-    refused = cli("report", ".")
+    refused = cli("count", ".")
     assert (refused.code, refused.out) == (16, "")
     assert "is inside ., which must not say how it is checked" in refused.err
-    assert cli("report", ".", "--no-config").code == 0
+    assert cli("count", ".", "--no-config").code == 0
 
 
 def test_the_file_of_another_user_is_not_read(

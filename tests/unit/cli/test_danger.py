@@ -33,7 +33,7 @@ def test_every_option_is_in_one_section(cli: Cli, name: str) -> None:
     names = {parameter.name for parameter in command.params}
     assert {*command.advisory, *command.dangers} <= names
     assert not {*command.advisory} & {*command.dangers}
-    text = cli(name, "--help").out
+    text = cli(name, "--help-all").out
     starts = [text.index(f"{title}:\n") for title in SECTIONS if f"{title}:\n" in text]
     assert starts == sorted(starts)
     ends = [*starts[1:], text.index("Exit status, the sum of:")]

@@ -31,7 +31,7 @@ COMMANDS = (
     ("dump", "--topic", "ShopBulk0", "--limit", "3"),
     ("query", "offsets"),
     ("simulate", "--as-broker", "4.9.8"),
-    ("report",),
+    ("count",),
 )
 
 

@@ -86,7 +86,7 @@ def test_a_command_that_fails_has_times(cli: Cli, tmp_path: Path) -> None:
     assert any(line.startswith("open ") for line in failed.err.splitlines())
 
 
-@pytest.mark.parametrize("words", [("report",), ("compare", "STORE"), ("export", "--into", "NEW")])
+@pytest.mark.parametrize("words", [("count",), ("compare", "STORE"), ("export", "--into", "NEW")])
 def test_commands_of_one_pass_have_times(
     cli: Cli, store_dir: Directory, tmp_path: Path, words: tuple[str, ...]
 ) -> None:

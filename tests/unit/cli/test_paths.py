@@ -56,7 +56,7 @@ def checked(cli: Cli, *paths: str) -> tuple[list[str], list[str]]:
 
 
 def counted(cli: Cli, *paths: str) -> tuple[list[str], list[str]]:
-    ended = cli("report", *paths, "--by", "broker", "--format", "json")
+    ended = cli("count", *paths, "--by", "broker", "--format", "json")
     said = json.loads(ended.out)
     failed = [store["broker"] for store in said["failed"]]
     assert ended.code == (8 if failed else 0)
@@ -85,7 +85,7 @@ def test_one_store_of_a_directory_is_one_store(cli: Cli, fleet: str) -> None:
     ended = cli("compare", fleet, f"{fleet}/b")
     assert ended.code == 16
     assert "means 2 stores" in ended.err
-    for command in ("check", "report", "compare"):
+    for command in ("check", "count", "compare"):
         paths = [f"{fleet}/none"] * (2 if command == "compare" else 1)
         assert cli(command, *paths).code == 8, command
 
@@ -134,7 +134,7 @@ def test_a_relative_path_for_a_cluster_is_refused_before_a_session(
         raise AssertionError("a session was opened")
 
     monkeypatch.setattr("rocketfsck.engine.spark.open_session", session)
-    for command in (["check"], ["report"], ["rebuild", "index", "--into", "/tmp/x"]):
+    for command in (["check"], ["count"], ["rebuild", "index", "--into", "/tmp/x"]):
         ended = cli(*command, "a", "b-*", "--engine", "spark", "--master", "spark://none:7077")
         assert ended.code == 16
         assert "give the absolute path" in ended.err

@@ -40,7 +40,7 @@ WRITERS: dict[str, Words] = {
     "plan": lambda store, out: ("plan", store, "-o", out / "plan"),
     "export": lambda store, out: ("export", store, "--into", out / "tables"),
     "fleet": lambda store, out: ("check", store, store.parent / "twin", "--tables", out / "tables"),
-    "report": lambda store, out: ("report", store, "-o", out / "counts"),
+    "count": lambda store, out: ("count", store, "-o", out / "counts"),
     "rebuild": lambda store, out: ("rebuild", "all", store, "--into", out / "built"),
     "salvage": lambda store, out: ("salvage", store, "--into", out / "saved"),
     "heal": lambda store, out: ("compare", store, store.parent / "twin", "--heal", "--into", out / "healed"),

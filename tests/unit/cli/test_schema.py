@@ -217,9 +217,9 @@ def explain(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "explain")
 
 
-@case("report")
+@case("count")
 def report(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
-    yield said(cli, "report", store_dir(STORE), store_dir(OTHER), "--keys", "3")
+    yield said(cli, "count", store_dir(STORE), store_dir(OTHER), "--keys", "3")
 
 
 @cache
@@ -426,7 +426,7 @@ def test_what_is_said_is_as_the_schema_says(
     assert wrong(name, []) is not None
 
 
-@pytest.mark.parametrize("name", ["check", "dump", "explain", "info-store", "plan", "query-id", "report"])
+@pytest.mark.parametrize("name", ["check", "dump", "explain", "info-store", "plan", "query-id", "count"])
 def test_integers_may_be_strings(name: str, cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
     """In all documents, and their schema says so; nothing else changes."""
     texts = ("--json-integers", "strings")

@@ -87,10 +87,10 @@ def test_the_command(store_dir: Directory, tmp_path: Path, capsys: pytest.Captur
     listed = tmp_path / "stores.txt"
     listed.write_text(f"{tmp_path / 'missing'}\n{tmp_path / 'none-*'}\n")
     paths = [str(store_dir("5.3.3-basic")), str(store_dir("4.9.8-multiseg"))]
-    assert run(["report", *paths, "--format", "json", "--keys", "2"]) == 0
+    assert run(["count", *paths, "--format", "json", "--keys", "2"]) == 0
     both = json.loads(capsys.readouterr().out)
     assert both["failed"] == []
-    assert run(["report", *paths, "--stores-from", str(listed), "--format", "json", "--keys", "2"]) == 8
+    assert run(["count", *paths, "--stores-from", str(listed), "--format", "json", "--keys", "2"]) == 8
     said = capsys.readouterr()
     some = json.loads(said.out)
     assert some["rows"] == both["rows"]
@@ -102,5 +102,5 @@ def test_the_command(store_dir: Directory, tmp_path: Path, capsys: pytest.Captur
         f"Error: missing: {tmp_path / 'missing'}: cannot be listed: No such file or directory",
         f"Error: none-*: {tmp_path / 'none-*'}: no directory matches this pattern",
     ]
-    assert run(["report", "--stores-from", str(listed)]) == 8
-    assert run(["report"]) == 16
+    assert run(["count", "--stores-from", str(listed)]) == 8
+    assert run(["count"]) == 16

@@ -203,7 +203,7 @@ def test_empty_stores(tmp_path: Path) -> None:
 
 
 def _report(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert run(["report", *map(str, arguments)]) == 0
+    assert run(["count", *map(str, arguments)]) == 0
     return capsys.readouterr().out
 
 
@@ -228,7 +228,7 @@ def test_the_forms_hold_the_same(
 ) -> None:
     store = store_dir("5.1.3-collisions")
     document = json.loads(_report(capsys, store, "--keys", 2, "--format", "json"))
-    assert document["kind"] == "rocketfsck.report"
+    assert document["kind"] == "rocketfsck.count"
     assert document["keys"]["is_complete"]
     assert {row["by"] for row in document["rows"]} == {
         "total", "broker", "topic", "queue", "day", "topic-day", "key",
@@ -257,6 +257,6 @@ def test_names_are_shown_printable(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_nothing_is_written_into_a_store(store_dir: Directory, capsys: pytest.CaptureFixture[str]) -> None:
     store = store_dir("4.4.0-basic")
-    assert run(["report", str(store), "--format", "json", "-o", str(store / "x")]) == 16
-    assert run(["report", str(store / "commitlog" / "none")]) & 24
+    assert run(["count", str(store), "--format", "json", "-o", str(store / "x")]) == 16
+    assert run(["count", str(store / "commitlog" / "none")]) & 24
     assert capsys.readouterr().out == ""

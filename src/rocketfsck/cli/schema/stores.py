@@ -1,11 +1,11 @@
-"""What `info`, `report`, `dump`, `query` and `explain` say of stores, as types."""
+"""What `info`, `count`, `dump`, `query` and `explain` say of stores, as types."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rocketfsck.cli.commands.report import COLUMNS as REPORT_COLUMNS
+from rocketfsck.cli.commands.count import COLUMNS as COUNT_COLUMNS
 from rocketfsck.cli.dump.item import KINDS, load_kind
 from rocketfsck.cli.dump.source import DumpFilter
 from rocketfsck.cli.output import BodyForm
@@ -71,8 +71,8 @@ def _table(kind: str, rows: Any, **head: Any) -> Any:
     return record(f"{kind} table", **whole, rows=maybe(list[rows]))
 
 
-def report() -> Any:
-    """The document of `report`."""
+def count() -> Any:
+    """The document of `count`."""
     keys = record(
         "Keys",
         word_count=int,
@@ -83,7 +83,7 @@ def report() -> Any:
     )
     counts = dict.fromkeys(("uncounted_queues", "uncounted_days"), int)
     failed: Any = record("FailedStore", broker=str, error=str)
-    return _table("report", row("Counts", REPORT_COLUMNS), **counts, failed=list[failed], keys=keys | None)
+    return _table("count", row("Counts", COUNT_COLUMNS), **counts, failed=list[failed], keys=keys | None)
 
 
 def explain() -> Any:

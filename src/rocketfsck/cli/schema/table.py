@@ -136,7 +136,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "repair-log": Document(
         "a line of actions.jsonl next to a repaired store, and of `--log FILE`", repair_log
     ),
-    "report": Document("what `rocketfsck report` prints", stores.report),
+    "count": Document("what `rocketfsck count` prints", stores.count),
     "salvage": Document("what `rocketfsck salvage` and `compare --heal --into` print", repairs.salvage),
     "convert": Document("what `rocketfsck convert` prints", repairs.convert),
     "salvage-ledger": Document("a line of NAME.ledger.jsonl", repairs.salvage_ledger),

@@ -1,6 +1,6 @@
-"""What `info --stats` adds, as text; the tables are those of `report`, too.
+"""What `info --stats` adds, as text; the tables are those of `count`, too.
 
-The text of `rocketfsck report`: a table for each thing that was counted by.
+The text of `rocketfsck count`: a table for each thing that was counted by.
 """
 
 from __future__ import annotations
@@ -120,12 +120,12 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def report_lines(
+def count_lines(
     statistics: ClusterStatistics, wanted: Collection[str], palette: Palette, *, everything: bool
 ) -> Iterator[str]:
     """The tables that are `wanted`. `everything` shows all rows of each, else the first of many."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in report_rows(statistics):
+    for row in count_rows(statistics):
         found.setdefault(row["by"], []).append(row)
     total = statistics.total
     if "total" in wanted:
@@ -174,7 +174,7 @@ def _key_lines(keys: KeyStatistics, everything: bool) -> Iterator[str]:
         yield f"    other words may have up to {count_of(keys.missed, 'message')} each"
 
 
-def report_rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
+def count_rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
     """All counts, a row each; `by` names the table."""
     if statistics.total is not None:
         yield {"by": "total", **dict(members(statistics.total)), "broker_count": len(statistics.brokers)}

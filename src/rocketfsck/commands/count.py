@@ -24,7 +24,7 @@ Part = Literal["total", "broker", "topic", "queue", "day", "topic-day", "key"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReportCommand:
+class CountCommand:
     """Whose messages are counted, and by what."""
 
     paths: Annotated[tuple[Path, ...], Argument(metavar="STORE…", kind=STORE, instead="stores_from")] = ()
@@ -48,7 +48,7 @@ class ReportCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportAnswer:
+class CountAnswer:
     """The counts, and the stores that could not be read."""
 
     statistics: ClusterStatistics
@@ -58,7 +58,7 @@ class ReportAnswer:
         return EXIT_OPERATIONAL if self.statistics.failed else EXIT_CLEAN
 
 
-def report(options: ReportCommand) -> ReportAnswer:
+def count(options: CountCommand) -> CountAnswer:
     """Count. Of several stores, one that cannot be read is named, and the others are counted.
 
     Raises UsageError, and StoreError for a single store that cannot be read.
@@ -71,5 +71,5 @@ def report(options: ReportCommand) -> ReportAnswer:
     sources = stated.sources(found.places, options.brokers, all_there=not found.is_many)
     engine = options.workers.start([*options.paths, *stated.commitlog_paths])
     if found.is_many:
-        return ReportAnswer(count_fleet(sources, engine=without_paths(engine), key_count=keys))
-    return ReportAnswer(count_stores(sources, engine=engine, key_count=keys))
+        return CountAnswer(count_fleet(sources, engine=without_paths(engine), key_count=keys))
+    return CountAnswer(count_stores(sources, engine=engine, key_count=keys))

@@ -1,4 +1,4 @@
-"""`rocketfsck report STORE…`: what stores hold, counted, one by one and all together."""
+"""`rocketfsck count STORE…`: what stores hold, counted, one by one and all together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
 from rocketfsck.cli.show.text import visible
-from rocketfsck.commands.report import Part, ReportCommand, report
+from rocketfsck.commands.count import CountCommand, Part, count
 from rocketfsck.common.options import Option, PutAfter
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportLine(ReportCommand):
+class CountLine(CountCommand):
     """Counts, how many of them are shown, and where."""
 
     answer: Annotated[Destination, Formats(FORMATS)]
@@ -43,31 +43,31 @@ class ReportLine(ReportCommand):
         bool, PutAfter("brokers"), Option("Show all rows of every table.", names=("-v", "--verbose"))
     ] = False
     jobs: Jobs = None
-    max_memory: Annotated[int | None, max_memory("report")] = None
+    max_memory: Annotated[int | None, max_memory("count")] = None
 
 
-@command_of(ReportLine, timing="report")
-def command(line: ReportLine) -> int:
+@command_of(CountLine, timing="count")
+def command(line: CountLine) -> int:
     """Count the messages of STOREs by broker, topic, queue, day and key, and of all stores together.
 
-    A STORE may also be a directory of stores. report counts only live messages, from the commit logs. Counts
+    A STORE may also be a directory of stores. Only live messages count, those of the commit logs. Counts
     are exact, except those marked as estimates. Of several stores, one that cannot be read is named, and the
     others are counted; exit status 8.
     """
-    from rocketfsck.cli.show.stats import report_lines, report_rows
+    from rocketfsck.cli.show.stats import count_lines, count_rows
 
-    answer = report(line)
+    answer = count(line)
     statistics, wanted = answer.statistics, line.by or get_args(Part)
     for broker, error in statistics.failed:
         click.echo(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)
     with line.answer.open(line.paths) as stream:
         if line.answer.form == "text":
             palette = line.answer.palette(stream)
-            for text in report_lines(statistics, wanted, palette, everything=line.verbose):
+            for text in count_lines(statistics, wanted, palette, everything=line.verbose):
                 stream.write(text + "\n")
             return answer.exit_code
         with open_rows(stream, line.answer.form, COLUMNS, head(statistics)) as writer:
-            for row in report_rows(statistics):
+            for row in count_rows(statistics):
                 if row["by"] in wanted:
                     writer.write({column.name: row.get(column.name) for column in COLUMNS})
     return answer.exit_code
@@ -78,7 +78,7 @@ def head(statistics: ClusterStatistics) -> dict[str, Any]:
     logs = [log for _, log in statistics.brokers]
     keys = statistics.keys
     return {
-        "kind": "rocketfsck.report",
+        "kind": "rocketfsck.count",
         "uncounted_queues": sum(log.uncounted_queues for log in logs),
         "uncounted_days": sum(log.uncounted_days for log in logs),
         "failed": [{"broker": broker, "error": error} for broker, error in statistics.failed],
