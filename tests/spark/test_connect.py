@@ -74,6 +74,28 @@ def test_a_check_through_connect(server: str, store_dir: Directory, tmp_path: Pa
     assert said["spark"] == said["local"]
 
 
+ROWS = """
+import sys
+from pyspark.sql import SparkSession
+from rocketfsck.pipeline import register
+url, root = sys.argv[1:]
+spark = SparkSession.builder.remote(url).getOrCreate()
+for registers in (False, True):  # the server finds it by itself, or the client sends it
+    if registers:
+        register(spark)
+    reader = spark.read.format("rocketmq").option("columns", "topic, offset")
+    print(reader.load(root).where("topic = 'Tx'").count())
+print(spark.read.format("rocketmq").option("view", "topics").load(root).count())
+spark.stop()
+"""
+
+
+def test_rows_through_connect(server: str, store_dir: Directory) -> None:
+    program = [sys.executable, "-c", ROWS, server, str(store_dir("5.3.3-trans"))]
+    done = subprocess.run(program, env=_clean_environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["15", "15", "3"]), done.stderr
+
+
 def _clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
 

@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import rocketfsck
+from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.engine.archive import write_archive
+from rocketfsck.store import open_store
 
 from tests.conftest import Directory
 from tests.spark.cluster import Cluster
@@ -61,6 +64,37 @@ def test_the_archive_is_all_that_travels(
     assert "as it was given" in cluster.log("master")
     kept = [path for path in cache.rglob("*.nbc") if path.parent.name.startswith("sources_")]
     assert bool(kept) == (kernels == "compiled")  # compiled from the archive, and kept
+
+
+ROWS = """
+import sys
+from pyspark.sql import SparkSession
+from rocketfsck.pipeline import register
+root, output = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+register(spark)
+messages = spark.read.format("rocketmq").load(root)
+topics = messages.groupBy("topic").count().orderBy("topic").collect()
+open(output, "w").write(repr([tuple(row) for row in topics]))
+spark.stop()
+"""
+
+
+def _counted(root: Path) -> str:
+    counts = Counter(message.topic for message in iter_messages(open_store(root), live_only=True))
+    return repr(sorted(counts.items()))
+
+
+def test_rows_by_py_files(cluster: Cluster, bare_python: str, store_dir: Directory, tmp_path: Path) -> None:
+    """The data source, which the archive alone brings to the driver and the executors."""
+    archive, _ = write_archive(tmp_path / "zip")
+    script, output = tmp_path / "job.py", tmp_path / "rows"
+    script.write_text(ROWS)
+    pythons = {"PYSPARK_PYTHON": bare_python, "PYSPARK_DRIVER_PYTHON": bare_python, "PYTHONPATH": ""}
+    conf = {"spark.submit.pyFiles": str(archive)}
+    done = cluster.submitted(str(store_dir(NAME)), str(output), script=script, conf=conf, **pythons)
+    assert done.returncode == 0, done.stderr
+    assert output.read_text() == _counted(store_dir(NAME))
 
 
 @pytest.mark.nightly

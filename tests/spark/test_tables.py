@@ -107,6 +107,36 @@ def test_a_list_of_columns_leaves_no_room_for_options(catalog: SparkSession, sto
         catalog.sql("SELECT * FROM listed").collect()
 
 
+def test_what_show_create_table_prints_makes_the_table_again(
+    catalog: SparkSession, store_dir: Directory
+) -> None:
+    options = (
+        f"path '[\"{store_dir(SMALL)}\"]', topic 'Tx', columns 'offset, topic, store_timestamp, _metadata'"
+    )
+    catalog.sql(f"CREATE TABLE made USING rocketmq OPTIONS ({options})")
+    rows = catalog.sql("SELECT * FROM made ORDER BY offset").collect()
+    (printed,) = catalog.sql("SHOW CREATE TABLE made").collect()
+    catalog.sql("DROP TABLE made")
+    catalog.sql(f"{printed[0]} USING rocketmq")  # Spark leaves this out for a data source in Python
+    assert catalog.sql("SELECT * FROM made ORDER BY offset").collect() == rows
+    assert len(rows) == 15
+
+
+def test_a_store_is_not_written_to(catalog: SparkSession, store_copy: Directory) -> None:
+    root = store_copy(SMALL)
+    before = _bytes(root)
+    catalog.sql(f"CREATE TABLE made USING rocketmq OPTIONS (path '{root}', columns 'offset, topic')")
+    for attempt in (
+        lambda: catalog.sql("INSERT INTO made VALUES (1, 'x')"),
+        lambda: catalog.table("made").write.format("rocketmq").mode("append").save(str(root)),
+    ):
+        with pytest.raises(PySparkException, match="UsageError: stores are only read here") as caught:
+            attempt()
+        assert "Traceback" not in str(caught.value)
+        assert len(str(caught.value).strip().splitlines()) <= 2
+    assert _bytes(root) == before
+
+
 SESSION = """
 import sys
 from rocketfsck.engine.spark import open_session

@@ -9,16 +9,19 @@ schema that was declared, which it demands.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from inspect import signature
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from rocketfsck.pipeline.views.options import Request
 
 NAME = "rocketmq"
+READ_ONLY = "stores are only read here: the command rocketfsck write makes new ones"
 
 
 class RocketMQDataSource(DataSource):
@@ -60,13 +64,22 @@ class RocketMQDataSource(DataSource):
             return Reader(demanded(_request(self._options(schema)), schema), arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        if find_spec("pyspark.sql.streaming.datasource") is None:  # before pyspark 4.2
+            return NoStreamReader()
         with plain_errors():
-            _demand_stream_limits()
             from rocketfsck.pipeline.streaming import RocketMQStreamReader, parse_stream_options
 
             options = self._options(schema)
             request = demanded(_request(options, of_stream=True), schema)
             return RocketMQStreamReader(request, parse_stream_options(options), arrow_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+        with plain_errors():
+            raise UsageError(READ_ONLY)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802, ARG002
+        with plain_errors():
+            raise UsageError(READ_ONLY)
 
     def _options(self, schema: StructType) -> Mapping[str, str]:
         from rocketfsck.pipeline.tableoptions import kept_options
@@ -74,12 +87,20 @@ class RocketMQDataSource(DataSource):
         return kept_options(schema, self.options)
 
 
-def _demand_stream_limits() -> None:
-    """Raise UsageError before pyspark 4.2: it asks for the end of a batch without its beginning."""
-    if find_spec("pyspark.sql.streaming.datasource") is None:
+class NoStreamReader(DataSourceStreamReader):
+    """Refuses a stream before pyspark 4.2 when it begins: an error of `streamReader` has two stacks there."""
+
+    def latestOffset(self, *_: object) -> dict[str, Any]:  # noqa: N802 - the names are Spark's
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # this process is Spark's, and has no other task
         raise UsageError(
             "streams need pyspark 4.2 or later: earlier versions do not say where a batch begins"
         )
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self.latestOffset()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        return iter(())
 
 
 def _request(options: Mapping[str, str], *, of_stream: bool = False) -> Request:

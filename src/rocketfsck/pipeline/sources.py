@@ -186,6 +186,37 @@ def _store_below(entry: DirectoryEntry) -> Iterator[tuple[Path, RocketfsckError 
         yield absolute_path(path), error
 
 
+def deep_places(
+    paths: Iterable[str | Path], storage_options: Mapping[str, Any] | None = None
+) -> tuple[Path, ...]:
+    """The stores at any depth below the directories that `paths` mean, by name.
+
+    A path without any is one of them, and so is a directory that cannot be listed: `find_sources` says why.
+    """
+    roots = [root for path in paths for root in _matches(locate(path, storage_options))]
+    return tuple(place for root in roots for place in list(_stores_within(root, set())) or [root])
+
+
+def _stores_within(path: Path, seen: set[str]) -> Iterator[Path]:
+    """The stores in a directory, where each real directory is looked at once: links may lead around."""
+    text = os.fspath(path)
+    real = text if is_remote(text) else os.path.realpath(text)
+    if real in seen or _is_area(path):
+        return
+    seen.add(real)
+    try:
+        entries = list_directory(path)
+    except StoreError:
+        yield path
+        return
+    if _is_store(entries) or _INNER & set(path.parts[-_DEPTH:]):
+        yield path
+        return
+    for entry in entries:
+        if _may_hold(entry):
+            yield from _stores_within(path_of(entry.path), seen)
+
+
 def _is_store(entries: Sequence[DirectoryEntry]) -> bool:
     """Whether a directory has a part that only a store has, or is a commitlog of its own."""
     return any(

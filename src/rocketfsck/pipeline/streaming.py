@@ -61,6 +61,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, request: Request, options: StreamOptions, schema: pa.Schema | None = None) -> None:
         if request.view not in VIEWS:
             raise UsageError(f"a stream reads only the views {' and '.join(VIEWS)}, not {request.view}")
+        if request.wanted.selects_files:
+            raise UsageError("a stream reads every file that comes: begin it by startingTimestamp")
         brokers = {source.broker for source in request.sources}
         if isinstance(options.starting, dict) and (unknown := sorted(set(options.starting) - brokers)):
             raise UsageError(f"startingOffset names unknown brokers: {', '.join(unknown)}")

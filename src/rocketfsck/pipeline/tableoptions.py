@@ -8,16 +8,20 @@ hands the data source, under one name each:
     path, location                                 LOCATION, or the option path, as a URI
     provider, owner, comment, external, a.b …      Spark's own, and the TBLPROPERTIES
 
-A query of the table hands it none of these (Spark 4.3), but the columns of the table with their
-metadata. So the options are kept there: as JSON in the metadata of the first column.
+A query of the table hands it none of these (Spark 4.0 to 4.3), but the columns of the table with their
+comments. So the options are kept there: in the comment of the first column, as in a URL:
+`rocketmq path=/data/store&topic=T`.
+
+SHOW CREATE TABLE prints columns with their comments, so that what it prints makes the same table again; but
+Spark leaves out USING for a data source in Python.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, urlencode
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.views.options import OPTION_NAMES, listed_paths
@@ -26,8 +30,12 @@ from rocketfsck.store.places.urls import is_remote
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-METADATA = "rocketmq.options"
-"""The key of the options in a column's metadata."""
+COMMENT = "comment"
+"""The key of a column's comment in its metadata."""
+KEPT = "rocketmq "
+"""How the comment with the options begins."""
+_AS_IT_IS = "/:, *"
+"""What needs no quoting in an option: no quote and no backslash, which SQL would read otherwise."""
 
 PROVIDER = "provider"
 _PREFIX = "option."
@@ -70,11 +78,11 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def keep_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """The schema with the options in it."""
+    """The schema with the options in its comment."""
     from pyspark.sql.types import StructField, StructType
 
     first, *others = schema.fields
-    kept = {**first.metadata, METADATA: json.dumps(dict(options))}
+    kept = {**first.metadata, COMMENT: KEPT + urlencode(options, quote_via=quote, safe=_AS_IT_IS)}
     return StructType([StructField(first.name, first.dataType, first.nullable, kept), *others])
 
 
@@ -88,12 +96,21 @@ def kept_options(schema: StructType, options: Mapping[str, str]) -> dict[str, st
     if _STORES & set(given):
         return given
     for field in schema.fields:
-        if METADATA in field.metadata:
-            return {**json.loads(field.metadata[METADATA]), **given}
+        comment = field.metadata.get(COMMENT, "")
+        if comment.startswith(KEPT):
+            return {**_read_kept(comment), **given}
     raise UsageError(
         "name a store: load(PATH), or the option path, or store; a table is made without a list of "
         "columns, which Spark would keep instead of its options: choose columns by the option columns"
     )
+
+
+def _read_kept(comment: str) -> dict[str, str]:
+    """The options in a comment. Raises UsageError for another one that begins so."""
+    try:
+        return dict(parse_qsl(comment.removeprefix(KEPT), keep_blank_values=True, strict_parsing=True))
+    except ValueError:
+        raise UsageError(f"the comment of a column is not what rocketfsck keeps there: {comment}") from None
 
 
 def _local(location: str) -> str:

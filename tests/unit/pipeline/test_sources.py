@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import NoStoreError, StoreError, UsageError
-from rocketfsck.pipeline.sources import StoreSource, find_sources, open_source
+from rocketfsck.pipeline.sources import StoreSource, deep_places, find_sources, open_source
 
 from tests.conftest import Directory
 
@@ -35,6 +35,20 @@ def test_a_directory_of_stores(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no store")
     assert _found(tmp_path) == [("a", "store"), ("b", "b")]
     assert _found(tmp_path / "b", tmp_path / "a") == [("b", "b"), ("a", "store")]
+
+
+def test_stores_at_any_depth(tmp_path: Path) -> None:
+    deep = _store(tmp_path / "zone" / "rack" / "broker-a" / "store")
+    _store(tmp_path / "broker-b")
+    (deep / "commitlog" / "commitlog").mkdir()  # within a store is no other
+    (tmp_path / "zone" / "around").symlink_to(tmp_path)
+    assert _found(tmp_path) == [("broker-b", "broker-b")]
+    every = find_sources(deep_places([tmp_path]))
+    assert [source.broker for source in every] == ["broker-b", "broker-a"]
+    assert [source.path for source in find_sources(deep_places([deep]))] == [str(deep)]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NoStoreError, match="nor a directory of stores"):
+        find_sources(deep_places([tmp_path / "empty"]))
 
 
 def test_patterns(tmp_path: Path) -> None:

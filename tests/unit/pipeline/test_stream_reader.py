@@ -308,6 +308,7 @@ def test_records_that_are_cut_while_they_are_read(store_copy: Directory) -> None
         ({"maxRowsPerTrigger": "0"}, "at least 1"),
         ({"maxClockStep": "-1"}, "number of milliseconds"),
         ({"failOnDataLoss": "perhaps"}, "true or false"),
+        ({"pathGlobFilter": "0*"}, "a stream reads every file that comes"),
         ({"startingOffsets": "latest"}, "no option has the name startingoffsets"),
     ],
     ids=str,

@@ -11,7 +11,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.datasource import Reader, RocketMQDataSource
 from rocketfsck.pipeline.tableoptions import (
-    METADATA,
+    COMMENT,
+    KEPT,
     is_table,
     keep_options,
     kept_options,
@@ -77,17 +78,31 @@ def test_what_a_table_cannot_keep(given: dict[str, str], said: str) -> None:
 
 
 def test_there_and_back() -> None:
-    options = {"path": "/data", "topic": "T"}
+    options = {"path": """["/a b", "/it's=50%&+"]""", "topic": "\\Thé", "tag": ""}
     schema = StructType.fromJson(json.loads(keep_options(SCHEMA, options).json()))
-    assert schema.fields[0].metadata["comment"] == "of the user"
+    assert schema.fields[0].metadata[COMMENT].startswith(KEPT)
     assert [(field.name, field.dataType) for field in schema] == [
         (field.name, field.dataType) for field in SCHEMA
     ]
     assert kept_options(schema, {}) == options
-    assert kept_options(schema, {"Topic": "U"}) == {"path": "/data", "topic": "U"}
+    assert kept_options(schema, {"Topic": "U"}) == {**options, "topic": "U"}
     assert kept_options(schema, {"path": "/other"}) == {"path": "/other"}
     with pytest.raises(UsageError, match=r"name a store: load.*without a list of columns"):
         kept_options(SCHEMA, {"topic": "T"})
+
+
+@pytest.mark.parametrize("comment", [KEPT + "means the broker", KEPT + "path=/data&topic"])
+def test_a_comment_that_is_not_ours(comment: str) -> None:
+    schema = StructType([StructField("a", LongType(), True, {COMMENT: comment})])
+    with pytest.raises(UsageError, match="is not what rocketfsck keeps there"):
+        kept_options(schema, {})
+
+
+def test_nothing_is_written(store_dir: Directory) -> None:
+    source = RocketMQDataSource({"path": str(store_dir("5.3.3-trans"))})
+    for write in (source.writer, source.streamWriter):
+        with pytest.raises(UsageError, match="stores are only read here"):
+            write(SCHEMA, overwrite=False)
 
 
 def test_the_data_source_of_a_table(store_dir: Directory) -> None:
@@ -100,7 +115,7 @@ def test_the_data_source_of_a_table(store_dir: Directory) -> None:
         "view": "files",
     }
     schema = RocketMQDataSource(given).schema()
-    assert json.loads(schema.fields[0].metadata[METADATA]) == {"path": root, "view": "files"}
+    assert kept_options(schema, {}) == {"path": root, "view": "files"}
     reader = RocketMQDataSource({}).reader(schema)
     assert isinstance(reader, Reader)
     rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import BODY, NARROW, PROPERTIES
-from rocketfsck.pipeline.views import WantedRows, schema_of
+from rocketfsck.pipeline.views import WantedRows, plan_parts, schema_of
 from rocketfsck.pipeline.views.options import OPTION_NAMES, Request, parse_options
 
 from tests.conftest import Directory
@@ -66,6 +67,37 @@ def _names(root: Path, **options: str) -> tuple[str, ...]:
     names = _parsed(root, **options).wanted.columns
     assert names is not None
     return names
+
+
+def test_times_are_dates_or_milliseconds(store_dir: Directory) -> None:
+    said = {"begin_timestamp": "2024-05-17T08:30:00+02:00", "end_timestamp": "1715934600000"}
+    wanted = _parsed(store_dir("5.3.3-basic"), **said).wanted
+    assert (wanted.begin_timestamp, wanted.end_timestamp) == (1_715_927_400_000, 1_715_934_600_000)
+    day = _parsed(store_dir("5.3.3-basic"), begin_timestamp="1970-01-02").wanted
+    assert day.begin_timestamp == 86_400_000
+
+
+def test_files_by_name_and_time(store_copy: Directory) -> None:
+    """As with Spark's own file sources: whole files, times exclusive."""
+    root = store_copy("4.9.8-multiseg")
+    files = sorted(path for path in (root / "commitlog").iterdir())
+    for second, path in enumerate(files):
+        os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
+
+    def names(view: str = "messages", **options: str) -> list[str]:
+        request = _parsed(root, view=view, **options)
+        parts = plan_parts(request.view, request.sources, request.wanted)
+        return sorted({Path(part.location).name for part in parts})
+
+    every = [path.name for path in files]
+    assert names() == names(pathGlobFilter="0*") == names(modifiedAfter="1970-01-01") == every
+    assert len(every) > 2
+    assert (
+        names(pathGlobFilter=f"*{every[1][-6:]}") == names("regions", pathGlobFilter=every[1]) == every[1:2]
+    )
+    assert names(pathGlobFilter="*.json") == []
+    assert names(modifiedAfter="2023-11-14T22:13:20") == every[1:]
+    assert names("damage", modifiedAfter="1700000000000", modifiedBefore="2023-11-14T22:13:22Z") == every[1:2]
 
 
 def test_columns_are_few_unless_more_are_asked_for(store_dir: Directory) -> None:
@@ -133,6 +165,12 @@ def test_ways_to_name_stores(store_dir: Directory) -> None:
         ({"on_unreadable": "row"}, "no option has the name on_unreadable"),
         ({"level": "deep"}, "the level"),
         ({"columns": " , "}, "name at least one column"),
+        ({"begin_timestamp": "yesterday"}, "begin_timestamp: 'yesterday' is neither milliseconds nor a date"),
+        ({"end_timestamp": str(1 << 63)}, "end_timestamp must fit 64 bits"),
+        ({"recursiveFileLookup": "deep"}, "recursiveFileLookup must be true or false"),
+        ({"pathGlobFilter": "{a,b}"}, "a pattern of files has"),
+        ({"modifiedAfter": "yesterday"}, "modifiedAfter: 'yesterday' is neither milliseconds nor a date"),
+        ({"view": "findings", "pathGlobFilter": "*"}, "the view findings has no selection by pathGlobFilter"),
         ({"view": "files", "topic": "x"}, "the view files has no selection by topic"),
         ({"view": "index", "queue_id": "1"}, "the view index has no selection by queue_id"),
         ({"view": "findings", "begin_offset": "1"}, "has no selection by begin_offset"),
@@ -154,7 +192,8 @@ def test_options_of_others_are_let_through(store_dir: Directory) -> None:
 
 def test_camel_case_is_for_names_of_sparks_own() -> None:
     assert {name for name in OPTION_NAMES if name != name.lower()} == {
-        "columnNameOfCorruptRecord", "ignoreCorruptFiles", "ignoreMissingFiles",
+        "columnNameOfCorruptRecord", "ignoreCorruptFiles", "ignoreMissingFiles", "modifiedAfter",
+        "modifiedBefore", "pathGlobFilter", "recursiveFileLookup",
     }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 Names are case-insensitive.
 
 startingOffset        earliest (default), latest, a physical offset, or JSON: {"broker-a": 1048576}
-startingTimestamp     the first record stored at this time (ms) or later
+startingTimestamp     the first record stored at this time (ms, or a date) or later
 maxBytesPerTrigger    bytes of log in a batch, or maxRowsPerTrigger: rows
 failOnDataLoss        true (default): what is lost ends the query; false: the query continues after it
 maxClockStep          how far a broker's clock may step back (ms), 1000 by default
@@ -18,7 +18,7 @@ from typing import Any
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.tail.place import CLOCK_STEP
-from rocketfsck.pipeline.views.options import read_integer, read_size, read_truth
+from rocketfsck.pipeline.views.options import read_integer, read_size, read_time, read_truth
 
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -56,7 +56,7 @@ def _one_starting(name: str, text: str) -> str | int:
 
 _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "startingOffset": ("starting", _starting),
-    "startingTimestamp": ("starting_timestamp", read_integer),
+    "startingTimestamp": ("starting_timestamp", read_time),
     "maxBytesPerTrigger": ("max_size", read_size),
     "maxRowsPerTrigger": ("max_count", read_integer),
     "failOnDataLoss": ("fail_on_data_loss", read_truth),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from rocketfsck.errors import StoreError, UsageError
@@ -25,6 +27,8 @@ CORRUPT = "_corrupt_record"
 LEAST_SPLIT_SIZE = 1 << 12
 CONDITIONS = frozenset(item.name for item in fields(MessageFilter))
 """What messages can be selected by."""
+OF_FILES = frozenset({"file_pattern", "modified_after", "modified_before"})
+"""What the files can be selected by, in views whose parts are each of one file."""
 _PLACES = frozenset({"begin_offset", "end_offset"})
 PLACE = frozenset({"broker", "file", "offset", "pos", "size"})
 """Columns that say where in the commit log a row's bytes are."""
@@ -42,7 +46,9 @@ class WantedRows(MessageFilter):
     out files that vanished, `ignore_corrupt_files` what else cannot be read; the view `damage` then has a row
     for each. With `damage_rows` the damaged ranges of the log are rows of the view `messages`, too, unless
     messages are selected. `split_size`: parts of a file have this many bytes, 0 for whole files.
-    `now_timestamp` (ms) replaces the clock of a check. Raises UsageError for values that make no sense.
+    `now_timestamp` (ms) replaces the clock of a check. `file_pattern` is a pattern (`*`, `?`, `[`) of names
+    of files, `modified_after` and `modified_before` (ms, both exclusive) when they changed last: a view that
+    reads one file at a time opens no others. Raises UsageError for values that make no sense.
     """
 
     columns: tuple[str, ...] | None = None
@@ -57,6 +63,9 @@ class WantedRows(MessageFilter):
     max_body_size: int = MAX_BODY_SIZE
     corrupt_column: str = CORRUPT
     now_timestamp: int | None = None
+    file_pattern: str | None = None
+    modified_after: int | None = None
+    modified_before: int | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -77,6 +86,8 @@ class WantedRows(MessageFilter):
             raise UsageError(f"a column appears twice: {', '.join(self.columns)}")
         if self.max_body_size < 0:
             raise UsageError("the size of the largest body must be a number of bytes, at least 0")
+        if self.file_pattern is not None and set("{}") & set(self.file_pattern):
+            raise UsageError(f"a pattern of files has * ? and [ ], and no braces: {self.file_pattern}")
 
     @property
     def filter(self) -> MessageFilter:
@@ -87,6 +98,21 @@ class WantedRows(MessageFilter):
     def selects_messages(self) -> bool:
         """Whether only messages are wanted: a condition was named that no other bytes can meet."""
         return any(getattr(self, name) is not None for name in CONDITIONS - _PLACES)
+
+    @property
+    def selects_files(self) -> bool:
+        """Whether only some of the files are wanted."""
+        return any(getattr(self, name) is not None for name in OF_FILES)
+
+
+def is_of_wanted_file(part: Part, wanted: WantedRows) -> bool:
+    """Whether the file of a part is one that is wanted."""
+    after, before, pattern = wanted.modified_after, wanted.modified_before, wanted.file_pattern
+    return (
+        (pattern is None or fnmatchcase(PurePosixPath(part.location).name, pattern))
+        and (after is None or part.modified_ns > after * 1_000_000)
+        and (before is None or part.modified_ns < before * 1_000_000)
+    )
 
 
 def ignores(wanted: WantedRows, error: StoreError) -> bool:

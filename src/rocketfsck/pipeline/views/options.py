@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rocketfsck.common.wording import parse_size
+from rocketfsck.common.wording import parse_size, parse_time
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import choose_columns
-from rocketfsck.pipeline.sources import StoreSource, find_sources
-from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.sources import StoreSource, deep_places, find_sources
+from rocketfsck.pipeline.views.model import OF_FILES, WantedRows
 from rocketfsck.pipeline.views.table import VIEWS
 
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
@@ -52,8 +52,10 @@ def parse_options(options: Mapping[str, str], *, also: Collection[str] = ()) -> 
         if option is None or option.field == "":
             continue
         values[option.field] = option.parse(option.name, text)
-    for field in sorted(set(values) & _CONDITIONS - VIEWS[view].conditions):
-        raise UsageError(f"the view {view} has no selection by {field}")
+    possible = VIEWS[view].conditions | (OF_FILES if VIEWS[view].of_files else frozenset())
+    for option in _CONDITIONS:
+        if option.field in values and option.field not in possible:
+            raise UsageError(f"the view {view} has no selection by {option.name}")
     body, properties = (read_truth(name, given.get(name, "false")) for name in ("body", "properties"))
     wanted = choose_columns(view, WantedRows(**values), body=body, properties=properties)
     return Request(view, sources_of(given), wanted)
@@ -64,14 +66,16 @@ def sources_of(given: Mapping[str, str]) -> tuple[StoreSource, ...]:
     paths = [path for name in ("path", "paths", "store") for path in listed_paths(name, given.get(name, ""))]
     if not paths:
         raise UsageError("name a store: load(PATH), or the option path, or store where SQL keeps path")
+    storage_options = _object("storage_options", given.get("storage_options", ""))
+    is_deep = read_truth("recursiveFileLookup", given.get("recursivefilelookup", "false"))
     return find_sources(
-        paths,
+        deep_places(paths, storage_options) if is_deep else paths,
         brokers=_words("broker", given.get("broker", "")),
         version=given.get("version") or None,
         broker_confs=listed_paths("broker_conf", given.get("broker_conf", "")),
         commitlog_paths=_words("commitlog_paths", given.get("commitlog_paths", "")),
         delay_levels=given.get("delay_levels") or None,
-        storage_options=_object("storage_options", given.get("storage_options", "")),
+        storage_options=storage_options,
     )
 
 
@@ -117,6 +121,15 @@ def read_integer(name: str, text: str) -> int:
     if not -(1 << 63) <= value < 1 << 63:
         raise UsageError(f"{name} must fit 64 bits, and {text} does not")
     return value
+
+
+def read_time(name: str, text: str) -> int:
+    """The time (ms) that an option's text says: milliseconds, or a date as ISO 8601 (UTC where it names no
+    zone); else UsageError."""
+    try:
+        return read_integer(name, str(parse_time(text)))
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 def read_size(name: str, text: str) -> int:
@@ -171,6 +184,7 @@ _OPTIONS = (
     _Option("commitlog_paths"),
     _Option("delay_levels"),
     _Option("storage_options"),
+    _Option("recursiveFileLookup"),
     _Option("columns", "columns", _columns),
     _Option("body"),
     _Option("properties"),
@@ -182,15 +196,18 @@ _OPTIONS = (
     _Option("live_only", "live_only", read_truth),
     _Option("split_size", "split_size", read_size),
     _Option("max_body_size", "max_body_size", read_size),
-    _Option("now_timestamp", "now_timestamp", read_integer),
+    _Option("now_timestamp", "now_timestamp", read_time),
     _Option("topic", "topic"),
     _Option("queue_id", "queue_id", read_integer),
     _Option("tag", "tag"),
     _Option("key", "key"),
-    _Option("begin_timestamp", "begin_timestamp", read_integer),
-    _Option("end_timestamp", "end_timestamp", read_integer),
+    _Option("begin_timestamp", "begin_timestamp", read_time),
+    _Option("end_timestamp", "end_timestamp", read_time),
     _Option("begin_offset", "begin_offset", read_integer),
     _Option("end_offset", "end_offset", read_integer),
+    _Option("pathGlobFilter", "file_pattern"),
+    _Option("modifiedAfter", "modified_after", read_time),
+    _Option("modifiedBefore", "modified_before", read_time),
 )
 OPTION_NAMES = tuple(option.name for option in _OPTIONS)
 _REMOVED = {
@@ -199,4 +216,4 @@ _REMOVED = {
     "end_offset"
 }
 _KNOWN = {option.name.lower(): option for option in _OPTIONS}
-_CONDITIONS = frozenset(option.field for option in _OPTIONS[OPTION_NAMES.index("topic") :])
+_CONDITIONS = _OPTIONS[OPTION_NAMES.index("topic") :]

@@ -18,7 +18,7 @@ from rocketfsck.pipeline.views.entries import ENTRIES
 from rocketfsck.pipeline.views.files import FILES
 from rocketfsck.pipeline.views.findings import FINDINGS
 from rocketfsck.pipeline.views.messages import MESSAGES
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, is_of_wanted_file
 from rocketfsck.pipeline.views.regions import REGIONS
 from rocketfsck.pipeline.views.units import UNITS
 from rocketfsck.store.areas import demand_listed, unlisted
@@ -75,6 +75,8 @@ def plan_store(view: str, source: StoreSource, store: Store, wanted: WantedRows)
     if not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
         demand_listed(store, chosen.areas)
     found = list(chosen.plan(source, store, wanted))
+    if chosen.of_files and wanted.selects_files:
+        found = [part for part in found if is_of_wanted_file(part, wanted)]
     return found + [Part(source, view, stray.relative, item=stray) for stray in unlisted(store, chosen.areas)]
 
 
