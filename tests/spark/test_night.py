@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,15 @@ def test_changes(spark: SparkSession, runs: Path, table_format: str) -> None:
     assert new["run_id"] == gone["compared_run_id"]
     assert new["compared_run_id"] < new["run_id"] < gone["run_id"]
     assert new["fingerprint"] == gone["fingerprint"]
+
+
+def test_queries_of_the_dashboard(spark: SparkSession, runs: Path) -> None:
+    panels = json.loads((NIGHT / "grafana-tables.json").read_text())["panels"]
+    found = {panel["title"]: _ask(spark, runs, "parquet", panel["targets"][0]["rawSql"]) for panel in panels}
+    assert [row["change"] for row in found["New and gone"]] == ["gone"]
+    assert found["Gone"] == [{"value": 1}]
+    assert [row["value"] for row in found["Errors"]] == [0, 1, 0]
+    assert all(found.values())
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
