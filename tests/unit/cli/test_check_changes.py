@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text_format
@@ -85,6 +86,26 @@ def test_new_and_gone(run: Callable[..., tuple[int, dict[str, Any]]], fleet: Pat
     assert (code, _counts(last)) == (4, [[1, 0], [0, 1]])
     assert {row["compared_run_id"] for row in last["rows"]} == {third["run_id"]}
     assert (last["new_finding_count"], last["gone_finding_count"]) == (1, 1)
+
+
+def test_the_same_damage_of_a_store_that_grows(cli: Cli, tmp_path: Path) -> None:
+    """Facts of the finding change: how many records the queue would have."""
+    store, counts, facts = tmp_path / "broker" / "store", [], []
+    for size, lost in (("100KiB", 1), ("200KiB", 1), ("200KiB", 2)):
+        shutil.rmtree(store.parent, ignore_errors=True)
+        store.parent.mkdir()
+        assert cli("write", "--into", store, "--synth", "--size", size, "--seed", "7").code == 0
+        for topic in sorted((store / "consumequeue").iterdir())[:lost]:
+            shutil.rmtree(topic)
+        ended = cli("check", store, "--tables", tmp_path / "tables", "--format", "json")
+        counts.append(_counts(json.loads(ended.out))[0])
+        (file,) = (tmp_path / "tables" / "findings").glob(f"{json.loads(ended.out)['run_id']}.parquet")
+        errors = pq.read_table(file, filters=[("severity", "=", "error")])
+        facts.append(set(errors.column("fingerprint").to_pylist()))
+    assert counts[:2] == [[None, None], [0, 0]]
+    assert facts[0] != facts[1]
+    assert (counts[2][0] or 0) > 0
+    assert counts[2][1] == 0
 
 
 def test_a_run_that_failed_is_not_compared(

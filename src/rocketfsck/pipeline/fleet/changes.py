@@ -1,9 +1,14 @@
 """What is new and what is gone since the last run of each store, by the tables of earlier runs.
 
-A finding is the same in two runs if its fingerprint is, the name that baselines know it by: rule, place and
-facts. Compared are the errors and warnings of a store in this run with those in its last run before this one
-that is comparable. Both looked at everything, at the same level, and list all of their errors and warnings:
-what nobody looked for, or nobody listed, is neither new nor gone.
+A finding is the same in two runs if its rule and its place are: the file with the position, the queue with
+the queue offset, the slot, the entry. Baselines go by the fingerprint, which has the facts, too, and facts
+change while a broker writes: how far the log goes, how many records a lost queue has. Of several findings of
+a rule at one place, as in a config file, as many are new as there are more. `examples/night/changes.sql` says
+the same.
+
+Compared are the errors and warnings of a store in this run with those in its last run before this one that is
+comparable. Both looked at everything, at the same level, and list all of their errors and warnings: what
+nobody looked for, or nobody listed, is neither new nor gone.
 """
 
 from __future__ import annotations
@@ -34,10 +39,14 @@ SHOWN = 10
 """New findings that a report has in full."""
 PROBLEMS = ("error", "warning")
 _STORES = ("run_id", "root", "root_b64", "state", "level", "is_complete", "error_count", "warning_count")
-_FINDINGS = ("run_id", "root", "root_b64", "severity", "fingerprint", "count")
+_PLACE = ("start", "queue_id", "queue_offset", "slot", "entry")
+_FINDINGS = (
+    *("run_id", "root", "root_b64", "severity", "count", "rule", "file", "file_b64", "topic", "topic_b64"),
+    *_PLACE,
+)
 
-Root = tuple[str | None, str | None]
-"""A path as the tables have it: `root`, or else `root_b64`."""
+Name = tuple[str | None, str | None]
+"""A name as the tables have it: `root`, or else `root_b64`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +69,15 @@ def compared(report: FleetReport, tables: RunTables) -> FleetReport:
 
 def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
     last = _last_runs(report, tables)
-    listed: dict[Root, Counter[str]] = {root: Counter() for root in last}
+    listed: dict[Name, Counter[int]] = {root: Counter() for root in last}
+    counts: Counter[Name] = Counter()
     first = min((run.run_id for run in last.values()), default=report.run_id)
     for item in _rows(tables, "findings", first, report.run_id, _FINDINGS):
         root = (item["root"], item["root_b64"])
         if root in last and last[root].run_id == item["run_id"] and item["severity"] in PROBLEMS:
-            listed[root][item["fingerprint"]] += item["count"]
+            names = (item["file"], item["file_b64"]), (item["topic"], item["topic_b64"])
+            listed[root][_identity(item, *names)] += 1
+            counts[root] += item["count"]
     rows: list[StoreRow] = []
     shown: list[dict[str, Any]] = []
     for number, row in enumerate(report.stores):
@@ -74,13 +86,19 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
         problems = [item for item in report.findings.rows(number) if item["severity"] in PROBLEMS]
         if (
             run is None
-            or listed[root].total() != run.problem_count
+            or counts[root] != run.problem_count
             or sum(item["count"] for item in problems) != _problem_count(row.as_row())
         ):
             rows.append(row)
             continue
-        new = [item for item in problems if item["fingerprint"] not in listed[root]]
-        gone = listed[root].keys() - {item["fingerprint"] for item in problems}
+        known = listed[root].copy()
+        new = []
+        for item in sorted(problems, key=lambda item: str(item["fingerprint"])):
+            identity = _identity(item, name_pair(item["file"]), name_pair(item["topic"]))
+            if known[identity]:
+                known[identity] -= 1
+            else:
+                new.append(item)
         shown = sorted([*shown, *new], key=lambda item: PROBLEMS.index(item["severity"]))[:SHOWN]
         rows.append(
             replace(
@@ -88,20 +106,25 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
                 compared_run_id=run.run_id,
                 compared_state=run.state,
                 new_finding_count=len(new),
-                gone_finding_count=len(gone),
+                gone_finding_count=known.total(),
             )
         )
     return replace(report, stores=tuple(rows), new_findings=tuple(shown))
+
+
+def _identity(item: Mapping[str, Any], file: Name, topic: Name) -> int:
+    """The rule and the place of a finding, as few bytes: a run may have a million."""
+    return hash((item["rule"], file, topic, *(item[name] for name in _PLACE)))
 
 
 def _problem_count(row: Mapping[str, Any]) -> int:
     return (row["error_count"] or 0) + (row["warning_count"] or 0)
 
 
-def _last_runs(report: FleetReport, tables: RunTables) -> dict[Root, _Last]:
+def _last_runs(report: FleetReport, tables: RunTables) -> dict[Name, _Last]:
     """The last comparable run of each store, as far as there is one."""
     wanted = {name_pair(row.root) for row in report.stores if row.is_complete}
-    found: dict[Root, _Last] = {}
+    found: dict[Name, _Last] = {}
     end = report.run_id
     for days in DAYS:
         start = _name_at(report.started_timestamp / 1000 - days * 86400)
