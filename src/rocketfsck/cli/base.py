@@ -43,6 +43,7 @@ EXAMPLES: Mapping[str, Examples] = {
         ("one record, byte by byte", "dump STORE --physical-offset 0: --limit 1 --hex"),
         ("the units of a queue, as CSV", "dump STORE/consumequeue/Seg0/0 --format csv"),
     ),
+    "find": (("what a word of a complaint is", "find STORE KEY"),),
     "query id": (("a message by its id", "query id STORE MSGID"),),
     "query offset": (("the message at queue offset 5", "query offset STORE Seg0 0 5"),),
     "query key": (("messages with a key, and how they were found", "query key STORE Seg0 KEY --trace"),),

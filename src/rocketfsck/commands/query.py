@@ -27,6 +27,7 @@ from rocketfsck.errors import EXIT_OPERATIONAL, FormatError, UsageError
 if TYPE_CHECKING:
     from rocketfsck.commands.masks import Masks
     from rocketfsck.query.answers import Answer, Found, Outcome
+    from rocketfsck.query.evidence import TextEvidence
     from rocketfsck.query.life import Life
     from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
     from rocketfsck.query.places import TimeAnswer
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from rocketfsck.store import Store
 
 Value = TypeVar("Value")
-_NAMED = ("topic", "key", "group", "name", "message_id")
+_NAMED = ("topic", "key", "group", "name", "message_id", "text")
 """Options that an answer may repeat."""
 
 FOUND_CODE, NOT_FOUND_CODE, AMBIGUOUS_CODE = 0, 4, 64
@@ -86,6 +87,14 @@ class OffsetsFound:
     queues: tuple[QueueOffsets, ...]
     groups: tuple[GroupOffsets, ...]
     problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TextFound:
+    """All that a text is; the text is masked where the answer is."""
+
+    text: str
+    evidence: tuple[TextEvidence, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +229,17 @@ class TimersQuery(QueryCommand):
     query: ClassVar[str] = "timers"
     times: Annotated[WantedTimes, PutAfter("path")] = field(default_factory=WantedTimes)
     limit: Limit = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindQuery(QueryCommand):
+    """Whatever somebody has of a message or a store."""
+
+    query: ClassVar[str] = "find"
+    text: Annotated[str, PutAfter("path"), Argument(metavar="TEXT")]
+    limit: Annotated[
+        int, Option("Show at most N messages of each kind.", metavar="N", least=0, shows_default=True)
+    ] = 3
 
 
 def query_id(options: IdQuery) -> QueryAnswer[Answer]:
@@ -368,6 +388,19 @@ def query_offsets(options: OffsetsQuery) -> QueryAnswer[OffsetsFound]:
         found = OffsetsFound(_masked(masks, tuple(queues)), _masked(masks, tuple(groups)), problem)
         code = FOUND_CODE if queues or groups else NOT_FOUND_CODE
         return QueryAnswer(store, found, code if problem is None else EXIT_OPERATIONAL)
+
+
+def query_find(options: FindQuery) -> QueryAnswer[TextFound]:
+    """Find all that a text is in the store. Raises UsageError, StoreError."""
+    from rocketfsck.query.evidence import find_evidence
+    from rocketfsck.query.view import StoreView
+
+    if not options.text:
+        raise UsageError("nothing to look for")
+    with _opened(options) as (store, masks), StoreView(store) as view:
+        found = tuple(find_evidence(view, options.text, str(options.path), options.limit))
+        said = TextFound(_masked(masks, options.text), _masked(masks, found))
+        return QueryAnswer(store, said, FOUND_CODE if found else NOT_FOUND_CODE)
 
 
 def query_timers(options: TimersQuery) -> QueryAnswer[tuple[TimedMessage, ...]]:

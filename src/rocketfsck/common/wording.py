@@ -21,6 +21,7 @@ time     := ["-"] digits | ISO 8601  milliseconds, or a date and time, UTC where
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
@@ -92,6 +93,18 @@ def parse_date(text: str) -> int:
         return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is neither milliseconds nor a date like 2024-05-17T08:30:00") from None
+
+
+_FIRST_YEAR_MS = -62135596800000
+_LAST_YEAR_MS = 253402300800000
+
+
+def timestamp(value: int) -> str:
+    """Milliseconds since 1970 as `2023-03-01T08:00:00.123Z`; what no calendar holds stays a number."""
+    if not _FIRST_YEAR_MS <= value < _LAST_YEAR_MS:
+        return f"{value} ms"
+    seconds, millis = divmod(value, 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).rjust(19, "0") + f".{millis:03d}Z"
 
 
 _NAME = r"[a-z_0-9]+(?:\.[a-z_0-9]+)?"

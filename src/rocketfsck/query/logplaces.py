@@ -69,9 +69,9 @@ def _places(view: StoreView, values: Values, root: str) -> Iterator[StorePlace]:
     queue_id = next((int(named[name]) for name in _QUEUE_IDS if _is_number(named.get(name))), None)
     for hole, value in dict.fromkeys(values):
         if hole in _PHYSICAL and _is_number(value):
-            yield _record(view, hole, int(value), root)
+            yield record_place(view, hole, int(value), root)
         elif hole in _FILES:
-            yield from _file(view, hole, value, root)
+            yield from file_place(view, hole, value, root)
     if topic is None or queue_id is None:
         return
     queue = view.queue(topic, queue_id)
@@ -92,7 +92,7 @@ def _places(view: StoreView, values: Values, root: str) -> Iterator[StorePlace]:
             yield _unit(view, hole, topic, queue_id, int(value), root)
 
 
-def _record(view: StoreView, hole: str, offset: int, root: str) -> StorePlace:
+def record_place(view: StoreView, hole: str, offset: int, root: str) -> StorePlace:
     place = view.log.place(offset)
     if place is None:
         low, high = view.log.min_offset, view.log.end_offset
@@ -125,7 +125,7 @@ def _unit(view: StoreView, hole: str, topic: str, queue_id: int, offset: int, ro
     )
 
 
-def _file(view: StoreView, hole: str, value: str, root: str) -> Iterator[StorePlace]:
+def file_place(view: StoreView, hole: str, value: str, root: str) -> Iterator[StorePlace]:
     store = view.store
     parts = value.rstrip("/").split("/")
     files: list[StoreFile] = [

@@ -40,6 +40,7 @@ STATUSES: Mapping[str, frozenset[int]] = {
     "salvage": frozenset({0, 1, 4, 5, 8, 16}),
     "convert": frozenset({0, 4, 8, 16}),
     "compare": frozenset({0, 1, 4, 5, 8, 12, 16}),
+    "find": QUERY,
     "count": frozenset({0, 4, 8, 12}),
     "export": frozenset({0, 4, 8, 12}),
     "query": QUERY,
@@ -265,6 +266,21 @@ def _query(rng: random.Random, ground: Ground) -> Line:
     return ["query", *line, "{stated}", *_format(rng, "json", "jsonl")]
 
 
+def _find(rng: random.Random, ground: Ground) -> Line:
+    one = rng.choice(records_of(ground))
+    texts = (
+        one.unique_key,
+        one.key,
+        one.message_id,
+        one.topic,
+        "10.0.0.1",
+        "0",
+        "2023-11-14",
+        rng.choice(TIMES),
+    )
+    return ["find", "{store}", rng.choice(texts), "{stated}", *_format(rng, "json", "jsonl")]
+
+
 def _via(rng: random.Random) -> Line:
     line = _some(rng, ["--trace"], ["-v"], ["--body", "text"], share=0.25)
     if rng.random() < 0.4:
@@ -298,6 +314,7 @@ COMMANDS: Mapping[str, Draw] = {
     "check": _check,
     "info": _info,
     "dump": _dump,
+    "find": _find,
     "query": _query,
     "plan": _plan,
     "simulate": _simulate,
@@ -311,8 +328,8 @@ COMMANDS: Mapping[str, Draw] = {
     "explain": _explain,
 }
 WEIGHTS = {
-    "query": 5, "dump": 4, "check": 3, "simulate": 3, "rebuild": 2, "salvage": 1.5, "convert": 1, "info": 2,
-    "plan": 2, "compare": 2, "count": 1, "export": 0.5, "damage": 1.5, "explain": 0.1,
+    "query": 5, "find": 1, "dump": 4, "check": 3, "simulate": 3, "rebuild": 2, "salvage": 1.5, "convert": 1,
+    "info": 2, "plan": 2, "compare": 2, "count": 1, "export": 0.5, "damage": 1.5, "explain": 0.1,
 }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ WRITERS: dict[str, Words] = {
         "-o",
         out / "found",
     ),
+    "find": lambda store, out: ("find", store, "0", "-o", out / "evidence"),
     "plan": lambda store, out: ("plan", store, "-o", out / "plan"),
     "export": lambda store, out: ("export", store, "--into", out / "tables"),
     "fleet": lambda store, out: ("check", store, store.parent / "twin", "--tables", out / "tables"),

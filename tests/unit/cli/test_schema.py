@@ -288,6 +288,12 @@ def timers(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "query", "timers", store_dir(STORE))
 
 
+@case("find")
+def find(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    for text in ("K627", "0", "Seg0", "nothing"):
+        yield said(cli, "find", store_dir("4.9.8-multiseg"), text)
+
+
 @case("query-scan")
 def scan(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "query", "scan", store_dir(STORE), "queue_id >= 0", "--body", "text")

@@ -7,6 +7,7 @@ Where the answer of a query goes: text, or one head and rows in a machine format
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -16,7 +17,7 @@ from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
 from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
-from rocketfsck.commands.query import BrokerTime, OffsetsFound, QueryAnswer, Scanned
+from rocketfsck.commands.query import BrokerTime, OffsetsFound, QueryAnswer, Scanned, TextFound
 from rocketfsck.common.documents import members
 from rocketfsck.common.rows import columns_of
 from rocketfsck.query.answers import Answer, IndexStep, Trace, is_settled
@@ -365,6 +366,51 @@ def _group_cells(groups: Iterable[GroupOffsets]) -> Iterator[tuple[str, ...]]:
             str(row.lag),
             odd + lost,
         )
+
+
+def write_evidence(asked: QueryRequest, answered: QueryAnswer[TextFound]) -> int:
+    """What a text is, each with its messages; returns the exit status."""
+    text, found, root = answered.found.text, answered.found.evidence, str(answered.store.root)
+    shown, log_line = shorten(visible(text), NAME_SHOWN), shlex.join(["rocketfsck", "explain", text])
+
+    def lines(palette: Palette) -> Iterator[str]:
+        for item in found:
+            yield palette.bold(
+                f"{shorten(visible(text), NAME_SHOWN)} is {visible(item.says, keep_backslash=True)}"
+            )
+            messages = FoundText(asked, palette)
+            for message in item.found:
+                yield from messages.lines(message)
+            if item.command:
+                yield f"  next: {visible(shlex.join(['rocketfsck', *item.command]), keep_backslash=True)}"
+        if not found:
+            yield palette.warning(f"nothing in this store is {shown}")
+            yield f"a line of a broker's log, or a rule: {visible(log_line, keep_backslash=True)}"
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for item in found:
+            said = {name: value for name, value in members(item) if name != "found"}
+            said["command"] = shlex.join(["rocketfsck", *item.command]) if item.command else None
+            yield {"kind": "evidence", **said}
+            for message in item.found:
+                row = found_row(message, asked.body, root)
+                yield {"kind": "message", "reading": item.reading, **row, "note": note_of(message)}
+
+    head = {"outcome": "found" if found else "not-found", "text": text}
+    columns = dict.fromkeys(
+        (
+            Column("kind", "text"),
+            Column("reading", "text"),
+            Column("says", "text"),
+            Column("count", "int"),
+            Column("is_counted", "bool"),
+            Column("command", "text"),
+            *found_columns(asked.body),
+            Column("note", "text"),
+        )
+    )
+    write(asked, answered.store, "rocketfsck.find", lines, lambda: head, list(columns), rows())
+    return answered.exit_code
 
 
 def write_timers(asked: QueryRequest, answered: QueryAnswer[tuple[TimedMessage, ...]]) -> int:

@@ -19,6 +19,7 @@ from rocketfsck.formats.layout import Layout
 from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.query.answers import Dispatched, IndexStep, Lead, Outcome, ScanStep
+from rocketfsck.query.evidence import TextEvidence
 from rocketfsck.query.info.model import FileInfo, StoreInfo
 from rocketfsck.query.info.statistics import StatisticsInfo
 from rocketfsck.query.life import IndexPlace, LifeEvent
@@ -149,6 +150,14 @@ def query_life() -> Any:
     rows = _message(event=maybe(str), note=maybe(str), index=maybe(list[IndexPlace]), **event)
     outcome = {"outcome": Outcome, "why": str | None, "complete": bool, "unique_key": str | None}
     return _table("query.life", rows, **outcome)
+
+
+def find() -> Any:
+    """The document of `find`: what a text is, each with its messages."""
+    members = members_of(TextEvidence).items()
+    said = {name: maybe(kind) for name, kind in members if name not in ("found", "command")}
+    rows = _message(note=maybe(str), **said | {"command": maybe(str | None)})
+    return _table("find", rows, outcome=Outcome, text=str)
 
 
 def query_timers() -> Any:

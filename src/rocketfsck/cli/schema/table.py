@@ -106,6 +106,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "explain": Document("what `rocketfsck explain` prints", stores.explain),
     "export": Document("what `rocketfsck export --format json` prints", repairs.export),
     "export-manifest": Document("_manifest.json in an exported directory", repairs.export_manifest),
+    "find": Document("what `rocketfsck find` prints", stores.find),
     "fix": Document("what `rocketfsck fix` prints", repairs.fix),
     "info-file": Document("what `rocketfsck info FILE` prints", stores.info_file),
     "info-store": Document("what `rocketfsck info STORE` prints", stores.info_store),

@@ -18,11 +18,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from rocketfsck.common.wording import byte_size, count_of, visible
+from rocketfsck.common.wording import byte_size, count_of, timestamp, visible
 
 # The few colours of the text output. With `colored` false every method gives its text back.
 
@@ -65,9 +64,6 @@ __all__ = [
     "width",
 ]
 
-_FIRST_YEAR_MS = -62135596800000
-_LAST_YEAR_MS = 253402300800000
-
 
 def shorten(text: str, limit: int) -> str:
     """At most `limit` characters of `text`, the last one an ellipsis where it was longer."""
@@ -87,14 +83,6 @@ def pad(text: str, columns: int, *, right: bool = False) -> str:
     """`text` filled with spaces to `columns`; `right` puts it at the right edge."""
     fill = " " * (columns - width(text))
     return fill + text if right else text + fill
-
-
-def timestamp(value: int) -> str:
-    """Milliseconds since 1970 as `2023-03-01T08:00:00.123Z`; what no calendar holds stays a number."""
-    if not _FIRST_YEAR_MS <= value < _LAST_YEAR_MS:
-        return f"{value} ms"
-    seconds, millis = divmod(value, 1000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).rjust(19, "0") + f".{millis:03d}Z"
 
 
 LEAST, MOST, DEFAULT = 60, 200, 100

@@ -1,0 +1,236 @@
+"""What a store has of a text that somebody has: all that it may be, and what is there for each.
+
+    without a scan    offset id, physical offset, TOPIC/QUEUE/OFFSET, topic, consumer group, file, time
+    in one scan       UNIQ_KEY, key, tags, host, text in a body (unpacked, where it is compressed)
+
+A text may be several of them at once. The scan reads the whole log, and ends after `HIT_LIMIT` messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Literal
+
+from rocketfsck.common.wording import count_of, parse_time, timestamp
+from rocketfsck.errors import FormatError
+from rocketfsck.query.answers import Found, Outcome
+from rocketfsck.query.content.evaluate import Expression
+from rocketfsck.query.content.scanning import find_by_expression, scan_log
+from rocketfsck.query.ids import find_by_id
+from rocketfsck.query.info.store import log_info
+from rocketfsck.query.logplaces import file_place, record_place
+from rocketfsck.query.offsets import group_offsets, queue_offsets
+from rocketfsck.query.places import find_by_offset
+from rocketfsck.query.view import StoreView
+from rocketfsck.scan.views.messages import Message
+
+HIT_LIMIT = 10_000
+"""Messages of the scan after which it ends: what is there is plain by then."""
+
+Reading = Literal[
+    "offset-id",
+    "physical-offset",
+    "queue-offset",
+    "file",
+    "topic",
+    "group",
+    "time",
+    "unique-key",
+    "key",
+    "tags",
+    "host",
+    "text",
+]
+_NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]{1,15}|\d{1,18})", re.ASCII)
+_QUEUE_PLACE = re.compile(r"(.+)[/ ](\d{1,9})[/ ](\d{1,18})", re.ASCII)
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<four>[^:]+))(?::(?P<port>\d{1,5}))?", re.ASCII)
+_FIRST_TIME = 100_000_000_000
+"""A number is a time from here on (1973), and else an offset alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextEvidence:
+    """One thing that the text is, and what the store has of it.
+
+    `found` are the first of `count` messages; where the scan ended early, `is_counted` is false and there may
+    be more. `command` shows all of it, as an argument vector without the program.
+    """
+
+    reading: Reading
+    says: str
+    count: int = 0
+    is_counted: bool = True
+    found: tuple[Found, ...] = ()
+    command: tuple[str, ...] = ()
+
+
+def find_evidence(view: StoreView, text: str, root: str, limit: int) -> Iterator[TextEvidence]:
+    """All that a text is in a store at `root`, each with at most `limit` messages. Raises StoreError."""
+    yield from _offset_id(view, text, root)
+    if _NUMBER.fullmatch(text):
+        yield from _physical_offset(view, int(text, 0) if text[:2] in ("0x", "0X") else int(text), root)
+    place = _QUEUE_PLACE.fullmatch(text)
+    if place is not None:
+        yield from _queue_offset(view, place[1], int(place[2]), int(place[3]), root)
+    if "/" in text:
+        for file in file_place(view, "file", text, root):
+            if file.file is not None:
+                yield TextEvidence("file", f"a file: {file.says}", command=file.command)
+    yield from _topic(view, text, root)
+    yield from _group(view, text, root)
+    yield from _time(view, text, root, limit)
+    yield from _scanned(view, text, root, limit)
+
+
+def _offset_id(view: StoreView, text: str, root: str) -> Iterator[TextEvidence]:
+    try:
+        answer = find_by_id(view.store, text, reading="offset", via="auto", view=view)
+    except FormatError:
+        return
+    if answer.outcome is Outcome.FOUND:
+        says = "an offset message id, which leads to this record"
+        command = ("query", "life", root, text)
+        yield TextEvidence("offset-id", says, len(answer.found), found=answer.found, command=command)
+
+
+def _physical_offset(view: StoreView, offset: int, root: str) -> Iterator[TextEvidence]:
+    if view.log.place(offset) is None:
+        return
+    place, message = record_place(view, "offset", offset, root), view.log.message_at(offset)
+    found = (view.found(message, offset, "scan"),) if isinstance(message, Message) else ()
+    says = f"a physical offset: {place.says}"
+    yield TextEvidence("physical-offset", says, len(found), found=found, command=place.command)
+
+
+def _queue_offset(
+    view: StoreView, topic: str, queue_id: int, offset: int, root: str
+) -> Iterator[TextEvidence]:
+    if view.queue(topic, queue_id) is None:
+        return
+    answer = find_by_offset(view.store, topic, queue_id, offset, via="both", view=view)
+    says = "a place in a queue" + (f": {answer.why}" if answer.why else "")
+    command = ("query", "offset", root, topic, str(queue_id), str(offset))
+    yield TextEvidence("queue-offset", says, len(answer.found), found=tuple(answer.found), command=command)
+
+
+def _topic(view: StoreView, text: str, root: str) -> Iterator[TextEvidence]:
+    queues = list(queue_offsets(view.store, topic=text, view=view))
+    if not queues:
+        return
+    first = [queue.first_timestamp for queue in queues if queue.first_timestamp is not None]
+    last = [queue.last_timestamp for queue in queues if queue.last_timestamp is not None]
+    count = sum(queue.count for queue in queues)
+    times = f", stored from {timestamp(min(first))} to {timestamp(max(last))}" if first and last else ""
+    says = f"a topic with {count_of(len(queues), 'queue')} and {count_of(count, 'message')}{times}"
+    yield TextEvidence("topic", says, count, command=("query", "offsets", root, "--topic", text))
+
+
+def _group(view: StoreView, text: str, root: str) -> Iterator[TextEvidence]:
+    try:
+        places = group_offsets(view.store, group=text, view=view)
+    except FormatError:  # a config that no broker loads: `check` says which
+        return
+    if places:
+        topics = {place.topic for place in places}
+        lag = sum(place.lag for place in places)
+        says = (
+            f"a consumer group of {count_of(len(topics), 'topic')} and {count_of(len(places), 'queue')}, "
+            f"{count_of(lag, 'message')} behind"
+        )
+        yield TextEvidence("group", says, command=("query", "offsets", root, "--group", text))
+
+
+def _time(view: StoreView, text: str, root: str, limit: int) -> Iterator[TextEvidence]:
+    try:
+        wanted = parse_time(text)
+    except ValueError:
+        return
+    if wanted < _FIRST_TIME:
+        return
+    expression = f"store_timestamp >= {wanted}"
+    start = 0
+    for file in view.log.files:  # by times that rise, as all searches for a time go
+        first = log_info(file).first_store_timestamp
+        if first is not None and first <= wanted:
+            start = file.start_offset or 0
+    found = tuple(find_by_expression(view.store, expression, max_count=limit, start_offset=start, view=view))
+    after = "the first messages from then on" if found else "no message is so late"
+    command = ("query", "scan", root, expression)
+    says = f"a time, {timestamp(wanted)}: {after}"
+    yield TextEvidence("time", says, len(found), is_counted=False, found=found, command=command)
+
+
+def _scanned(view: StoreView, text: str, root: str, limit: int) -> Iterator[TextEvidence]:
+    asked = {reading: Expression(expression) for reading, expression in _expressions(text)}
+    whole = Expression(" or ".join(f"({one.text})" for one in asked.values()))
+    counts: dict[Reading, int] = dict.fromkeys(asked, 0)
+    kept: dict[Reading, list[Found]] = {reading: [] for reading in asked}
+    hits = 0
+    for offset, message in scan_log(view.log, whole, matches=whole.matches, with_bodies=True):
+        hits += 1
+        for reading, one in asked.items():
+            if one.matches(message, offset):
+                counts[reading] += 1
+                if len(kept[reading]) < limit:
+                    kept[reading].append(view.found(message, offset, "scan"))
+        if hits == HIT_LIMIT:
+            break
+    for reading, one in asked.items():
+        if counts[reading]:
+            found = tuple(kept[reading])
+            says = f"{_NAMES[reading]} of {'' if hits < HIT_LIMIT else 'at least '}"
+            says += count_of(counts[reading], "message")
+            command = _shown_by(reading, text, root, one.text, found)
+            yield TextEvidence(reading, says, counts[reading], hits < HIT_LIMIT, found, command)
+
+
+_NAMES: dict[Reading, str] = {
+    "unique-key": "the UNIQ_KEY",
+    "key": "a key",
+    "tags": "the tags",
+    "host": "the host (born or store host)",
+    "text": "a text in the bodies",
+}
+
+
+def _expressions(text: str) -> Iterator[tuple[Reading, str]]:
+    """What a scan looks for, by what the text is then."""
+    quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    yield "unique-key", f"unique_key == {quoted}"
+    yield "key", f"keys == {quoted}"
+    yield "tags", f"tags == {quoted}"
+    host = _host_pattern(text)
+    if host is not None:
+        yield "host", f"born_host ~ {host} or store_host ~ {host}"
+    yield "text", f"content contains {quoted}"
+
+
+def _host_pattern(text: str) -> str | None:
+    """A regular expression of hosts as messages show them, of any port where the text names none."""
+    try:
+        address, port = str(ip_address(text)), None
+    except ValueError:
+        parts = _HOST.fullmatch(text)
+        if parts is None:
+            return None
+        try:
+            address, port = str(ip_address(parts["six"] or parts["four"])), parts["port"]
+        except ValueError:
+            return None
+    end = r"(:|\]|$)" if port is None else rf"\]?:{port}$"
+    return rf"/^\[?{re.escape(address)}{end}/"
+
+
+def _shown_by(
+    reading: Reading, text: str, root: str, expression: str, found: tuple[Found, ...]
+) -> tuple[str, ...]:
+    if reading == "unique-key":
+        return ("query", "life", root, text)
+    if reading == "key":
+        topics = {item.message.topic for item in found}
+        if len(topics) == 1:
+            return ("query", "key", root, topics.pop(), text)
+    return ("query", "scan", root, expression)
