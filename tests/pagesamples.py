@@ -341,6 +341,7 @@ def sample_fleet(count: int = 40) -> dict[str, Any]:
             is_complete=True,
             next_command=f"rocketfsck fix /data/broker-{number:03d}/store" if number % 2 else None,
             seconds=12.5,
+            new_finding_count=number % 3,
         ).as_row()
         for number in range(count)
     ]

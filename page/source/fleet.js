@@ -170,6 +170,9 @@ function listOf(rows, page) {
             },
             amounts("error_count", "Errors"),
             amounts("warning_count", "Warnings"),
+            ...(rows.some((row) => Number.isInteger(row.new_finding_count))
+                ? [amounts("new_finding_count", "New")]
+                : []),
             amounts("lost_record_count", "Lost messages"),
             {
                 name: "damaged",

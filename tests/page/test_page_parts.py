@@ -163,6 +163,7 @@ def test_the_page_of_a_real_fleet(open_page: Open) -> None:
     document = json.loads((SAMPLES / "fleet.json").read_text("utf-8"))
     opened = open_page(document)
     expect(opened.page.locator("#stores tbody tr")).to_have_count(len(document["stores"]["root"]))
+    expect(opened.page.locator("#stores thead").get_by_text("New")).to_have_count(1)
     opened.check()
 
 
@@ -173,6 +174,7 @@ def test_a_fleet_worst_first(open_page: Open) -> None:
     listing = page.locator("#stores .listing")
     states = listing.locator("tbody tr td:nth-child(3)").all_inner_texts()
     assert states[0] == "refused"
+    expect(listing.locator("thead").get_by_text("New")).to_have_count(0)  # nothing was compared
     assert states[-1] == "healthy"
     assert len(states) == 40
     listing.get_by_label("State").select_option("damaged")
