@@ -97,18 +97,69 @@ def test_rows_by_py_files(cluster: Cluster, bare_python: str, store_dir: Directo
     assert output.read_text() == _counted(store_dir(NAME))
 
 
-@pytest.mark.nightly
-def test_a_packed_environment(cluster: Cluster, store_dir: Directory, tmp_path: Path) -> None:
-    """venv-pack's archive, unpacked by Spark where an executor works."""
+PACKED = (
+    *("construct", "click", "isal", "llvmlite", "llvmlite.libs", "msgspec", "numba", "numpy", "numpy.libs"),
+    *("pandas", "pandas.libs", "pyarrow", "pyarrow.libs", "dateutil", "pytz", "tzdata", "six.py"),
+)
+"""What a job imports: as files of this environment, which as a whole would be packed for minutes."""
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The Python of an environment that a user would make for a job, and venv-pack's archive of it."""
     venv_pack = pytest.importorskip("venv_pack")
-    packed = tmp_path / "environment.tar.gz"
-    venv_pack.pack(prefix=sys.prefix, output=str(packed), ignore_missing_files=True)
+    prefix = tmp_path_factory.mktemp("packed") / "job"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(prefix)], check=True)
+    (into,) = prefix.glob("lib/python*/site-packages")
+    here = Path(sysconfig.get_path("purelib"))
+    sources = [here / name for name in PACKED] + sorted(here.glob("*.dist-info"))
+    package = Path(rocketfsck.__file__).parent
+    for source in [*sources, package, package.with_name("pyspark_rocketmq")]:
+        if source.is_dir():
+            shutil.copytree(source, into / source.name, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+        elif source.exists():
+            shutil.copy(source, into)
+    archive = prefix.with_name("job.tar.gz")
+    venv_pack.pack(prefix=str(prefix), output=str(archive), compress_level=1)
+    return prefix / "bin" / "python", archive
+
+
+def _of_packed(python: Path, archive: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Settings and environment of a job by which driver and executors have that environment alone."""
+    pythons = {"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": str(python)}
+    return {"spark.archives": f"{archive}#environment"}, {**pythons, "PYTHONPATH": ""}
+
+
+@pytest.mark.nightly
+def test_a_packed_environment(
+    cluster: Cluster, packed: tuple[Path, Path], store_dir: Directory, tmp_path: Path
+) -> None:
+    """venv-pack's archive, unpacked by Spark where an executor works."""
     output = tmp_path / "spark.csv"
-    conf = {"spark.archives": f"{packed}#environment"}
-    pythons = {"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": sys.executable}
+    conf, environment = _of_packed(*packed)
     script = Path(rocketfsck.__file__).with_name("__main__.py")
-    done = cluster.submitted(*_check(store_dir(NAME), output), script=script, conf=conf, **pythons)
+    done = cluster.submitted(*_check(store_dir(NAME), output), script=script, conf=conf, **environment)
     assert (done.returncode, output.read_bytes()) == _expected(store_dir(NAME), tmp_path), done.stderr
+
+
+@pytest.mark.nightly
+def test_rows_in_a_packed_environment(
+    cluster: Cluster,
+    packed: tuple[Path, Path],
+    store_dir: Directory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A data source is planned next to the driver by the Python of workers: it is unpacked there, too."""
+    script, output = tmp_path / "job.py", tmp_path / "rows"
+    script.write_text(ROWS)
+    python, archive = packed
+    (tmp_path / "environment").symlink_to(python.parents[1])
+    monkeypatch.chdir(tmp_path)
+    conf, environment = _of_packed(python, archive)
+    done = cluster.submitted(str(store_dir(NAME)), str(output), script=script, conf=conf, **environment)
+    assert done.returncode == 0, done.stderr
+    assert output.read_text() == _counted(store_dir(NAME))
 
 
 @pytest.mark.nightly
