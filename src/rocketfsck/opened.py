@@ -17,10 +17,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from weakref import finalize
 
 from rocketfsck.api import placed_messages
+from rocketfsck.common.wording import count_of
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.views.messages import Message, MessageFilter
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rocketfsck.pipeline.views import WantedRows
+    from rocketfsck.query.offsets import GroupOffsets
     from rocketfsck.repair.apply.results import ApplyReport
     from rocketfsck.repair.outlook import LostMessages
     from rocketfsck.repair.plan.model import Plan
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
     from rocketfsck.verify.rules.rule import Level
 
+Item = TypeVar("Item")
 Timestamps = Literal["utc", "ms"]
 
 _OF_BODIES = ("body", "body_crc_ok")
@@ -91,6 +94,23 @@ class OpenedStore:
     def __repr__(self) -> str:
         closed = ", closed" if self._readers is None else ""
         return f"<rocketfsck store {str(self._store.root)!r}, {self._store.dialect.version}{closed}>"
+
+    def _repr_html_(self) -> str:
+        from rocketfsck.common.notebook import html_of
+
+        store = self._store
+        facts = [
+            ("version", self.version),
+            ("commit log", count_of(len(store.commitlog.files), "file")),
+            ("topics", len({queue.topic for queue in store.queues})),
+            ("queues", len(store.queues)),
+            ("index files", len(store.indexes)),
+        ]
+        return html_of(f"RocketMQ store {store.root}", facts)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The messages without bodies, for whatever takes Arrow's C stream; as `to_arrow`."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __enter__(self) -> Self:
         self._demand_open()
@@ -166,11 +186,12 @@ class OpenedStore:
         """The messages that match all that is given, in the log's order; `limit` of them at most.
 
         `key` is a word of KEYS or the UNIQ_KEY, `tag` the whole TAGS. `start` and `end` bound the store
-        timestamp, half-open: datetimes with a time zone, or ms. Without `live_only` the messages that a
+        timestamp, half-open: datetimes with a time zone, ms, or text. Without `live_only` the messages that a
         truncation left behind the log's end come, too. The whole log is scanned, so a damaged index hides
         nothing; damaged ranges are skipped. Bodies are read when they are asked for.
 
-        Raises UsageError for a datetime without a time zone or a negative limit.
+        Raises UsageError for a datetime without a time zone or a negative limit; and in the end for a topic
+        that neither the log nor the queues have.
         """
         if limit is not None and limit < 0:
             raise UsageError(f"limit must be a number of messages, at least 0, not {limit}")
@@ -183,7 +204,21 @@ class OpenedStore:
             end_timestamp=milliseconds(end),
         )
         found = placed_messages(self.store, wanted, read_bodies=False, max_body_size=0, live_only=live_only)
-        return self._messages(islice(found, limit))
+        return self._messages(self._of_known(topic, islice(found, limit)))
+
+    def _of_known(self, topic: str | None, found: Iterable[Item]) -> Iterator[Item]:
+        """What was found; UsageError in the end where that is nothing, of a topic that the store lacks."""
+        missing = topic is not None
+        for item in found:
+            missing = False
+            yield item
+        if missing and topic is not None:
+            from rocketfsck.query.view import StoreView
+
+            with StoreView(self.store) as view:
+                why = view.why_no_topic(topic)
+            if why is not None:
+                raise UsageError(why)
 
     def _messages(self, found: Iterable[tuple[MappedFile, Message]]) -> Iterator[StoredMessage]:
         for file, message in found:
@@ -300,6 +335,23 @@ class OpenedStore:
         if account is None:
             raise UsageError("the messages were not counted: check at level cross or full")
         return list(lost_messages(self.store, account))
+
+    def lag(self, group: str | None = None, *, topic: str | None = None) -> list[GroupOffsets]:
+        """Where consumer groups are in each queue: offsets, lag, what they lost, and the times of both.
+
+        Only those of a group, or of a topic, if one is named. Raises UsageError for a group or topic without
+        an offset, FormatError for a config file that no broker loads, StoreError.
+        """
+        from rocketfsck.query.offsets import group_offsets
+        from rocketfsck.query.view import StoreView
+        from rocketfsck.store.rocks.lifting import lifted
+
+        with lifted(self.store) as lifting, StoreView(lifting.store) as view:
+            found = group_offsets(lifting.store, topic=topic, group=group, view=view, times=True)
+        if not found and (group is not None or topic is not None):
+            who = "no group has an" if group is None else f"the group {group} has no"
+            raise UsageError(f"{who} offset{'' if topic is None else f' in the topic {topic}'}")
+        return found
 
     def plan(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
+from rocketfsck.common.wording import parse_time
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.query.content.unpacking import unpack
 from rocketfsck.query.ids import offset_id_of
@@ -13,8 +14,9 @@ from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message
 Read = Callable[[int, int], bytes]
 """Reads bytes of the file that holds the message: from a position, so many."""
 
-Time = datetime | int
-"""A point in time: a datetime with a time zone, or milliseconds since 1970 (UTC)."""
+Time = datetime | int | str
+"""A point in time: a datetime with a time zone, milliseconds since 1970 (UTC), or text like
+`2024-05-17T08:30` (UTC where it names no zone)."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -32,8 +34,13 @@ def milliseconds(time: Time | None) -> int | None:
     """A time in ms; a datetime is rounded up to the next ms. Raises UsageError for what is not a time."""
     if time is None or isinstance(time, int):
         return time
+    if isinstance(time, str):
+        try:
+            return parse_time(time)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
     if not isinstance(time, datetime):
-        raise UsageError(f"a time must be a datetime or a number of milliseconds, not {time!r}")
+        raise UsageError(f"a time must be a datetime, text or a number of milliseconds, not {time!r}")
     if time.tzinfo is None:
         raise UsageError(f"{time} has no time zone: give one, for example datetime(…, tzinfo=UTC)")
     return -((_EPOCH - time) // _MILLISECOND)

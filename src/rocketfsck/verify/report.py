@@ -304,6 +304,25 @@ class Report:
     account: MessageAccount | None = None
     schema_version: int = SCHEMA_VERSION
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{severity.word} {count:,}" for severity, count in self.severity_counts.items())
+        return f"<rocketfsck report on {self.store.root!r}: {counts}; level {self.level}>"
+
+    def _repr_html_(self) -> str:
+        from rocketfsck.common.notebook import html_of
+        from rocketfsck.verify.rules.catalog import describe
+
+        facts = [("store", self.store.root), ("level", self.level)]
+        facts += [(severity.word, str(count)) for severity, count in self.severity_counts.items()]
+        first = {finding.rule: finding for finding in reversed(self.findings)}
+        worst = sorted(self.counts, key=lambda rule: (-self.severity_of(rule), rule))
+        rows = [
+            (rule, self.severity_of(rule).word, self.counts[rule], describe(first[rule]))
+            for rule in worst
+            if rule in first
+        ]
+        return html_of("Report of a check", facts, ("rule", "severity", "count", "first"), rows)
+
     def severity_of(self, rule: str) -> Severity:
         """How bad findings of a rule are in this report."""
         wanted = self.severities.get(rule)

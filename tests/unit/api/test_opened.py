@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import rocketfsck
+from rocketfsck.common.notebook import html_of
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.magic import COMPRESSED
 from rocketfsck.pipeline.views import VIEW_NAMES, schema_of
@@ -157,8 +159,11 @@ def test_messages_that_match(store_dir: Directory) -> None:
         assert places(limit=0) == []
         with pytest.raises(UsageError, match="no time zone"):
             store.messages(start=datetime(2023, 11, 14))
-        with pytest.raises(UsageError, match="not '2023'"):
-            store.messages(start="2023")  # type: ignore[arg-type]
+        assert places(start=str(start), end=end.isoformat()) == between
+        with pytest.raises(UsageError, match="'soon' is neither milliseconds nor a date"):
+            store.messages(start="soon")
+        with pytest.raises(UsageError, match=r"not 1\.5"):
+            store.messages(start=1.5)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="at least 0, not -1"):
             store.messages(limit=-1)
 
@@ -359,3 +364,68 @@ def test_files_of_a_store_that_nobody_closes_are_closed(store_dir: Directory) ->
 def test_open_is_named_without_heavy_libraries(name: str) -> None:
     code = f"import sys, rocketfsck; dir(rocketfsck); sys.exit({name!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_the_store_lacks_is_an_error(store_dir: Directory) -> None:
+    with rocketfsck.open(store_dir("4.9.8-multiseg")) as store:
+        with pytest.raises(UsageError, match="the store has no topic Seg; similar: Seg1, Seg0"):
+            list(store.messages(topic="Seg"))
+        assert list(store.messages(topic="Seg0", end=0)) == []
+        with pytest.raises(UsageError, match="the group nobody has no offset"):
+            store.lag("nobody")
+        assert store.lag() == []
+
+
+def test_messages_of_a_topic_without_queues_are_there(store_dir: Directory, tmp_path: Path) -> None:
+    root = shutil.copytree(store_dir("4.9.8-multiseg"), tmp_path / "store")
+    shutil.rmtree(root / "consumequeue" / "Seg0")
+    with rocketfsck.open(root) as store:
+        assert len(list(store.messages(topic="Seg0"))) == 655
+
+
+def test_lag_of_groups(store_dir: Directory, tmp_path: Path) -> None:
+    root = shutil.copytree(store_dir("4.9.8-multiseg"), tmp_path / "store")
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "consumerOffset.json").write_text(
+        '{"offsetTable":{"Seg0@one":{0:5},"Seg1@two":{0:7}}}'
+    )
+    with rocketfsck.open(root) as store:
+        [row] = store.lag("one")
+        assert (row.topic, row.offset, row.lag) == ("Seg0", 5, row.max_offset - 5)
+        assert row.next_timestamp is not None
+        assert [row.group for row in store.lag()] == ["one", "two"]
+        assert [row.group for row in store.lag(topic="Seg1")] == ["two"]
+
+
+def test_a_store_is_a_stream_of_arrow(store_dir: Directory) -> None:
+    with rocketfsck.open(store_dir("4.9.8-multiseg")) as store:
+        table = pa.RecordBatchReader.from_stream(store).read_all()
+        assert table.num_rows == len(store)
+        assert "body" not in table.column_names
+
+
+def test_answers_are_short_and_have_html(store_dir: Directory, tmp_path: Path) -> None:
+    """Names in a store are hostile: what is shown of them is escaped."""
+    root = shutil.copytree(store_dir("4.9.8-multiseg"), tmp_path / "store")
+    (root / "consumequeue" / "<b>").mkdir()
+    with (root / "commitlog" / "00000000000000000000").open("r+b") as file:
+        file.seek(700)
+        file.write(b"\xff" * 40)
+    with rocketfsck.open(root) as store:
+        answers = (store, store.check(), store.verdict(), store.plan())
+        for answer in answers:
+            assert len(repr(answer)) < 400
+            html = answer._repr_html_()
+            assert html.startswith("<strong>")
+            assert "<b>" not in html
+        assert repr(answers[1]).startswith(f"<rocketfsck report on {str(root)!r}: error ")
+        assert "may start no" in repr(answers[2])
+        assert "<th>rule</th>" in answers[1]._repr_html_()
+
+
+def test_long_tables_are_cut_in_html() -> None:
+    html = html_of("<title>", [("none", None)], ("n",), [(number,) for number in range(1990, 2015)])
+    assert "&lt;title&gt;" in html
+    assert "<td>2,009</td>" in html
+    assert "2,010" not in html
+    assert html.endswith("<p>and 5 more</p>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,8 @@ def test_a_text_is_all_that_it_may_be(
     assert {reading: row["count"] for reading, row in found.items()} == expected
 
 
-def test_an_offset_id_and_a_group_are_found(cli: Cli, store_dir: Directory) -> None:
-    store = store_dir("5.3.3-basic")
+def test_an_offset_id_and_a_group_are_found(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
+    store = shutil.copytree(store_dir("5.3.3-basic"), tmp_path / "store")
     [row] = json.loads(cli("query", "scan", store, "offset >= 0", "--limit", "1", "--format", "json").out)[
         "rows"
     ]

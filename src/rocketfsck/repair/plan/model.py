@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rocketfsck.common.wording import count_of
 from rocketfsck.repair.plan.arguments import NONE, Arguments
 from rocketfsck.verify.account.model import Fates
 from rocketfsck.verify.rules.rule import Level
@@ -223,6 +224,21 @@ class Plan:
     messages_after: Fates | None = None
     is_tried: bool = False
     schema_version: int = SCHEMA_VERSION
+
+    def __repr__(self) -> str:
+        safe = sum(action.preen for action in self.actions)
+        actions = count_of(len(self.actions), "action")
+        return f"<rocketfsck plan for {self.store.root!r}: {actions}, {safe} of them provably safe>"
+
+    def _repr_html_(self) -> str:
+        from rocketfsck.common.notebook import html_of
+
+        facts = [("store", self.store.root), ("findings without an action", self.unanswered_count)]
+        rows = [
+            (number, action.name, action.target, "yes" if action.preen else "no", action.note)
+            for number, action in enumerate(self.actions, 1)
+        ]
+        return html_of("Plan of a repair", facts, ("", "action", "file", "safe", "what"), rows)
 
     @property
     def answered(self) -> frozenset[str]:
