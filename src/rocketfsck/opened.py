@@ -23,6 +23,7 @@ from weakref import finalize
 from rocketfsck.api import placed_messages
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import UsageError
+from rocketfsck.query.view import StoreView
 from rocketfsck.scan.views.messages import Message, MessageFilter
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.openfiles import Readers
@@ -213,8 +214,6 @@ class OpenedStore:
             missing = False
             yield item
         if missing and topic is not None:
-            from rocketfsck.query.view import StoreView
-
             with StoreView(self.store) as view:
                 why = view.why_no_topic(topic)
             if why is not None:
@@ -343,7 +342,6 @@ class OpenedStore:
         an offset, FormatError for a config file that no broker loads, StoreError.
         """
         from rocketfsck.query.offsets import group_offsets
-        from rocketfsck.query.view import StoreView
         from rocketfsck.store.rocks.lifting import lifted
 
         with lifted(self.store) as lifting, StoreView(lifting.store) as view:

@@ -219,32 +219,22 @@ class Verdict:
     def _repr_html_(self) -> str:
         from rocketfsck.common.notebook import html_of
 
-        rows = [
-            (", ".join(start.alike or (start.version,)), _answered(start.loads if start.covered else None))
-            for start in self.starts
-        ]
-        return html_of(f"Verdict: {self.state}", self._facts()[1:], ("a broker of", "starts"), rows)
+        return html_of(f"Verdict: {self.state}", self._facts()[1:])
 
     def _facts(self) -> list[tuple[str, object]]:
         """What is said of it in short."""
-        facts: list[tuple[str, object]] = [("state", self.state), ("may start", _answered(self.may_start))]
+        may_start = {None: "unknown", True: "yes", False: "no"}[self.may_start]
+        facts: list[tuple[str, object]] = [("state", self.state), ("may start", may_start)]
         facts += [("errors", self.error_count), ("warnings", self.warning_count)]
         if self.messages is not None:
             facts.append(("lost messages", self.messages.now.lost_count))
-        if self.advice:
-            facts.append(("advice", self.advice))
-        if self.next_command is not None:
-            facts.append(("next", self.next_command))
-        return facts
+        said = (("advice", self.advice), ("next", self.next_command))
+        return facts + [(name, text) for name, text in said if text]
 
     @property
     def finding_count(self) -> int:
         """Findings above info."""
         return self.error_count + self.warning_count
-
-
-def _answered(value: bool | None) -> str:
-    return {None: "unknown", True: "yes", False: "no"}[value]
 
 
 def judge_store(

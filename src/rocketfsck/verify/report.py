@@ -310,7 +310,6 @@ class Report:
 
     def _repr_html_(self) -> str:
         from rocketfsck.common.notebook import html_of
-        from rocketfsck.verify.rules.catalog import describe
 
         facts = [("store", self.store.root), ("level", self.level)]
         facts += [(severity.word, str(count)) for severity, count in self.severity_counts.items()]

@@ -419,7 +419,7 @@ def test_answers_are_short_and_have_html(store_dir: Directory, tmp_path: Path) -
             assert html.startswith("<strong>")
             assert "<b>" not in html
         assert repr(answers[1]).startswith(f"<rocketfsck report on {str(root)!r}: error ")
-        assert "may start no" in repr(answers[2])
+        assert "; may start yes; errors 1; " in repr(answers[2])
         assert "<th>rule</th>" in answers[1]._repr_html_()
 
 
