@@ -43,6 +43,8 @@ FOUND_CODE, NOT_FOUND_CODE, AMBIGUOUS_CODE = 0, 4, 64
 """Of the table of exit statuses: 4 leaves the question open; with 8, because what it is about is not there to
 be read; with 16, because it can be put in two ways. One that cannot be put at all is 16, as everywhere."""
 
+FOUND_SHOWN = 3
+
 Via = Annotated[
     Literal["auto", "index", "scan", "both"],
     Option(
@@ -237,9 +239,7 @@ class FindQuery(QueryCommand):
 
     query: ClassVar[str] = "find"
     text: Annotated[str, PutAfter("path"), Argument(metavar="TEXT")]
-    limit: Annotated[
-        int, Option("Show at most N messages of each kind.", metavar="N", least=0, shows_default=True)
-    ] = 3
+    limit: Limit = None
 
 
 def query_id(options: IdQuery) -> QueryAnswer[Answer]:
@@ -391,14 +391,18 @@ def query_offsets(options: OffsetsQuery) -> QueryAnswer[OffsetsFound]:
 
 
 def query_find(options: FindQuery) -> QueryAnswer[TextFound]:
-    """Find all that a text is in the store. Raises UsageError, StoreError."""
+    """Find all that a text is in the store, each with FOUND_SHOWN messages, if no limit is given.
+
+    Raises UsageError, StoreError.
+    """
     from rocketfsck.query.evidence import find_evidence
     from rocketfsck.query.view import StoreView
 
     if not options.text:
         raise UsageError("nothing to look for")
     with _opened(options) as (store, masks), StoreView(store) as view:
-        found = tuple(find_evidence(view, options.text, str(options.path), options.limit))
+        limit = FOUND_SHOWN if options.limit is None else options.limit
+        found = tuple(find_evidence(view, options.text, str(options.path), limit))
         said = TextFound(_masked(masks, options.text), _masked(masks, found))
         return QueryAnswer(store, said, FOUND_CODE if found else NOT_FOUND_CODE)
 

@@ -24,7 +24,8 @@ def command(line: FindLine) -> int:
 
     TEXT may be an offset message id, a UNIQ_KEY, a key, tags, an address (with or without a port), a time, a
     topic, a consumer group, a physical offset, TOPIC/QUEUE/OFFSET, a file, or text in a body (unpacked, where
-    it is compressed). find reads the whole log once, and ends early after 10,000 messages.
+    it is compressed). find reads the whole log once, and ends early after 10,000 messages. Of each kind
+    three messages are shown, or as many as --limit says.
 
     Exit status: 0 found, 4 nothing is TEXT.
     """
