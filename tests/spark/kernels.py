@@ -13,7 +13,6 @@ from typing import Any
 
 from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export.objects import Objects
 from rocketfsck.pipeline.fleet.model import CheckedStore
 from rocketfsck.pipeline.fleet.run import CheckJob, FleetStore
 from rocketfsck.pipeline.fleet.stages import PassingEngine
@@ -101,29 +100,6 @@ class DyingInTheEnd:
             return self.kernel(task)
         setattr(Path, "rename", _die)  # noqa: B010 - of a process that has not long to live
         setattr(Path, "replace", _die)  # noqa: B010
-        return self.kernel(task)
-
-
-class DyingAtThePut:
-    """A kernel whose first attempt at anything dies where it has put an object, or would put it."""
-
-    def __init__(self, kernel: Callable[[Any], Any], folder: Path, when: str) -> None:
-        self.kernel, self.when = kernel, when
-        self.marker = folder / getattr(kernel, "__name__", "kernel")
-
-    def __call__(self, task: Any) -> Any:
-        try:
-            self.marker.touch(exist_ok=False)
-        except FileExistsError:
-            return self.kernel(task)
-        sound = Objects.put_file
-
-        def putting(*given: Any) -> None:
-            if self.when == "after":
-                sound(*given)
-            _die()
-
-        setattr(Objects, "put_file", putting)  # noqa: B010 - of a process that has not long to live
         return self.kernel(task)
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from rocketfsck.cli.app import run
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 from tests.spark.cluster import PATIENCE_SECONDS, Cluster, wait_until
+from tests.unit.pipeline.exporting import contents_of
+from tests.unit.pipeline.test_export_tables import READERS
 
 pytestmark = [pytest.mark.spark]
 
@@ -32,16 +35,25 @@ JOBS = {
         "--no-sync",
     ],
     "export": lambda root, folder: ["export", str(root), "--into", str(folder / "tables")],
+    "delta": lambda root, folder: [
+        *("export", str(root), "--into", str(folder / "tables"), "--table-format", "delta", "--append")
+    ],
 }
 
+EXPORTS = ("export", "delta")
 
-def _done_here(name: str, root: Path, folder: Path) -> tuple[int, dict[str, str]]:
+
+def _done_here(name: str, root: Path, folder: Path) -> tuple[int, dict[str, Any]]:
     folder.mkdir()
     return run(JOBS[name](root, folder)), _made(folder)
 
 
-def _made(folder: Path) -> dict[str, str]:
-    """What a job has made: the sum of every file."""
+def _made(folder: Path) -> dict[str, Any]:
+    """What a job has made: the sum of every file, or the rows of an export."""
+    if (folder / "tables" / "_delta_log").exists():
+        return {"rows": READERS["delta"](folder / "tables").sort_by("offset").to_pylist()}
+    if (folder / "tables").exists():
+        return contents_of(folder / "tables")
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -65,22 +77,42 @@ def _kill_readers(cluster: Cluster, job: subprocess.Popen[bytes], root: Path, sa
     return readers
 
 
+def _kill_all(cluster: Cluster, line: list[str], root: Path) -> None:
+    """SIGKILL a job in the middle of its first tasks: its Python, its JVM, and in the end its executors."""
+    job = subprocess.Popen(line, env=cluster.environment, start_new_session=True)
+    try:
+        wait_until(lambda: cluster.reading_pids(root) or job.poll() is not None, "a task reads the store")
+        assert job.poll() is None
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    wait_until(lambda: not cluster.executor_pids(), "its executors have ended")
+
+
 @pytest.mark.parametrize(
     "name",
     [
         "check",
         pytest.param("rebuild", marks=pytest.mark.nightly),
-        pytest.param("export", marks=pytest.mark.nightly),
+        "export",
+        "delta",
     ],
 )
 def test_a_job_survives_what_is_killed(
     cluster: Cluster, many_segments: Path, tmp_path: Path, name: str
 ) -> None:
-    """An executor is killed in mid-task, then a worker: the rest goes on in a new executor of the other."""
-    said, folder, killed = tmp_path / "said", tmp_path / "spark", _killed_count(cluster)
+    """An executor is killed in mid-task, then a worker: the rest goes on in a new executor of the other.
+
+    An export is killed as a whole before, and made again: it has every row once.
+    """
+    said, folder = tmp_path / "said", tmp_path / "spark"
     folder.mkdir()
+    line = cluster.line(*JOBS[name](many_segments, folder), *SLOWLY)
+    if name in EXPORTS:
+        _kill_all(cluster, line, many_segments)
+        assert not (folder / "tables").exists()
+    killed = _killed_count(cluster)
     with said.open("wb") as stream:
-        line = cluster.line(*JOBS[name](many_segments, folder), *SLOWLY)
         job = subprocess.Popen(line, env=cluster.environment, stdout=stream, stderr=stream)
     try:
         readers = _kill_readers(cluster, job, many_segments, said)
@@ -101,7 +133,7 @@ def _killed_count(cluster: Cluster) -> int:
     return sum(cluster.log(name).count("exitStatus 137") for name in cluster.workers)
 
 
-@pytest.mark.parametrize("name", ["rebuild", "export"])
+@pytest.mark.parametrize("name", ["rebuild", pytest.param("export", marks=pytest.mark.nightly)])
 def test_a_job_does_what_it_does_here(
     cluster: Cluster, many_segments: Path, tmp_path: Path, name: str
 ) -> None:

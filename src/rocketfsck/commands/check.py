@@ -195,11 +195,10 @@ def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class FleetAnswer:
-    """What a check of several stores has found; `notes` are about runs that were in the tables."""
+    """What a check of several stores has found, and where they are."""
 
     report: FleetReport
     places: tuple[Path, ...]
-    notes: tuple[str, ...] = ()
 
 
 def check_fleet(
@@ -251,7 +250,9 @@ def check_fleet(
             worse = {Path(row.root) for row in report.stores if row.error_count}
             groups = groups_of(list(_opened(options, found)), worse)
             report = replace(report, node_groups=tuple(groups))
-    return FleetAnswer(report, found, () if tables is None else _append(report, tables))
+    if tables is not None:
+        tables.append(report)
+    return FleetAnswer(report, found)
 
 
 def _opened(options: CheckCommand, places: Sequence[Path]) -> Iterator[Store]:
@@ -270,13 +271,3 @@ def _run_tables(options: CheckCommand) -> RunTables | None:
     tables = RunTables(options.tables, options.table_format, properties_of(options.properties))
     tables.demand()
     return tables
-
-
-def _append(report: FleetReport, tables: RunTables) -> tuple[str, ...]:
-    """Add a run to its tables, and say what killed runs left there."""
-    met = tables.append(report)
-    return (
-        *(f"removed run {name}, which a killed check left" for name in met.removed),
-        *(f"run {name} has findings, but is not in the table of stores" for name in met.half),
-        *(f"left run {name} as it is: the check that appends it may be alive" for name in met.active),
-    )

@@ -90,9 +90,8 @@ class ExportCommand:
         Option("Compression of the Parquet files.", shows_default=True),
     ] = "zstd"
     memory: Annotated[
-        int | None, Option("For rows that a task holds; default 256MiB a task.", kind="size")
+        int | None, Option("For the rows that this process holds; default 256MiB.", kind="size")
     ] = None
-    no_merge: Annotated[bool, Option("Do not merge the small files of a partition.")] = False
     properties: CatalogProperties = ()
     table_name: Annotated[
         str | None,
@@ -134,7 +133,6 @@ class ExportCommand:
             compression=self.compression,
             bodies=not self.no_bodies,
             memory_size=self.memory or MEMORY_SIZE,
-            merge=not self.no_merge,
             properties=properties_of(self.properties),
             table=self.table_name or "",
         )
@@ -155,7 +153,7 @@ class ExportAnswer:
 
 def export(command: ExportCommand) -> ExportAnswer:
     """Export. Of several stores, one that cannot be read is named. Raises UsageError, StoreError."""
-    from rocketfsck.pipeline.export.job import append_stores, export_stores
+    from rocketfsck.pipeline.export.job import export_stores
 
     into, paths, stated = command.into, command.paths, command.stated
     if command.append and command.replace_existing:
@@ -171,12 +169,14 @@ def export(command: ExportCommand) -> ExportAnswer:
     sources = stated.sources(found.places, command.brokers, all_there=not found.is_many)
     read = [place for place in found.places if place.exists()] if found.is_many else paths
     engine = command.workers.start([*read, *stated.commitlog_paths], into=into)
-    if command.append:
-        result = append_stores(sources, into, options, engine=engine)
-    else:
-        result = export_stores(
-            sources, into, options, engine=engine, replace_existing=command.replace_existing
-        )
+    result = export_stores(
+        sources,
+        into,
+        options,
+        engine=engine,
+        replace_existing=command.replace_existing,
+        append=command.append,
+    )
     return ExportAnswer(result, options)
 
 

@@ -18,7 +18,7 @@ from rocketfsck import CheckOptions, check_stores
 from rocketfsck.common.rows import Column
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export import existing
+from rocketfsck.pipeline.export import tables as export_tables
 from rocketfsck.pipeline.fleet import tables as tables_module
 from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport
 from rocketfsck.pipeline.fleet.tables import RunTables
@@ -108,16 +108,6 @@ def test_a_run_is_appended_once(
     assert _read(into, "stores", table_format).num_rows == 2 * len(report.stores)
 
 
-def test_a_run_is_known_by_its_file_when_the_log_has_forgotten_the_commit(
-    checked: Callable[[], FleetReport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report, into = checked(), tmp_path / "tables"
-    RunTables(into, "delta").append(report)
-    monkeypatch.setattr(existing, "_run_of", lambda _about: set())
-    with pytest.raises(StoreError, match="appended once"):
-        RunTables(into, "delta").append(report)
-
-
 @pytest.mark.parametrize("table_format", FORMATS)
 def test_an_append_that_failed_between_the_tables_is_completed(
     checked: Callable[[], FleetReport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: str
@@ -152,7 +142,7 @@ def test_another_run_commits_first(
     into, reports = tmp_path / "tables", [checked() for _ in range(3)]
     if not is_new:
         RunTables(into, table_format).append(reports[2])
-    find, others = existing.find_table, [reports[0]]
+    find, others = export_tables.find_table, [reports[0]]
 
     def slow(*arguments: Any) -> Any:
         """The table as it was before the other run."""

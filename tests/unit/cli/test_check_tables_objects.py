@@ -1,4 +1,4 @@
-"""check --tables in an object store: every run once, and what killed runs left is deleted and named."""
+"""check --tables in an object store: every run once, whatever is killed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ from pyiceberg.catalog import load_catalog
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export import existing, remote
-from rocketfsck.pipeline.export.objects import Objects
-from rocketfsck.pipeline.export.tables import iceberg_options
-from rocketfsck.pipeline.fleet import tables as tables_module
+from rocketfsck.pipeline.export import tables
+from rocketfsck.pipeline.export.files import Place
+from rocketfsck.pipeline.export.storage import iceberg_options
 from rocketfsck.pipeline.fleet.model import FleetReport
-from rocketfsck.pipeline.fleet.tables import APPENDING, AppendedRuns, RunTables
+from rocketfsck.pipeline.fleet.tables import RunTables
 from rocketfsck.store.places.locations import locate
 from rocketfsck.store.places.urls import file_system
 
@@ -137,9 +136,8 @@ def test_every_run_is_appended_once(cli: Cli, fleet: Path, checks: Checks, tmp_p
     findings = [row | {"run_id": ""} for row in checks.rows("findings")]
     expected = [row | {"run_id": ""} for row in pq.read_table(local).to_pylist()] * 2
     assert sorted(findings, key=str) == sorted(expected, key=str) != []
-    assert not [name for name in checks.objects() if APPENDING in name]
     report = _checked(fleet)
-    assert checks.tables.append(report) == AppendedRuns()
+    checks.tables.append(report)
     with pytest.raises(StoreError, match=f"has the run {report.run_id} already"):
         checks.tables.append(report)
     assert len(checks.rows("stores")) == 6
@@ -156,9 +154,9 @@ place, store, target, table_format, *catalog = sys.argv[1:]
 table, when = place.split("-")
 def killing(): os.kill(os.getpid(), signal.SIGKILL)
 write, commit = tables._write, RunTables._commit
-def writing(root, *given):
-    done = write(root, *given)
-    if when == "written" and root.name == table: killing()
+def writing(place, *given):
+    done = write(place, *given)
+    if when == "written" and place.root.name == table: killing()
     return done
 def committing(self, name, *given):
     commit(self, name, *given)
@@ -199,70 +197,34 @@ if NIGHTLY:
 
 
 @pytest.mark.parametrize(("table_format", "place"), PLACES)
-def test_what_killed_runs_left_is_deleted_and_named(
-    cli: Cli,
-    fleet: Path,
-    target: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    table_format: str,
-    place: str,
+def test_a_killed_run_spoils_no_table(
+    fleet: Path, target: Path, tmp_path: Path, table_format: str, place: str
 ) -> None:
-    """Real SIGKILLs; the run that dies is the first one, and makes the tables."""
+    """Real SIGKILLs; the run that dies is the first one, and makes the tables. Later ones are appended."""
     checks = Checks(table_format, target, tmp_path)
     left = _dies(place, fleet / "broker-b" / "store", checks)
-    line = ("check", fleet / "broker-*", "--level", "quick", *checks.arguments())
-    assert checks.tables.append(_checked(fleet)).active == (left,)
-    before = checks.data()
-    assert [name for name in before if left in name]
-    monkeypatch.setattr(remote, "LEASE_SECONDS", -1.0)
-    monkeypatch.setattr(remote.ObjectRun, "is_owned", True)
-    ended = cli(*line)
-    whole = place == "stores-committed" or (table_format, place) == ("parquet", "stores-written")
-    half = table_format != "parquet" and place in ("findings-committed", "stores-written")
-    said = [] if whole else [f"removed run {left}, which a killed check left"]
-    said += [f"run {left} has findings, but is not in the table of stores"] if half else []
-    assert ended.err.splitlines() == said
-    known = {name.split("/")[0] for name in checks.data() if left in name}
-    assert known == ({"findings", "stores"} if whole else {"findings"} if half else set())
-    assert {name for name in before if left not in name} <= set(checks.data())
-    assert len(checks.run_ids("stores")) == 2 + whole
-    assert (left in checks.run_ids("findings")) == (whole or half)
-    assert len(checks.rows("stores")) == 4 + whole
-    assert not [name for name in checks.objects() if APPENDING in name]
-
-
-def test_a_check_that_was_taken_for_dead_commits_nothing(
-    fleet: Path, checks: Checks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The objects of the first table may be deleted by then: the second one is not made."""
-    write = tables_module._write
-
-    def stopped(root: Path, *given: Any) -> Any:
-        done = write(root, *given)
-        Objects(checks.target / APPENDING).delete(f"{report.run_id}/{remote.OWNER}")
-        return done
-
-    report = _checked(fleet)
-    monkeypatch.setattr(tables_module, "_write", stopped)
-    with pytest.raises(StoreError, match="nothing was committed"):
+    reports = [_checked(fleet) for _ in range(2)]
+    for report in reports:
         checks.tables.append(report)
-    assert not [name for name in checks.data() if name.startswith("stores/")]
-    monkeypatch.undo()
-    checks.tables.append(_checked(fleet))
-    assert len(checks.rows("stores")) == 2
+    is_file = table_format == "parquet"  # a file that is written is in the table
+    in_stores = place == "stores-committed" or (is_file and place == "stores-written")
+    in_findings = place != "findings-written" or is_file
+    for name, is_in in (("findings", in_findings), ("stores", in_stores)):
+        wanted = [*([left] if is_in else []), *(report.run_id for report in reports)]
+        assert checks.run_ids(name) == sorted(wanted)
+    assert len(checks.rows("stores")) == 4 + in_stores
 
 
 def test_an_append_that_fails_leaves_nothing(
     fleet: Path, checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(self: Objects, name: str, local: Path) -> None:
+    def failing(self: Place, name: str, local: Path) -> None:
         sound(self, name, local)
-        raise StoreError("cannot be written: no space", path=self.url(name))
+        raise StoreError("cannot be written: no space", path=name)
 
-    sound = Objects.put_file
+    sound = Place.put_file
     with monkeypatch.context() as patch:
-        patch.setattr(Objects, "put_file", failing)
+        patch.setattr(Place, "put_file", failing)
         with pytest.raises(StoreError, match="no space"):
             checks.tables.append(_checked(fleet))
     assert checks.objects() == []
@@ -275,12 +237,12 @@ def test_runs_that_end_at_the_same_time_are_both_appended(
     checks = Checks(table_format, target, tmp_path)
     first, second, other = (_checked(fleet) for _ in range(3))
     checks.tables.append(first)
-    kind = existing._Delta if table_format == "delta" else existing._Iceberg
+    kind = tables._Delta if table_format == "delta" else tables._Iceberg
     sound, others = kind.append, [other]
 
     def slow(self: Any, *given: Any) -> None:
         if others:
-            assert checks.tables.append(others.pop()).active == (second.run_id,)
+            checks.tables.append(others.pop())
         sound(self, *given)
 
     monkeypatch.setattr(kind, "append", slow)
@@ -304,7 +266,7 @@ def test_what_is_refused_before_the_check(
         ended = cli(*line, "s3://no-such-bucket/checks", "--table-format", table_format)
         assert ended.code == 8
         assert len(ended.err.splitlines()) == 1
-        assert "_trial: cannot be written: No such file, directory or bucket" in ended.err
+        assert "cannot be written: No such file, directory or bucket" in ended.err
 
 
 @pytest.mark.parametrize("table_format", ["delta", pytest.param("parquet", marks=pytest.mark.nightly)])

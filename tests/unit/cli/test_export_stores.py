@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
 
-from rocketfsck import store
-from rocketfsck.engine import LocalEngine
-from rocketfsck.engine.seam import Outcome
-from rocketfsck.errors import LostError, StoreError
-from rocketfsck.pipeline.export.job import append_stores, export_stores
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.export import job, marks, rows
+from rocketfsck.pipeline.export.job import export_stores
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
-from rocketfsck.pipeline.export.write import PartitionWriter
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views.model import WantedRows
 
@@ -104,55 +101,13 @@ def test_without_any_store_nothing_is_written(cli: Cli, fleet: Path, tmp_path: P
     assert not (tmp_path / "tables").exists()
 
 
-class Workers:
-    """An engine whose tasks run where the driver's code must not open stores: on workers."""
-
-    job_count = 1
-
-    def __init__(self) -> None:
-        self.is_working = False
-
-    def run(
-        self, kernel: Callable[[Any], Any], tasks: Sequence[Any], *, deadline: float | None = None
-    ) -> Iterator[Outcome[Any, Any]]:
-        self.is_working = True
-        try:
-            outcomes = list(LocalEngine(1).run(kernel, tasks, deadline=deadline))
-        finally:
-            self.is_working = False
-        yield from reversed(outcomes)
+def _appended(fleet: Path, into: Path, names: str = "abc", engine: Any = None) -> ExportResult:
+    sources = find_sources([fleet / f"broker-{name}" for name in names])
+    return export_stores(sources, into, ExportOptions(table_format="delta"), engine=engine, append=True)
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "delta"])
-def test_workers_open_the_stores(
-    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: str
-) -> None:
-    engine, into = Workers(), tmp_path / "tables"
-    opened = []
-
-    def open_store(path: str, **facts: Any) -> Any:
-        assert engine.is_working, "the driver opens a store"
-        opened.append(path)
-        return store.open_store(path, **facts)
-
-    monkeypatch.setattr("rocketfsck.pipeline.sources.open_store", open_store)
-    sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
-    options = ExportOptions(table_format=table_format)  # type: ignore[arg-type]
-    if table_format == "delta":
-        pytest.importorskip("deltalake")
-        first = append_stores(sources, into, options, engine=engine)
-        result = append_stores(sources, into, options, engine=engine)
-        assert (first.row_count > 0, result.row_count) == (True, 0)
-    else:
-        result = export_stores(sources, into, options, engine=engine)
-    assert [broker for broker, _ in result.failed] == ["broker-b"]
-    assert len(opened) >= 3
-    assert _brokers(into) == {"broker-a", "broker-c"}
-
-
-def _appended(fleet: Path, into: Path, engine: Any = None) -> ExportResult:
-    sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
-    return append_stores(sources, into, ExportOptions(table_format="delta"), engine=engine)
+def _manifest(folder: Path) -> Any:
+    return json.loads((folder / "_manifest.json").read_text("utf-8"))
 
 
 def test_a_log_that_was_cut_since_the_last_run_ends_its_store_alone(fleet: Path, tmp_path: Path) -> None:
@@ -174,43 +129,48 @@ def test_a_log_that_was_cut_since_the_last_run_ends_its_store_alone(fleet: Path,
     shutil.rmtree(fleet / "broker-a")
     shutil.rmtree(fleet / "broker-b")
     with pytest.raises(StoreError, match="the log was cut or replaced"):
-        append_stores(find_sources([fleet / "broker-c"]), into, ExportOptions(table_format="delta"))
+        _appended(fleet, into, "c")
 
 
-def _manifest(folder: Path) -> Any:
-    return json.loads((folder / "_manifest.json").read_text("utf-8"))
+@pytest.fixture(params=["read", "mark"])
+def cutting(request: pytest.FixtureRequest, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The log of broker-c, which is cut when it was planned, or read, and the run asks for it again."""
+    log = fleet / "broker-c" / "commitlog" / f"{0:020}"
+    read, mark = rows.ExportRows.read, marks.marks_of
+
+    def cut() -> None:
+        with log.open("r+b") as file:
+            file.truncate(2000)
+
+    def reading(self: rows.ExportRows, part: Any) -> Iterator[Any]:
+        if part.source.broker == "broker-c":
+            cut()
+        yield from read(self, part)
+
+    def marking(*given: Any) -> Any:
+        if request.param == "mark":
+            cut()
+        return mark(*given)
+
+    if request.param == "read":
+        monkeypatch.setattr(rows.ExportRows, "read", reading)
+    monkeypatch.setattr(job, "marks_of", marking)
+    return log
 
 
-class Cutting(Workers):
-    """An engine on whose workers the log of broker-c is cut, when `kernel` is about to run."""
-
-    def __init__(self, kernel: str, log: Path) -> None:
-        super().__init__()
-        self.kernel, self.log = kernel, log
-
-    def run(
-        self, kernel: Callable[[Any], Any], tasks: Sequence[Any], *, deadline: float | None = None
-    ) -> Iterator[Outcome[Any, Any]]:
-        if kernel.__name__ == self.kernel:
-            with self.log.open("r+b") as file:
-                file.truncate(2000)
-        yield from super().run(kernel, tasks, deadline=deadline)
-
-
-@pytest.mark.parametrize("kernel", ["export_part", "mark_one"])
 def test_a_log_that_is_cut_while_it_is_read_ends_its_store_alone(
-    fleet: Path, tmp_path: Path, kernel: str
+    fleet: Path, tmp_path: Path, cutting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("deltalake")
-    log = fleet / "broker-c" / "commitlog" / f"{0:020}"
-    whole, into = log.read_bytes(), tmp_path / "tables"
-    result = _appended(fleet, into, Cutting(kernel, log))
+    whole, into = cutting.read_bytes(), tmp_path / "tables"
+    result = _appended(fleet, into)
     assert [broker for broker, _ in result.failed] == ["broker-b", "broker-c"]
-    assert str(log) in result.failed[1][1] or str(fleet / "broker-c") in result.failed[1][1]
-    assert (_brokers(into), set(result.last), set(result.marks)) == ({"broker-a"}, {"broker-a"}, {"broker-a"})
+    assert str(fleet / "broker-c") in result.failed[1][1]
+    assert (_brokers(into), set(result.marks)) == ({"broker-a"}, {"broker-a"})
     assert [one["broker"] for one in _manifest(into)["stores"]] == ["broker-a"]
     assert {path.name for path in into.rglob("*.parquet")} == {Path(file.path).name for file in result.files}
-    log.write_bytes(whole)  # the next run has all of it
+    monkeypatch.undo()
+    cutting.write_bytes(whole)  # the next run has all of it
     again = _appended(fleet, into)
     assert [broker for broker, _ in again.failed] == ["broker-b"]
     assert _brokers(into) == {"broker-a", "broker-c"}
@@ -219,41 +179,20 @@ def test_a_log_that_is_cut_while_it_is_read_ends_its_store_alone(
 
 
 def test_what_is_wrong_with_the_table_ends_the_run(
-    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fleet: Path, tmp_path: Path, cutting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So does FAILFAST: nothing is left out silently."""
-    log = fleet / "broker-c" / "commitlog" / f"{0:020}"
     sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
-    strict = ExportOptions(wanted=WantedRows(mode="FAILFAST"))
+    strict = ExportOptions(table_format="delta", wanted=WantedRows(mode="FAILFAST"))
     with pytest.raises(StoreError, match=r"broker-c"):
-        export_stores(sources, tmp_path / "strict", strict, engine=Cutting("export_part", log))
+        export_stores(sources, tmp_path / "strict", strict)
+    assert cutting.stat().st_size == 2000
 
-    def full(*_: Any) -> None:
-        raise StoreError("cannot be written: No space left on device", path="table")
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(PartitionWriter, "write", full)
-    with pytest.raises(StoreError, match="No space left"):
+    monkeypatch.setattr("pyarrow.dataset.write_dataset", full)
+    with pytest.raises(StoreError, match="cannot be written: No space left"):
         export_stores(sources, tmp_path / "full")
     assert not (tmp_path / "strict").exists()
     assert not (tmp_path / "full").exists()
-
-
-def test_a_file_that_kills_workers_is_named(fleet: Path, tmp_path: Path) -> None:
-    class Deadly(Workers):
-        def run(
-            self, kernel: Callable[[Any], Any], tasks: Sequence[Any], *, deadline: float | None = None
-        ) -> Iterator[Outcome[Any, Any]]:
-            if any(
-                getattr(task, "parts", ()) and task.parts[0].source.broker == "broker-c" for task in tasks
-            ):
-                raise LostError("the job failed: a worker died", path="spark")
-            yield from super().run(kernel, tasks, deadline=deadline)
-
-    sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
-    result = export_stores(sources, tmp_path / "tables", engine=Deadly())
-    log = fleet / "broker-c" / "commitlog" / f"{0:020}"
-    assert result.failed[1] == (
-        "broker-c",
-        f"{log}: cannot be read by any worker: spark: the job failed: a worker died",
-    )
-    assert _brokers(tmp_path / "tables") == {"broker-a"}

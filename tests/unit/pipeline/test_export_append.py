@@ -18,13 +18,13 @@ from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
-from rocketfsck.pipeline.export import existing
 from rocketfsck.pipeline.export import job as appending
-from rocketfsck.pipeline.export.existing import TableChangedError
-from rocketfsck.pipeline.export.job import append_stores
+from rocketfsck.pipeline.export import tables as tables_module
+from rocketfsck.pipeline.export.job import export_stores
+from rocketfsck.pipeline.export.local import Written, write_here
 from rocketfsck.pipeline.export.marks import marks_from_json
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
-from rocketfsck.pipeline.export.tasks import write_files
+from rocketfsck.pipeline.export.tables import TableChangedError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import WantedRows
 from rocketfsck.store import open_store
@@ -41,7 +41,7 @@ STORE = "5.3.3-multiseg"
 
 def _append(into: Path, *stores: Path, brokers: tuple[str, ...] = ("a",), **options: Any) -> ExportResult:
     sources = find_sources(stores, brokers=brokers[: len(stores)])
-    return append_stores(sources, into, ExportOptions(**options))
+    return export_stores(sources, into, ExportOptions(**options), append=True)
 
 
 def _offsets(into: Path, table_format: str) -> list[tuple[str, int]]:
@@ -93,7 +93,7 @@ def test_each_run_adds_what_is_new(store_copy: Directory, tmp_path: Path, table_
     again = _append(out, store, table_format=table_format)
     assert (again.row_count, again.files, again.has_problems) == (0, (), False)
     assert _offsets(out, table_format) == every
-    runs = sorted(path.name for path in out.glob("run-*"))
+    runs = sorted(path.name for path in out.glob("run-*"))  # the first run made the table
     assert len(runs) == 2
     assert all((out / name / "_SUCCESS").exists() for name in runs)
     assert {json.loads((out / name / "_manifest.json").read_text())["row_count"] for name in runs} == {
@@ -121,7 +121,7 @@ def test_a_plain_export_is_appended_to_and_brokers_are_apart(
 KILLED = """
 import os, signal, sys
 from rocketfsck.cli.app import run
-from rocketfsck.pipeline.export import existing, job
+from rocketfsck.pipeline.export import job, tables
 place, *arguments = sys.argv[1:]
 def killing(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 def after(sound):
@@ -129,10 +129,10 @@ def after(sound):
         sound(*given)
         killing()
     return then
-if place in ("accept_files", "sync_below"):
+if place in ("data_files", "sync_below"):
     setattr(job, place, killing)
 else:
-    for kind in (existing._Delta, existing._Iceberg):
+    for kind in (tables._Delta, tables._Iceberg):
         kind.append = killing if place == "commit" else after(kind.append)
 run(arguments)
 """
@@ -141,10 +141,10 @@ run(arguments)
 @pytest.mark.parametrize(
     ("table_format", "place"),
     [
-        ("iceberg", "accept_files"),
+        ("iceberg", "data_files"),
         ("delta", "commit"),
         ("iceberg", "committed"),
-        pytest.param("delta", "accept_files", marks=pytest.mark.nightly),
+        pytest.param("delta", "data_files", marks=pytest.mark.nightly),
         pytest.param("delta", "sync_below", marks=pytest.mark.nightly),
         pytest.param("iceberg", "sync_below", marks=pytest.mark.nightly),
         pytest.param("iceberg", "commit", marks=pytest.mark.nightly),
@@ -157,7 +157,6 @@ def test_killed_runs_leave_the_table_and_no_message_twice(
     tmp_path: Path,
     table_format: str,
     place: str,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Real SIGKILLs: with the data half or wholly written, and when the commit was made."""
     store, out = store_copy(STORE), tmp_path / "out"
@@ -175,17 +174,10 @@ def test_killed_runs_leave_the_table_and_no_message_twice(
         env=os.environ | {"ROCKETFSCK_KERNELS": "plain"},
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    (left,) = out.glob("run-*")
-    assert not (left / "_SUCCESS").exists()
     committed = place == "committed"
     assert _offsets(out, table_format) == (every if committed else every[:700])
-    capsys.readouterr()
     assert run(arguments) == 0
-    said = capsys.readouterr().out
     assert _offsets(out, table_format) == every
-    assert (f"removed {left.name}, which a killed run left" in said) != committed
-    assert left.exists() == committed
-    assert not committed or (left / "_SUCCESS").exists()
 
 
 def test_of_two_runs_at_once_one_loses_and_says_so(
@@ -196,16 +188,16 @@ def test_of_two_runs_at_once_one_loses_and_says_so(
     grow = cut(store, 700)
     _append(out, store, table_format=table_format)
     grow()
-    sound = write_files
+    sound = write_here
     begun: list[int] = []
 
-    def meanwhile(*given: Any) -> ExportResult:
+    def meanwhile(*given: Any) -> Written:
         if not begun:
             begun.append(1)
             assert _append(out, store, table_format=table_format).row_count == len(every) - 700
         return sound(*given)
 
-    monkeypatch.setattr(appending, "write_files", meanwhile)
+    monkeypatch.setattr(appending, "write_here", meanwhile)
     with pytest.raises(TableChangedError, match="another run changed the table first"):
         _append(out, store, table_format=table_format)
     assert _offsets(out, table_format) == every
@@ -258,7 +250,7 @@ def test_a_table_is_mended_once_and_before_its_marks_are_read(
     pytest.importorskip("deltalake")
     transaction = pytest.importorskip("deltalake.transaction")
     store, out = store_copy(STORE), tmp_path / "out"
-    sound, mend = transaction.create_table_with_add_actions, existing._Delta.mend
+    sound, mend = transaction.create_table_with_add_actions, tables_module._Delta.mend
     grow = cut(store, 700)
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -271,31 +263,16 @@ def test_a_table_is_mended_once_and_before_its_marks_are_read(
     others: list[ExportResult] = []
 
     def late(self: Any) -> bool:
-        monkeypatch.setattr(existing._Delta, "mend", mend if others else lambda _: False)
+        monkeypatch.setattr(tables_module._Delta, "mend", mend if others else lambda _: False)
         if not others:
             others.append(_append(out, store, table_format="delta"))
         return mend(self)
 
-    monkeypatch.setattr(existing._Delta, "mend", late)
+    monkeypatch.setattr(tables_module._Delta, "mend", late)
     result = _append(out, store, table_format="delta")
     assert (result.mended, result.row_count) == (True, 0)
     assert others[0].row_count > 0
     assert _offsets(out, "delta") == _every(store)
-
-
-def test_a_running_run_is_no_leftover(store_copy: Directory, tmp_path: Path) -> None:
-    pytest.importorskip("deltalake")
-    store, out = store_copy(STORE), tmp_path / "out"
-    grow = cut(store, 700)
-    _append(out, store, table_format="delta")
-    grow()
-    (out / "run-notes").mkdir()
-    with appending.run_directory(out) as alive:
-        assert _append(out, store, table_format="delta").leftovers == ()
-        assert alive.path.exists()
-    assert _append(out, store, table_format="delta").leftovers == (alive.path.name,)
-    assert not alive.path.exists()
-    assert (out / "run-notes").exists()
 
 
 def test_a_log_that_was_cut_is_refused(store_copy: Directory, tmp_path: Path, table_format: str) -> None:
@@ -366,7 +343,7 @@ def test_a_damaged_end_is_told_by_each_run(restart_dir: Directory, tmp_path: Pat
     store, out = restart_dir("4.9.8-basic--torn-tail"), tmp_path / "out"
     _append(out, store, table_format=table_format)
     again = _append(out, store, table_format=table_format)
-    assert (again.row_count, again.damage_count, again.aside) == (0, 1, ())
+    assert (again.row_count, again.damage.count) == (0, 1)
     assert not list(out.glob("run-*"))
 
 

@@ -21,14 +21,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from rocketfsck.cli.app import run
-from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.export import remote, tasks
-from rocketfsck.pipeline.export.existing import TableChangedError
-from rocketfsck.pipeline.export.job import append_stores
+from rocketfsck.pipeline.export import job, plan
+from rocketfsck.pipeline.export.files import Place
+from rocketfsck.pipeline.export.job import export_stores
+from rocketfsck.pipeline.export.local import Written, write_here
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
-from rocketfsck.pipeline.export.objects import Objects
-from rocketfsck.pipeline.export.tables import delta_options, iceberg_options
+from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
+from rocketfsck.pipeline.export.tables import TableChangedError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import WantedRows
 from rocketfsck.store.places.locations import locate
@@ -37,7 +37,6 @@ from rocketfsck.store.places.urls import file_system
 from tests.conftest import Directory
 from tests.s3 import KEY, SECRET, s3_client, s3_server_apart
 from tests.unit.pipeline.exporting import ODD_TOPICS, export, odd_topics_store, rows_of
-from tests.unit.pipeline.test_export import Attempts
 from tests.unit.pipeline.test_export_append import cut
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -90,7 +89,8 @@ class Table:
 
     def append(self, *stores: Path, **options: Any) -> ExportResult:
         sources = find_sources(stores, brokers=("a", "b")[: len(stores)])
-        return append_stores(sources, self.target, ExportOptions(**self.options, **options))
+        chosen = ExportOptions(**self.options, **options)
+        return export_stores(sources, self.target, chosen, append=True)
 
     def read(self) -> pa.Table:
         if self.table_format == "delta":
@@ -123,124 +123,80 @@ def _runs(target: Path) -> set[str]:
 def test_plain_files_are_the_rows_of_a_directory_and_the_commit_comes_last(
     store_dir: Directory, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "TASK_SIZE", 1)
     put: list[str] = []
-    sound = Objects.put
+    sound = Place.put
 
-    def noted(self: Objects, name: str, data: bytes) -> None:
+    def noted(self: Place, name: str, data: bytes) -> None:
         put.append(name)
         sound(self, name, data)
 
-    monkeypatch.setattr(Objects, "put", noted)
+    monkeypatch.setattr(Place, "put", noted)
     stores = [store_dir(name) for name in (STORE, "4.9.8-ipv6")]
     local = export(tmp_path / "local", *stores)
-    result = export(target, *stores, engine=LocalEngine(2))
-    assert put[-1] == "_SUCCESS"
-    assert (result.row_count, result.merged_count) == (local.row_count, local.merged_count)
+    result = export(target, *stores)
+    assert put[-2:] == ["_manifest.json", "_SUCCESS"]
+    assert result.row_count == local.row_count
     assert _rows(target) == rows_of(tmp_path / "local")
     system, path = file_system(str(target))
     manifest = json.loads(system.cat_file(f"{path}/_manifest.json"))
-    assert manifest["run"] == result.run
     listed = {file["path"]: file["size"] for file in manifest["files"]}
     found = {name: system.size(f"{path}/{name}") for name in _names(target)}
     assert listed == {name: size for name, size in found.items() if name.endswith(".parquet")}
     assert set(found) - set(listed) == {"_manifest.json", "_SUCCESS"}
-    for file in local.files:  # byte for byte
-        data = system.cat_file(f"{path}/{result.run}/{file.path}")
-        assert len(data) == (tmp_path / "local" / file.path).stat().st_size
 
 
-def test_attempts_that_are_made_again_or_end_late_leave_no_rows(
-    store_dir: Directory, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def _fail(*_: object) -> None:
+    raise StoreError("on purpose")
+
+
+def test_what_is_there_is_kept_unless_it_is_to_be_replaced(
+    store_dir: Directory, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Small files wait where no reader looks: an attempt that ends after the merge brings none back."""
-    monkeypatch.setattr(tasks, "TASK_SIZE", 1)
     store = store_dir(STORE)
-    late: list[Any] = []
-
-    class Late(Attempts):
-        def run(self, kernel: Any, given: Any, *, deadline: float | None = None) -> Any:
-            late.append((kernel, list(given)))
-            yield from super().run(kernel, given, deadline=deadline)
-
-    export(tmp_path / "local", store)
-    export(target, store, engine=Late())
-    assert len(late) == 3  # stores are opened, files written, files merged
-    for kernel, given in late[:2]:
-        for task in given:
-            kernel(task)
-    assert _rows(target) == rows_of(tmp_path / "local")
-    assert [name for name in _names(target) if "/_work/" in name]
-    export(target, store, replace=True)
-    assert _rows(target) == rows_of(tmp_path / "local")
-    assert not [name for name in _names(target) if "/_work/" in name]
-
-
-def test_what_is_there_is_kept_unless_it_is_to_be_replaced(store_dir: Directory, target: Path) -> None:
-    store = store_dir(STORE)
-    first = export(target, store)
+    export(target, store)
+    before = _names(target)
     with pytest.raises(UsageError, match="already exists"):
         export(target, store)
-    assert _runs(target) == {first.run}
+    assert _names(target) == before
     second = export(target, store, replace=True, wanted=WantedRows(topic="Seg1"))
-    assert _runs(target) == {second.run}
     assert {row["topic"] for row in _rows(target)} == {"Seg1"}
+    assert len(_rows(target)) == second.row_count
+    before = _names(target)
+    monkeypatch.setattr(job, "manifest_of", _fail)
+    with pytest.raises(StoreError, match="on purpose"):
+        export(target, store, replace=True)
+    monkeypatch.undo()
+    assert _names(target) == before
     system, path = file_system(str(target))
     system.pipe_file(f"{path}/mine.txt", b"not of an export")
+    before = _names(target)
     with pytest.raises(UsageError, match="already exists"):
         export(target, store, replace=True)
-    assert _runs(target) == {second.run}
-    system.pipe_file(f"{path}/_manifest.json", b"[]")
-    system.rm(f"{path}/mine.txt")
-    with pytest.raises(StoreError, match="is not the manifest of an export"):
-        export(target, store, replace=True)
-    hostile = {"run": second.run, "replaces": ["..", "", 5, "_manifest.json"]}
-    system.pipe_file(f"{path}/_manifest.json", json.dumps(hostile).encode())
-    system.rm(f"{path}/_SUCCESS")
-    export(target, store, replace=True)
-    assert len(_rows(target)) == first.row_count
+    assert _names(target) == before
 
 
 def test_of_two_plain_exports_at_once_one_loses(
     store_dir: Directory, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, sound = store_dir(STORE), tasks.write_files
+    """Both have seen that nothing is there."""
+    store, sound = store_dir(STORE), plan.plan_export
     first: list[ExportResult] = []
 
-    def meanwhile(*given: Any) -> ExportResult:
-        monkeypatch.setattr(remote, "write_files", sound)
+    def meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(job, "plan_export", sound)
         first.append(export(target, store))
         return sound(*given)
 
-    monkeypatch.setattr(remote, "write_files", meanwhile)
+    monkeypatch.setattr(job, "plan_export", meanwhile)
     with pytest.raises(UsageError, match="already exists"):
         export(target, store, wanted=WantedRows(topic="Seg1"))
-    assert len(first[0].active_runs) == 1  # the other one lived then
-    assert _runs(target) == {first[0].run}
     assert len(_rows(target)) == first[0].row_count
-
-
-def test_a_replacement_that_was_killed_is_finished(
-    store_dir: Directory, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = store_dir(STORE)
-    first = export(target, store)
-    with monkeypatch.context() as patch:
-        patch.setattr(remote._Plain, "_settled", lambda _: True)
-        second = export(target, store, replace=True)
-    assert _runs(target) == {first.run, second.run}
-    assert "_SUCCESS" not in _names(target)
-    with pytest.raises(UsageError, match="already exists"):
-        export(target, store)
-    assert _runs(target) == {second.run}
-    assert "_SUCCESS" in _names(target)
 
 
 KILLED = """
 import os, signal, sys
 from rocketfsck.cli.app import run
-from rocketfsck.pipeline.export import existing, remote, tables
-from rocketfsck.pipeline.export.objects import Objects
+from rocketfsck.pipeline.export import job, tables
 place, *arguments = sys.argv[1:]
 def killing(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 def after(sound):
@@ -249,14 +205,12 @@ def after(sound):
         killing()
     return then
 if place == "data":
-    remote._manifest = killing
+    job.data_files = killing
 elif place == "commit":
-    existing._Delta.append = existing._Iceberg.append = tables.commit_delta = tables.commit_iceberg = killing
-    Objects.put_new = killing
+    tables._Delta.append = tables._Iceberg.append = tables.create_table = killing
 else:
-    for kind in (existing._Delta, existing._Iceberg):
+    for kind in (tables._Delta, tables._Iceberg):
         kind.append = after(kind.append)
-    Objects.put_new = after(Objects.put_new)
 run(arguments)
 """
 
@@ -272,32 +226,20 @@ def _killed(place: str, arguments: list[str]) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
-@pytest.mark.parametrize("place", ["data", "commit", "committed"])
 def test_a_killed_plain_export(
-    store_dir: Directory,
-    target: Path,
-    place: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    store_dir: Directory, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Readers wait for the last object; the next export says what is there, and replaces it."""
     arguments = ["export", str(store_dir(STORE)), "--into", str(target)]
-    _killed(place, arguments)
-    (left,) = _runs(target)
+    _killed("data", arguments)
     assert "_SUCCESS" not in _names(target)
-    if place == "committed":  # all but the last word
-        assert run(arguments) == 16
-        assert "already exists" in capsys.readouterr().err
-    else:
-        assert run(arguments) == 0
-        assert f"left {left} as it is: the run that writes there may be alive" in capsys.readouterr().out
-        assert left in _runs(target)
-        monkeypatch.setattr(remote, "LEASE_SECONDS", -1.0)
-        monkeypatch.setattr(remote.ObjectRun, "is_owned", True)
-        assert run([*arguments, "--replace"]) == 0
-        assert f"removed {left}, which a killed run left" in capsys.readouterr().out
+    assert len(_names(target)) > 1
+    assert run(arguments) == 16
+    assert "already exists" in capsys.readouterr().err
+    assert run([*arguments, "--replace"]) == 0
     assert "_SUCCESS" in _names(target)
-    assert len(_runs(target)) == 1
-    assert len(_rows(target)) == len(_rows(target)) > 1000
+    rows = _rows(target)
+    assert len(rows) == len({row["offset"] for row in rows}) > 1000
 
 
 def test_each_run_adds_what_is_new(store_copy: Directory, table: Table) -> None:
@@ -318,8 +260,7 @@ def test_each_run_adds_what_is_new(store_copy: Directory, table: Table) -> None:
     assert _runs(table.target) == {first.run, second.run, third.run}
     names = _names(table.target)
     for one in (first, second, third):
-        assert {f"{one.run}/_SUCCESS", f"{one.run}/_manifest.json"} <= set(names)
-    assert not [name for name in names if "/_work/" in name or name.endswith("/_owner")]
+        assert f"{one.run}/_manifest.json" in names
     with pytest.raises(UsageError, match="already exists"):
         export(table.target, store, **table.options)
     with pytest.raises(UsageError, match="another selection"):
@@ -342,25 +283,16 @@ def test_killed_runs_leave_the_table_and_no_message_twice(
     store_copy: Directory,
     table: Table,
     place: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Real SIGKILLs: before the commit, and right after."""
     store = store_copy(STORE)
     arguments = ["export", str(store), *table.arguments(), "--append", "--broker-name", "a"]
     grow = cut(store, 700)
     assert run(arguments) == 0
-    before = _runs(table.target)
     grow()
     _killed(place, arguments)
-    (left,) = _runs(table.target) - before
-    monkeypatch.setattr(remote, "LEASE_SECONDS", -1.0)
-    monkeypatch.setattr(remote.ObjectRun, "is_owned", True)
     assert (len(table.offsets()) > 700) == (place == "committed")
-    capsys.readouterr()
     assert run(arguments) == 0
-    assert (f"removed {left}, which a killed run left" in capsys.readouterr().out) == (place != "committed")
-    assert (left in _runs(table.target)) == (place == "committed")
     offsets = table.offsets()
     assert len(offsets) == len(set(offsets)) > 1000
 
@@ -372,14 +304,14 @@ def test_of_two_runs_at_once_one_loses_and_says_so(
     grow = cut(store, 700)
     table.append(store)
     grow()
-    sound = tasks.write_files
+    sound = write_here
 
-    def meanwhile(*given: Any) -> ExportResult:
-        monkeypatch.setattr(remote, "write_files", sound)
+    def meanwhile(*given: Any) -> Written:
+        monkeypatch.setattr(job, "write_here", sound)
         assert table.append(store).row_count > 0
         return sound(*given)
 
-    monkeypatch.setattr(remote, "write_files", meanwhile)
+    monkeypatch.setattr(job, "write_here", meanwhile)
     with pytest.raises(TableChangedError, match="another run changed the table first"):
         table.append(store)
     offsets = table.offsets()
@@ -394,40 +326,6 @@ def test_every_topic_comes_back(table: Table, tmp_path: Path) -> None:
     assert read["topic"].to_pylist() == list(ODD_TOPICS)
 
 
-def test_a_driver_that_was_taken_for_dead_commits_nothing(
-    store_dir: Directory, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sound = tasks.write_files
-
-    def stopped(root: Path, *given: Any) -> ExportResult:
-        result = sound(root, *given)
-        Objects(root).delete(remote.OWNER)
-        return result
-
-    monkeypatch.setattr(remote, "write_files", stopped)
-    with pytest.raises(StoreError, match="nothing was committed"):
-        export(target, store_dir(STORE))
-    assert _names(target) == []
-
-
-def test_a_driver_shows_that_it_lives(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "BEAT_SECONDS", 0.01)
-    beaten: list[str] = []
-    sound = remote.ObjectRun.beat
-
-    def beat(self: remote.ObjectRun) -> None:
-        sound(self)
-        beaten.append(self.name)
-
-    monkeypatch.setattr(remote.ObjectRun, "beat", beat)
-    with remote.object_run(Objects(target)) as one:
-        while len(beaten) < 4:
-            pass
-        one.demand_owned()
-        one.objects.delete(remote.OWNER)
-    assert _names(target) == []
-
-
 def test_what_cannot_be(store_dir: Directory, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = store_dir(STORE)
     with pytest.raises(UsageError, match="needs a catalog"):
@@ -435,18 +333,17 @@ def test_what_cannot_be(store_dir: Directory, target: Path, monkeypatch: pytest.
     with pytest.raises(UsageError, match="--replace is for Parquet files"):
         export(target, store, table_format="delta", replace=True)
     missing = locate("s3://no-such-bucket/tables")
-    with pytest.raises(StoreError, match=r"no-such-bucket/tables/run-.*cannot be written"):
+    with pytest.raises(StoreError, match=r"no-such-bucket/tables.*cannot be written"):
         export(missing, store)
-    sound = Objects.put_file
 
-    def failing(self: Objects, name: str, local: Path) -> None:
-        sound(self, name, local)
-        raise StoreError("cannot be written: no space", path=self.url(name))
+    def failing(*_: Any, **__: Any) -> None:
+        raise OSError(28, "no space")
 
-    monkeypatch.setattr(Objects, "put_file", failing)
-    with pytest.raises(StoreError, match="no space"):
-        export(target, store)
-    assert _names(target) == []
+    monkeypatch.setattr(job, "data_files", failing)
+    for table_format in ("parquet", "delta"):
+        with pytest.raises(OSError, match="no space"):
+            export(target, store, table_format=table_format)
+        assert _names(target) == []
 
 
 def test_options_of_the_file_system_are_those_of_the_tables(

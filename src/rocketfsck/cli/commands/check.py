@@ -119,8 +119,6 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
         refuse_inside(line.page_path, places)
     wants_page = line.page_path is not None
     answer = check_fleet(line, policy, passes, places=places, keeps_findings=wants_page)
-    for note in answer.notes:
-        click.echo(note, err=True)
     report = answer.report
     if wants_page:
         from rocketfsck.page.model import fleet_page

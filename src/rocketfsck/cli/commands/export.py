@@ -56,38 +56,34 @@ def export_json(result: ExportResult, options: ExportOptions) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "kind": "rocketfsck.export",
-        **plain_values({"into": result.path, "manifest": _manifest_of(result, options)}),
+        **plain_values({"into": result.path, "manifest": _manifest_of(result)}),
         "view": options.view,
         "format": options.table_format,
         "row_count": result.row_count,
         "file_count": len(result.files),
         "size": result.size,
-        "damage_count": result.damage_count if result.damage_told else None,
-        "damaged_byte_count": result.damaged_byte_count if result.damage_told else None,
-        "corrupt_count": result.corrupt_count,
-        "crowded_count": sum(file.row_count for file in result.crowded),
-        "task_count": result.task_count,
+        "damage_count": result.damage.count if result.damage_told else None,
+        "damaged_byte_count": result.damage.byte_count if result.damage_told else None,
+        "corrupt_count": result.damage.corrupt_count,
         "appended": result.appended,
         "mended": result.mended,
         "gaps": [asdict(gap) for gap in result.gaps],
         "leftovers": list(result.leftovers),
-        "active_runs": list(result.active_runs),
         "failed": [{"broker": broker, "error": error} for broker, error in result.failed],
     }
 
 
-def _manifest_of(result: ExportResult, options: ExportOptions) -> str:
+def _manifest_of(result: ExportResult) -> str:
     from rocketfsck.pipeline.export.model import MANIFEST
 
-    own = result.run and options.table_format != "parquet"
-    return "/".join((result.path, *([result.run] if own else []), MANIFEST))
+    return "/".join((result.path, *([result.run] if result.run else []), MANIFEST))
 
 
 def export_lines(result: ExportResult, options: ExportOptions) -> Iterator[str]:
     """The result for people."""
-    from rocketfsck.pipeline.export.model import ASIDE, CROWDED
+    from rocketfsck.pipeline.export.model import ASIDE
 
-    partitions = len({file.cell for file in result.files})
+    partitions = len({file.values for file in result.files})
     verb = "Appended" if result.appended else "Exported"
     yield (
         f"{verb} {count_of(result.row_count, 'row')} of the view {options.view} to "
@@ -95,29 +91,25 @@ def export_lines(result: ExportResult, options: ExportOptions) -> Iterator[str]:
     )
     yield f"  {options.table_format}: {visible(result.path)}"
     dropped = options.wanted.mode == "DROPMALFORMED"
-    if result.damage_count:
+    damage = result.damage
+    if damage.count:
         if options.view == "messages":
-            size = byte_size(result.damaged_byte_count)
-            what = f"{count_of(result.damage_count, 'range')} of the commit log, {size}"
+            what = f"{count_of(damage.count, 'range')} of the commit log, {byte_size(damage.byte_count)}"
         else:
-            what = count_of(result.damage_count, "row")
-        listed = f"listed in {_folder_of(result, ASIDE)}" if result.aside else "not listed: nothing is new"
+            what = count_of(damage.count, "row")
+        is_kept = result.files or not result.appended
+        listed = f"listed in {_folder_of(result, ASIDE)}" if is_kept else "not listed: nothing is new"
         where = listed if options.view == "messages" else "marked in _corrupt_record"
         yield f"  damage: {what}, {'dropped' if dropped else where}"
-    if result.corrupt_count:
+    if damage.corrupt_count:
         where = "dropped" if dropped else "exported, and marked in _corrupt_record"
-        yield f"  wrong checksums: {count_of(result.corrupt_count, 'message')}, {where}"
-    if result.crowded:
-        rows = sum(file.row_count for file in result.crowded)
-        yield f"  too many partitions: {count_of(rows, 'row')} in {_folder_of(result, CROWDED)} instead"
+        yield f"  wrong checksums: {count_of(damage.corrupt_count, 'message')}, {where}"
     for gap in result.gaps:
         yield (
             f"  gap: {visible(gap.broker)} deleted offsets {gap.start} to {gap.end} before they were appended"
         )
     for name in result.leftovers:
         yield f"  removed {visible(name)}, which a killed run left"
-    for name in result.active_runs:
-        yield f"  left {visible(name)} as it is: the run that writes there may be alive"
     if result.mended:
         yield "  mended: filters on columns of text found nothing in this table of a former version"
     if not result.damage_told:

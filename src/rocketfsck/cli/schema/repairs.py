@@ -205,7 +205,7 @@ _SWITCHES = (
 
 def export() -> Any:
     """The document of `export`."""
-    counts = ("row_count", "file_count", "size", "corrupt_count", "crowded_count", "task_count")
+    counts = ("row_count", "file_count", "size", "corrupt_count")
     texts = ("into", "manifest", "view", "format")
     return _document(
         "export",
@@ -214,7 +214,7 @@ def export() -> Any:
         **dict.fromkeys(("damage_count", "damaged_byte_count"), int | None),
         **dict.fromkeys(("appended", "mended"), bool),
         gaps=list[record("ExportGap", DeletedRange)],  # type: ignore[misc]
-        **dict.fromkeys(("leftovers", "active_runs"), list[str]),
+        leftovers=list[str],
         failed=list[record("FailedStore", broker=str, error=str)],  # type: ignore[misc]
     )
 
@@ -237,5 +237,5 @@ def export_manifest() -> Any:
         selection=Mapping[str, Any],
         **dict.fromkeys(("row_count", "damage_count", "damaged_byte_count", "corrupt_count"), int),
         damage_told=bool,
-        **dict.fromkeys(("files", "damage", "crowded"), list[ExportedFile]),
+        files=list[ExportedFile],
     )

@@ -1,49 +1,36 @@
-"""Stores as Parquet files, or as a Delta or Iceberg table: written in the workers, committed by the driver.
+"""Stores as Parquet files, or as a Delta or Iceberg table: written by a library, committed in one step.
 
-    DIR/topic=…/date=…/part-<task>-<n>.parquet    the table
-    DIR/_damage/part-<task>-<n>.parquet           ranges of bytes that are not messages
-    DIR/_crowded/…                                rows of partitions beyond those that a task may have
-    DIR/_delta_log/, metadata/, catalog.db        Delta's log; Iceberg's metadata and its catalog
-    DIR/_manifest.json, DIR/_SUCCESS              what was written; last of all, that it is whole
-    DIR/run-<id>/                                  the same of a run that appends
+    DIR/topic=…/date=…/part-….parquet           Parquet: the table
+    DIR/run-<id>/in_topic=…/in_date=…/…         Delta, Iceberg: the files of one run
+    DIR/_delta_log/, metadata/, catalog.db      Delta's log; Iceberg's metadata and its catalog
+    …/_damage/                                  ranges of bytes that are not messages
+    …/_manifest.json, …/_SUCCESS                what was written; last of all, that it is whole
 
-Everything is built in a directory next to DIR that takes its name when it is whole, so that half an export
-is never seen under that name. `remote` does the same for object stores, which have no renames.
-
-What is new in stores, appended to a Delta or Iceberg table: each message once, however often it is run.
-
-    DIR/run-<16 hex digits>/…   the files of one run, its _manifest.json and, after the commit, _SUCCESS
-
-A run reads the marks of the table (`marks`), writes what follows them into a directory of its own, and
-commits its files together with the new marks. A run that is killed before the commit leaves the table as it
-was, and a directory that no commit names; the process that owns it holds a lock (flock). The next run removes
-the directories that nobody owns.
+Arrow makes Parquet files, here (`local`) or on workers (`work`). What makes them a table is one step: a new
+directory gets its name; a table of Delta or Iceberg a commit, which has the marks of how far each log was
+read (`marks`). So a run that is killed leaves the table as it was, and files that no reader of the table
+sees. Plain Parquet at a URL has its names as it is written, and readers wait for `_SUCCESS`.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import secrets
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
-from rocketfsck.pipeline.export.existing import RUN_NAME, ExistingTable, TableChangedError, open_table
-from rocketfsck.pipeline.export.file import TEMPORARY
-from rocketfsck.pipeline.export.manifest import write_manifest
-from rocketfsck.pipeline.export.marks import newly_listed, selection_digest
-from rocketfsck.pipeline.export.model import SUCCESS, ExportOptions, ExportResult
-from rocketfsck.pipeline.export.objects import WORK
-from rocketfsck.pipeline.export.plan import plan_export
-from rocketfsck.pipeline.export.remote import demand_selection, export_to_objects
-from rocketfsck.pipeline.export.tasks import write_files
+from rocketfsck.pipeline.export.files import Place, data_files, last_offsets, manifest_of
+from rocketfsck.pipeline.export.local import write_here
+from rocketfsck.pipeline.export.marks import marks_of, newly_listed, selection_digest
+from rocketfsck.pipeline.export.model import MANIFEST, SUCCESS, DamageCount, ExportOptions, ExportResult
+from rocketfsck.pipeline.export.plan import ExportPlan, plan_export
+from rocketfsck.pipeline.export.rows import broker_of
+from rocketfsck.pipeline.export.tables import Commit, LakeTable, TableChangedError, TableShape
+from rocketfsck.pipeline.export.work import write_by_workers
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk import fileops
@@ -57,82 +44,248 @@ def export_stores(
     *,
     engine: Engine | None = None,
     replace_existing: bool = False,
+    append: bool = False,
 ) -> ExportResult:
-    """Export stores into the new directory `into`, or to a URL (`remote`).
+    """Export stores into the new directory or to the URL `into`; with `append`, what the table lacks.
 
-    Raises UsageError for what makes no sense, a directory that exists (but for `replace_existing`) and
-    packages that are missing; StoreError where something cannot be read or written. Then `into` is as it was.
-    Of several stores, those that cannot be opened or read are left out and named in the result.
+    Raises UsageError for what makes no sense, a directory that exists (but for `replace_existing` and
+    `append`), a table with other columns or of another selection, and packages that are missing; StoreError
+    where something cannot be read or written, no store continues what the table has, and where another run
+    changed the table first. Then `into` is as it was. Of several stores, those that cannot be opened or read
+    are left out and named in the result.
     """
     options = options or ExportOptions()
+    job = _Job(newly_listed(sources), options, LocalEngine() if engine is None else engine)
+    _demand_sense(into, options, replace_existing, append)
+    into = into if is_remote(into) else into.absolute()
+    table = _table_at(into, options, append)
+    if table is not None:
+        return job.add(into, table)
     if is_remote(into):
-        return export_to_objects(sources, into, options, engine=engine, replace_existing=replace_existing)
-    engine = LocalEngine() if engine is None else engine
+        return job.put(into, replace_existing)
+    return job.build(into, replace_existing)
+
+
+def _demand_sense(into: Path, options: ExportOptions, replace_existing: bool, append: bool) -> None:
     tables.demand(options.table_format)
-    name = options.table or f"rocketmq.{options.view}"
-    tables.demand_new_table(name, options.properties)
-    into = into.absolute()
-    if (into.exists() or into.is_symlink()) and not replace_existing:
+    tables.demand_catalog(into, options.table_format, options.properties)
+    is_plain = options.table_format == "parquet"
+    if append and is_plain:
+        raise UsageError("only Delta and Iceberg tables can be appended to: Parquet files have no commit")
+    if append and options.view != "messages":
+        raise UsageError(f"only messages can be appended: rows of the view {options.view} change")
+    if append and (options.wanted.begin_offset is not None or options.wanted.end_offset is not None):
+        raise UsageError("a run that appends starts where the table ends: name no physical offsets")
+    if replace_existing and is_remote(into) and not is_plain:
+        raise UsageError(f"{into}: --replace is for Parquet files; delete the table first")
+
+
+def _table_at(into: Path, options: ExportOptions, append: bool) -> LakeTable | None:
+    """The table that is appended to; None where a new one is to be made."""
+    if options.table_format == "parquet":
+        return None
+    if not append and not is_remote(into):
+        tables.demand_new_table(_name(options), options.properties)
+        return None
+    if not is_remote(into) and not into.exists():
+        return None
+    table = tables.find_table(into, options.table_format, _name(options), options.properties)
+    if table is None:
+        if is_remote(into):
+            return None
+        is_delta = options.table_format == "delta"
+        what = "is not a Delta table" if is_delta else f"the catalog has no table {_name(options)}"
+        raise UsageError(f"{into}: exists, but {what}")
+    if not append:
         raise UsageError(f"{into}: already exists")
-    sources = newly_listed(sources)
-    plan = plan_export(sources, options, engine)
-    with named(into):
-        leftovers = clear_leftovers(into)
-    with named(into), building_directory(into, replace=replace_existing, sync=True) as building:
-        work = building / WORK
-        (work / TEMPORARY).mkdir(parents=True)
-        result = write_files(work, plan, options, engine)
-        accept_files(building, work, result)
-        about = plan.about_without(result.failed)
-        write_manifest(building, about, plan.shape, options, result)
-        appendable = options.table_format != "parquet" and options.view == "messages"
-        selection = selection_digest(options) if appendable else None
-        if options.table_format == "delta":
-            tables.commit_delta(
-                building,
-                plan.table_schema,
-                plan.shape.partition,
-                result.files,
-                about,
-                marks=result.marks,
-                selection=selection,
-            )
-        if options.table_format != "iceberg":
-            (building / SUCCESS).touch()
-    if options.table_format == "iceberg":
-        # Iceberg's metadata has whole paths: it is made where the files stay.
-        tables.commit_iceberg(
-            into,
-            plan.table_schema,
-            plan.shape.partition,
-            result.files,
-            about,
-            name=name,
-            properties=options.properties,
-            marks=result.marks,
-            selection=selection,
+    if table.selection() is None:
+        raise UsageError(f"{into}: the table was not made by `rocketfsck export` and cannot be appended to")
+    if table.selection() != selection_digest(options):
+        raise UsageError(f"{into}: the table was made with another selection of messages, or another --mode")
+    return table
+
+
+def _name(options: ExportOptions) -> str:
+    return options.table or f"rocketmq.{options.view}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One export: its stores, and who does the work."""
+
+    sources: tuple[StoreSource, ...]
+    options: ExportOptions
+    engine: Engine
+
+    @property
+    def is_plain(self) -> bool:
+        return self.options.table_format == "parquet"
+
+    @property
+    def selection(self) -> int | None:
+        return selection_digest(self.options) if self.options.view == "messages" else None
+
+    def build(self, into: Path, replace_existing: bool) -> ExportResult:
+        """A new directory, which appears when it is whole."""
+        if (into.exists() or into.is_symlink()) and not replace_existing:
+            raise UsageError(f"{into}: already exists")
+        plan = plan_export(self.sources, self.options, self.engine)
+        with _named(into):
+            leftovers = clear_leftovers(into)
+        with _named(into), building_directory(into, replace=replace_existing, sync=True) as building:
+            place = Place(building)
+            plan, result = self.written(plan, place)
+            if self.options.table_format == "delta":
+                self.create(building, plan, result)
+            if self.options.table_format != "iceberg":
+                place.put(SUCCESS, b"")
+        if self.options.table_format == "iceberg":  # its metadata has whole paths: made where the files stay
+            self.create(into, plan, result)
+            Place(into).put(SUCCESS, b"")
+        return replace(result, path=str(into), leftovers=leftovers)
+
+    def put(self, into: Path, replace_existing: bool) -> ExportResult:
+        """Objects below a URL, which are a table when the last one is there."""
+        root = Place(into)
+        if not self.is_plain:
+            plan = plan_export(self.sources, self.options, self.engine)
+            with self.run_in(root) as place:
+                plan, result = self.written(plan, place)
+                self.create(into, plan, _below(result, place))
+            return replace(_below(result, place), path=str(into))
+        names = frozenset(root.names())
+        if names and not (replace_existing and all(map(_is_ours, names))):
+            raise UsageError(f"{into}: already exists")
+        plan = plan_export(self.sources, self.options, self.engine)
+        if not names and not root.put_new(MANIFEST, b"{}\n"):  # of two exports at once, one is first
+            raise UsageError(f"{into}: already exists")
+        root.delete(SUCCESS)
+        try:
+            plan, result = self.written(plan, root, names)
+        except BaseException:
+            with suppress(StoreError):
+                root.clear(names)
+                if SUCCESS in names:
+                    root.put(SUCCESS, b"")
+            raise
+        for name in names - {MANIFEST, SUCCESS}:
+            root.delete(name)
+        root.put(SUCCESS, b"")
+        return replace(result, path=str(into))
+
+    def add(self, into: Path, table: LakeTable) -> ExportResult:
+        """What is new, to a table that there is."""
+        mended = table.mend()
+        marks = table.marks([source.broker for source in self.sources])
+        plan = plan_export(self.sources, self.options, self.engine, marks)
+        table.demand_shape(_shape(plan))
+        with self.run_in(Place(into)) as place:
+            plan, result = self.written(plan, place)
+            if result.files:
+                result = _below(result, place)
+                about = {**plan.about, "run": place.root.name}
+                if not place.is_remote:
+                    with _named(into):
+                        sync_below(place.root)
+                table.append(Commit(result.files, about, result.marks))
+                place.put(SUCCESS, b"")
+            else:  # damage alone, which the next run finds again
+                place.remove()
+        return replace(result, path=str(into), appended=True, mended=mended)
+
+    @contextmanager
+    def run_in(self, root: Place) -> Iterator[Place]:
+        """The directory of a new run; nothing is left of it where nothing was committed."""
+        place = root.below(f"run-{secrets.token_hex(8)}")
+        try:
+            yield place
+        except BaseException as error:
+            # a commit that failed may have been made all the same
+            if isinstance(error, TableChangedError) or not _is_written(place):
+                with suppress(StoreError):
+                    place.remove()
+            raise
+
+    def written(
+        self, plan: ExportPlan, place: Place, kept: Set[str] = frozenset()
+    ) -> tuple[ExportPlan, ExportResult]:
+        """The files of the plan below `place`, without stores that cannot be read: then all is done again.
+
+        `kept` are names of files that were there before.
+        """
+        while True:
+            try:
+                return plan, self.attempt(plan, place, kept)
+            except StoreError as error:
+                broker = broker_of(error, plan.parts)
+                if broker is None or len(plan.sources) < 2 or self.options.wanted.mode == "FAILFAST":
+                    raise
+                plan = plan.without(broker, str(error))
+                place.clear(kept)
+
+    def attempt(self, plan: ExportPlan, place: Place, kept: Set[str]) -> ExportResult:
+        options, rows = self.options, plan.rows
+        if not place.is_remote:
+            with _named(place.root):
+                place.root.mkdir(exist_ok=True)
+        damage = self.write(plan, place, kept)
+        files = data_files(place, rows.partition, rows.folders, kept)
+        marks = {}
+        if not self.is_plain and options.view == "messages":
+            marks = marks_of(plan.sources, last_offsets(place, files), self.engine)
+        result = ExportResult(
+            path=str(place.root),
+            files=tuple(files),
+            damage=damage,
+            damage_told=not options.wanted.selects_messages,
+            marks=marks,
+            gaps=plan.gaps,
+            failed=plan.failed,
         )
-        with named(into):
-            (into / SUCCESS).touch()
-    return replace(result, path=str(into), leftovers=leftovers)
+        place.put(MANIFEST, manifest_of(plan.about, options, result))
+        return result
+
+    def write(self, plan: ExportPlan, place: Place, kept: Set[str]) -> DamageCount:
+        """Have Arrow write the files, here or on workers."""
+        if isinstance(self.engine, LocalEngine):
+            return write_here(plan.rows, plan.parts, place, self.options, self.engine).damage
+        return write_by_workers(self.engine, plan.rows, plan.parts, place, self.options, kept)
+
+    def create(self, root: Path, plan: ExportPlan, result: ExportResult) -> None:
+        """Make the table of the files below `root`."""
+        options = self.options
+        about = {**plan.about, "run": result.run}
+        commit = Commit(result.files, about, result.marks, self.selection)
+        tables.create_table(
+            root, options.table_format, _name(options), options.properties, _shape(plan), commit
+        )
 
 
-def accept_files(building: Path, work: Path, result: ExportResult) -> None:
-    """Move the files that the tasks named to where they stay, and take the rest away.
+def _shape(plan: ExportPlan) -> TableShape:
+    return TableShape(plan.rows.schema, plan.rows.partition)
 
-    An attempt that still runs finds its directory gone, and what it wrote is not among the files.
-    """
-    for file in (*result.files, *result.aside, *result.crowded):
-        target = building / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (work / file.path).rename(target)
-    gone = work.with_name("_gone")
-    work.rename(gone)
-    shutil.rmtree(gone)
+
+def _below(result: ExportResult, place: Place) -> ExportResult:
+    """The same with the paths of the files from the root of the table on."""
+    run = place.root.name
+    return replace(
+        result, run=run, files=tuple(replace(file, path=f"{run}/{file.path}") for file in result.files)
+    )
+
+
+def _is_written(place: Place) -> bool:
+    with suppress(StoreError):
+        return MANIFEST in place.names()
+    return True
+
+
+def _is_ours(name: str) -> bool:
+    """Whether an export may have put an object: others are never deleted."""
+    return name in (MANIFEST, SUCCESS) or name.endswith((".parquet", f"/{SUCCESS}"))
 
 
 @contextmanager
-def named(into: Path) -> Iterator[None]:
+def _named(into: Path) -> Iterator[None]:
     """What the system says of the target, as our own errors."""
     try:
         yield
@@ -140,129 +293,6 @@ def named(into: Path) -> Iterator[None]:
         raise UsageError(f"{into}: already exists") from error
     except OSError as error:
         raise StoreError(f"cannot be written: {error.strerror or error}", path=str(into)) from error
-
-
-def append_stores(
-    sources: Sequence[StoreSource],
-    into: Path,
-    options: ExportOptions,
-    *,
-    engine: Engine | None = None,
-) -> ExportResult:
-    """Append the messages that the table in `into` does not have; without a table, export all of them.
-
-    Raises UsageError for what makes no sense, a directory without such a table, and other columns or another
-    selection than the table has; StoreError where something cannot be written, no store can be read or
-    continues what the table has, and where another run changed the table first. Then the table is as it was.
-    """
-    _demand_appendable(options)
-    if is_remote(into):
-        return export_to_objects(sources, into, options, engine=engine, append=True)
-    into = into.absolute()
-    if not os.path.lexists(into):
-        return export_stores(sources, into, options, engine=engine)
-    tables.demand(options.table_format)
-    name = options.table or f"rocketmq.{options.view}"
-    opened = partial(open_table, into, options.table_format, name, options.properties)
-    demand_selection(into, opened(), selection_digest(options))
-    with named(into):
-        leftovers = clear_runs(into, opened)
-    table = opened()
-    mended = table.mend()
-    sources = newly_listed(sources)
-    engine = LocalEngine() if engine is None else engine
-    plan = plan_export(sources, options, engine, table.marks([source.broker for source in sources]))
-    table.demand_shape(plan.table_schema, plan.shape.partition)
-    with named(into), run_directory(into) as run:
-        work = run.path / WORK
-        (work / TEMPORARY).mkdir(parents=True)
-        result = write_files(work, plan, options, engine)
-        accept_files(run.path, work, result)
-        result = result.below(run.path.name)
-        if result.last:
-            about = {**plan.about_without(result.failed), "run": run.path.name}
-            write_manifest(run.path, about, plan.shape, options, result)
-            sync_below(run.path)
-            run.is_committing = True
-            table.append(result.files, result.marks, about)
-            (run.path / SUCCESS).touch()
-        else:  # damage alone, which the next run finds again
-            shutil.rmtree(run.path)
-            result = replace(result, aside=())
-    name = run.path.name if result.last else ""
-    return replace(result, path=str(into), leftovers=leftovers, appended=True, mended=mended, run=name)
-
-
-def _demand_appendable(options: ExportOptions) -> None:
-    if options.table_format == "parquet":
-        raise UsageError("only Delta and Iceberg tables can be appended to: Parquet files have no commit")
-    if options.view != "messages":
-        raise UsageError(f"only messages can be appended: rows of the view {options.view} change")
-    if options.wanted.begin_offset is not None or options.wanted.end_offset is not None:
-        raise UsageError("a run that appends starts where the table ends: name no physical offsets")
-
-
-@dataclass(slots=True)
-class AppendRun:
-    """The directory of a run; with `is_committing` nobody but the table knows whether it belongs to it."""
-
-    path: Path
-    is_committing: bool = False
-
-
-@contextmanager
-def run_directory(into: Path) -> Iterator[AppendRun]:
-    """A new directory in a table for the files of one run, locked by this process.
-
-    With an error nothing is left of it; but if the commit ended in an error, the next run asks the table.
-    Raises OSError.
-    """
-    run = AppendRun(into / f"run-{secrets.token_hex(8)}")
-    run.path.mkdir()
-    descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # a file system without locks: then nothing counts as a leftover
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        try:
-            yield run
-        except TableChangedError:
-            shutil.rmtree(run.path, ignore_errors=True)
-            raise
-        except BaseException:
-            if not run.is_committing:
-                shutil.rmtree(run.path, ignore_errors=True)
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def clear_runs(into: Path, opened: Callable[[], ExistingTable]) -> tuple[str, ...]:
-    """Remove the directories of killed runs that no commit names; gives their names. Raises OSError.
-
-    A directory stays that another process holds, that a commit names, or that is not of this form.
-    """
-    suspects = [
-        path
-        for path in sorted(into.iterdir())
-        if RUN_NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
-        if not (path / SUCCESS).exists()
-    ]
-    removed = []
-    for path in suspects:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue  # its run is alive
-            if path.name in opened().runs():  # as it is now that the owner is gone
-                (path / SUCCESS).touch()
-                continue
-            shutil.rmtree(path)
-            removed.append(path.name)
-        finally:
-            os.close(descriptor)
-    return tuple(removed)
 
 
 def sync_below(folder: Path) -> None:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export.model import DeletedRange, ExportOptions, LastRecord, Mark
+from rocketfsck.pipeline.export.model import DeletedRange, ExportOptions, Mark
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.messages import MESSAGES
 from rocketfsck.pipeline.views.model import CONDITIONS
@@ -40,40 +40,34 @@ def selection_digest(options: ExportOptions) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MarkTask:
-    """The last record that was read of a store."""
+    """The last message of a store that is in the files of a run: its place in the commit log."""
 
     source: StoreSource
-    last: LastRecord
+    offset: int
 
 
-def marks_of(
-    sources: Sequence[StoreSource], last: Mapping[str, LastRecord], engine: Engine
-) -> tuple[dict[str, Mark], dict[str, StoreError]]:
-    """The marks of the brokers of which a message was read, and why others have none."""
+def marks_of(sources: Sequence[StoreSource], last: Mapping[str, int], engine: Engine) -> dict[str, Mark]:
+    """The marks of the brokers with a `last` message. Raises StoreError where one cannot be read."""
     read = [MarkTask(source, last[source.broker]) for source in sources if source.broker in last]
-    found = {outcome.task.source.broker: outcome.result for outcome in engine.run(mark_one, read)}
     marks: dict[str, Mark] = {}
-    errors: dict[str, StoreError] = {}
-    for task in read:
-        broker = task.source.broker
-        result = found[broker]
-        if isinstance(result, StoreError):
-            errors[broker] = result
-        elif result is not None:
-            marks[broker] = result
-    return marks, errors
+    for outcome in engine.run(mark_one, read):
+        if isinstance(outcome.result, StoreError):
+            raise outcome.result
+        if outcome.result is not None:
+            marks[outcome.task.source.broker] = outcome.result
+    return marks
 
 
 def mark_one(task: MarkTask) -> Mark | StoreError:
     """The kernel: the mark of one store, or the reason why its last record cannot be read."""
     try:
-        store, record = open_source(task.source), task.last
+        store = open_source(task.source)
         try:
-            epoch = _epoch_of(store, record.offset)
+            epoch = _epoch_of(store, task.offset)
         except StoreError:
             epoch = UNKNOWN_EPOCH
-        digest = _record_digest(store, record.offset, record.size)
-        return Mark(epoch, record.offset, record.size, digest)
+        size = int.from_bytes(_bytes_at(store, task.offset, 4))
+        return Mark(epoch, task.offset, size, _record_digest(store, task.offset, size))
     except StoreError as error:
         return error
 
@@ -125,11 +119,15 @@ def _epoch_of(store: Store, offset: int) -> int:
 
 
 def _record_digest(store: Store, offset: int, size: int) -> int:
+    return _digest(_bytes_at(store, offset, size))
+
+
+def _bytes_at(store: Store, offset: int, size: int) -> bytes:
     file = next(iter(files_at(store.commitlog.files, offset)), None)
     base = file.start_offset or 0 if file is not None else 0
     if file is None or offset - base + size > file.size:
         raise StoreError(f"the commit log has no bytes at offset {offset}", path=str(store.root))
-    return _digest(read_at(file.location, offset - base, size))
+    return read_at(file.location, offset - base, size)
 
 
 def _digest(data: bytes) -> int:

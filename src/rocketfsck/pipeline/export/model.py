@@ -1,17 +1,13 @@
-"""What an export is asked for, what a task of it does, and what comes out."""
+"""What an export is asked for, and what comes out: plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.views.model import Part, WantedRows
-
-if TYPE_CHECKING:
-    from rocketfsck.pipeline.export.file import DataFile, FileShape
+from rocketfsck.pipeline.views.model import WantedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +38,6 @@ DATE = "date"
 ASIDE = "_damage"
 """Where the rows of damage are, next to the table: readers leave out names that begin with an underscore."""
 
-CROWDED = "_crowded"
-"""Where the rows are whose partitions were too many."""
-
-
 MANIFEST = "_manifest.json"
 SUCCESS = "_SUCCESS"
 MEMORY_SIZE = 256 << 20
@@ -57,7 +49,8 @@ class ExportOptions:
 
     `wanted` says which rows and columns; its mode is what becomes of damage: kept aside, dropped and counted,
     or an error. `partition` are columns of text, or `date` (the day of the storeTimestamp, UTC); None is what
-    suits the view. `memory_size` bounds the rows that a task holds, in bytes. `properties` are those of the
+    suits the view. `memory_size` bounds the rows that this process holds, in bytes; Spark has bounds of its
+    own. `properties` are those of the
     Iceberg catalog, `table` its table as `namespace.name`. Raises UsageError for what makes no sense.
     """
 
@@ -68,7 +61,6 @@ class ExportOptions:
     compression: str = "zstd"
     bodies: bool = True
     memory_size: int = MEMORY_SIZE
-    merge: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     table: str = ""
 
@@ -82,53 +74,37 @@ class ExportOptions:
         if self.table and not all(self.table.rpartition(".")[::2]):
             raise UsageError(f"an Iceberg table has a name like namespace.table, not {self.table!r}")
         if self.memory_size < 1 << 20:
-            raise UsageError("a task needs at least 1 MiB of memory for its rows")
+            raise UsageError("an export needs at least 1 MiB of memory for its rows")
 
 
 @dataclass(frozen=True, slots=True)
-class ExportTask:
-    """Parts of one store, one after the other, that one worker exports. `root` is where files are built."""
+class DataFile:
+    """A Parquet file: `path` below the root, rows, bytes, and of columns of numbers (min, max, nulls).
 
-    number: int
-    root: Path
-    parts: tuple[Part, ...]
-    wanted: WantedRows
-    shape: FileShape
-    aside: FileShape
-    crowded: FileShape
-    drop_damage: bool
-    memory_size: int
-    is_messages: bool = True
-
-    @property
-    def aside_wanted(self) -> bool:
-        """Whether rows of damage are kept next to the table."""
-        return self.is_messages and not self.drop_damage
-
-
-@dataclass(frozen=True, slots=True)
-class LastRecord:
-    """The last message that a task read: its place in the commit log and its size, both in bytes."""
-
-    offset: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExportTaskResult:
-    """What one task wrote. Damage is ranges that are not messages; corrupt are messages with a wrong CRC.
-
-    `last` is the last message of the view `messages` that was read, exported or dropped.
+    `values` are those of the columns of the partition, as text; None is null.
     """
 
-    files: tuple[DataFile, ...]
-    aside: tuple[DataFile, ...]
-    crowded: tuple[DataFile, ...]
-    damage_count: int = 0
-    damaged_byte_count: int = 0
+    path: str
+    row_count: int
+    size: int
+    values: tuple[str | None, ...] = ()
+    bounds: Mapping[str, tuple[Any, Any, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DamageCount:
+    """Ranges of bytes that are not messages, their bytes, and messages with a wrong CRC."""
+
+    count: int = 0
+    byte_count: int = 0
     corrupt_count: int = 0
-    spill_count: int = 0
-    last: LastRecord | None = None
+
+    def __add__(self, other: DamageCount) -> DamageCount:
+        return DamageCount(
+            self.count + other.count,
+            self.byte_count + other.byte_count,
+            self.corrupt_count + other.corrupt_count,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,45 +118,27 @@ class DeletedRange:
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export wrote: the files of the table, and next to it damage and what was too many partitions.
+    """What an export wrote: the files of the table, and what is damaged.
 
     `damage_told` is False where messages were selected: damage has no topic and no time, so none is read.
-    `last` is the last message read of each broker, `marks` say so to a run that appends. `leftovers` are
-    directories that killed runs left and this run removed; `active_runs` are those in an object store whose
-    processes may be alive. `gaps` belong to a run that appends; `appended` is True if it did, and `mended` if
-    it first mended a table of a former version, in which filters on columns without bounds found nothing.
-    `run` is the directory of this run, if any.
-    `failed` are brokers of whose stores nothing is in the result, since they could not be opened or read,
-    each with the reason.
+    `marks` say how far each broker's log is in the table. `leftovers` are directories that killed exports
+    left and this one removed. `gaps` belong to a run that appends; `appended` is True if it did, and `mended`
+    if it first mended a table of a former version, in which filters on columns without bounds found nothing.
+    `run` is the directory of this run, if any. `failed` are brokers of whose stores nothing is in the result,
+    since they could not be opened or read, each with the reason.
     """
 
     path: str
     files: tuple[DataFile, ...]
-    aside: tuple[DataFile, ...]
-    crowded: tuple[DataFile, ...]
-    damage_count: int
-    damaged_byte_count: int
-    corrupt_count: int
+    damage: DamageCount
     damage_told: bool
-    task_count: int
-    merged_count: int
-    last: Mapping[str, LastRecord] = field(default_factory=dict)
     marks: Mapping[str, Mark] = field(default_factory=dict)
     gaps: tuple[DeletedRange, ...] = ()
     leftovers: tuple[str, ...] = ()
     appended: bool = False
     mended: bool = False
-    active_runs: tuple[str, ...] = ()
     run: str = ""
     failed: tuple[tuple[str, str], ...] = ()
-
-    def below(self, run: str) -> ExportResult:
-        """The same with the files' paths in the directory of a run."""
-        files, aside, crowded = (
-            tuple(replace(file, path=f"{run}/{file.path}") for file in group)
-            for group in (self.files, self.aside, self.crowded)
-        )
-        return replace(self, files=files, aside=aside, crowded=crowded)
 
     @property
     def row_count(self) -> int:
@@ -194,5 +152,5 @@ class ExportResult:
 
     @property
     def has_problems(self) -> bool:
-        """Whether something is wrong: damage, wrong CRCs, rows that are not in the table, gaps."""
-        return bool(self.damage_count or self.corrupt_count or self.crowded or self.gaps)
+        """Whether something is wrong: damage, wrong CRCs, gaps."""
+        return bool(self.damage.count or self.damage.corrupt_count or self.gaps)

@@ -1,174 +1,31 @@
-"""An export decided: which parts of which stores are read, and what its files are like.
+"""An export decided: which stores can be opened, which parts of them are read, what their rows are.
 
-Small files of one partition made one: else a topic with a little in every log file has as many files.
-
-    part-00003-0000.parquet, part-00007-0000.parquet, …  ->  merged-00000-0000.parquet
-
-Rows keep their order, which is that of the tasks. Who merges leaves the sources where they are, so that an
-attempt can be made again. In an object store all small files wait below `_work`, and one that is merged with
-no other is copied from there.
+Stores are opened and listed where the work is done; the driver gets what is in them. A store that cannot be
+opened, or whose log was cut or replaced, is left out and named.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import parquet as pq
 
 from rocketfsck._version import __version__
 from rocketfsck.engine import Engine
-from rocketfsck.errors import RocketfsckError, StoreError, UsageError
-from rocketfsck.pipeline.export.file import Cell, DataFile, FileShape, FileWriter, file_columns
+from rocketfsck.errors import RocketfsckError, UsageError
 from rocketfsck.pipeline.export.marks import continuation
-from rocketfsck.pipeline.export.model import (
-    ASIDE,
-    CROWDED,
-    DATE,
-    PROVENANCE,
-    TIME,
-    DeletedRange,
-    ExportOptions,
-    Mark,
-)
-from rocketfsck.pipeline.export.objects import Objects, final
+from rocketfsck.pipeline.export.model import DATE, PROVENANCE, TIME, DeletedRange, ExportOptions, Mark
+from rocketfsck.pipeline.export.rows import ExportRows
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.model import Part, WantedRows
 from rocketfsck.pipeline.views.table import plan_parts, schema_of
 from rocketfsck.progress import phase
-from rocketfsck.store.places.urls import is_remote
 
-SMALL_SIZE = 16 << 20
-"""Bytes of a file below which it is put together with others of its partition."""
-
-MERGED_SIZE = 128 << 20
-"""Bytes of the files that one merged file is made of, at most."""
-
-TASK_SIZE = 256 << 20
-"""Bytes that one task merges, about."""
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """Files of one partition, in order, that become the file `path`."""
-
-    cell: Cell
-    sources: tuple[DataFile, ...]
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class MergeTask:
-    """Merges that one worker makes, one after the other."""
-
-    root: Path
-    shape: FileShape
-    merges: tuple[Merge, ...]
-
-
-def plan_merges(
-    files: Sequence[DataFile], shape: FileShape, root: Path, *, small_size: int = SMALL_SIZE
-) -> tuple[list[DataFile], list[MergeTask]]:
-    """The files that stay, and tasks that make others of the rest; `files` come in the order of the tasks."""
-    small: dict[Cell, list[DataFile]] = {}
-    for file in files:
-        if file.size < small_size:
-            small.setdefault(file.cell, []).append(file)
-    merges: list[tuple[Merge, int]] = []
-    for cell in sorted(small, key=lambda cell: cell.sort_key):
-        for number, group in enumerate(_groups(small[cell])):
-            path = final(group[0].path)
-            if len(group) > 1:
-                path = shape.path(cell, f"merged-{number:05d}.parquet")
-            if path != group[0].path:
-                merges.append((Merge(cell, tuple(group), path), sum(file.size for file in group)))
-    gone = {file.path for merge, _ in merges for file in merge.sources}
-    tasks: list[MergeTask] = []
-    batch: list[Merge] = []
-    size = 0
-    for merge, merge_size in merges:
-        batch.append(merge)
-        size += merge_size
-        if size >= TASK_SIZE:
-            tasks.append(MergeTask(root, shape, tuple(batch)))
-            batch, size = [], 0
-    if batch:
-        tasks.append(MergeTask(root, shape, tuple(batch)))
-    return [file for file in files if file.path not in gone], tasks
-
-
-def merge_files(task: MergeTask) -> list[DataFile]:
-    """Kernel: make the files of a task. Raises StoreError when one cannot be read or written."""
-    shape = replace(task.shape, hold_size=0)
-    return [
-        _merge(task.root, shape, merge) if len(merge.sources) > 1 else _copy(task.root, merge)
-        for merge in task.merges
-    ]
-
-
-def _copy(root: Path, merge: Merge) -> DataFile:
-    (file,) = merge.sources
-    Objects(root).copy(file.path, merge.path)
-    return replace(file, path=merge.path)
-
-
-def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    group: list[DataFile] = []
-    size = 0
-    for file in files:
-        if group and size + file.size > MERGED_SIZE:
-            yield group
-            group, size = [], 0
-        group.append(file)
-        size += file.size
-    yield group
-
-
-def _merge(root: Path, shape: FileShape, merge: Merge) -> DataFile:
-    writer = FileWriter(root, merge.path, merge.cell, shape)
-    try:
-        waiting: list[pa.Table] = []
-        size = 0
-        for table in _row_groups(root, shape, [file.path for file in merge.sources]):
-            waiting.append(table)
-            size += table.nbytes
-            if size >= shape.row_group_size:
-                writer.write(pa.concat_tables(waiting))
-                waiting, size = [], 0
-        if waiting:
-            writer.write(pa.concat_tables(waiting))
-        return writer.close()
-    except BaseException:
-        writer.abort()
-        raise
-
-
-def _row_groups(root: Path, shape: FileShape, paths: Sequence[str]) -> Iterator[pa.Table]:
-    for path in paths:
-        try:
-            with pq.ParquetFile(_opened(root, path)) as file:
-                for number in range(file.num_row_groups):
-                    yield file.read_row_group(number).cast(shape.schema)
-        except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"cannot be read: {error}", path=str(root / path)) from error
-
-
-def _opened(root: Path, path: str) -> Path | pa.BufferReader:
-    if not is_remote(root):
-        return root / path
-    data = Objects(root).get(path)
-    if data is None:
-        raise StoreError("cannot be read: a file of this run is gone", path=str(root / path))
-    return pa.BufferReader(data)
-
-
-# The stores of an export are opened and listed where the work is done; the driver gets what is in them.
-#
-# A store that cannot be opened, or whose log was cut or replaced, is left out and named.
+SCHEMA_VERSION = 1
+BODY_COLUMNS = frozenset({"body", "body_crc_ok"})
+DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {"messages": ("topic", DATE), "consumequeue": ("topic",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,39 +97,33 @@ def store_facts(source: StoreSource) -> dict[str, Any]:
     }
 
 
-SCHEMA_VERSION = 1
-BODY_COLUMNS = frozenset({"body", "body_crc_ok"})
-DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {"messages": ("topic", DATE), "consumequeue": ("topic",)}
-ORDER = ("broker", "offset")
-IN_LOG_ORDER = ("messages", "regions")
-
-
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """An export decided: what is read, what the files are like."""
+    """An export decided: what is read, in which columns; `about` is what the manifest says of it.
 
-    wanted: WantedRows
-    shape: FileShape
-    aside: FileShape
-    crowded: FileShape
-    table_schema: pa.Schema
+    `failed` are brokers whose stores are left out, and why.
+    """
+
+    rows: ExportRows
     parts: tuple[Part, ...]
-    about: dict[str, Any]
-    begins: Mapping[str, int] = field(default_factory=dict)
-    """Brokers whose log is read from this offset on, in bytes."""
+    about: Mapping[str, Any]
     gaps: tuple[DeletedRange, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
-    """Brokers whose stores could not be opened, and why."""
 
-    def about_without(self, failed: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """`about`, without the stores of brokers that failed."""
-        gone = {broker for broker, _ in failed}
-        return {**self.about, "stores": [one for one in self.about["stores"] if one["broker"] not in gone]}
+    @property
+    def sources(self) -> tuple[StoreSource, ...]:
+        """The stores that are read."""
+        return tuple(dict.fromkeys(part.source for part in self.parts))
 
-    def wanted_of(self, broker: str) -> WantedRows:
-        """What is read of the stores of a broker."""
-        begin = self.begins.get(broker)
-        return self.wanted if begin is None else replace(self.wanted, begin_offset=begin)
+    def without(self, broker: str, reason: str) -> ExportPlan:
+        """The plan without the store of a broker."""
+        return replace(
+            self,
+            parts=tuple(part for part in self.parts if part.source.broker != broker),
+            about={**self.about, "stores": [one for one in self.about["stores"] if one["broker"] != broker]},
+            gaps=tuple(gap for gap in self.gaps if gap.broker != broker),
+            failed=(*self.failed, (broker, reason)),
+        )
 
 
 def plan_export(
@@ -289,8 +140,7 @@ def plan_export(
     if partition is None:
         partition = DEFAULT_PARTITION.get(options.view, ())
     wanted = _wanted(options, partition)
-    schema = schema_of(options.view, wanted)
-    _demand_partition(schema, partition)
+    _demand_partition(schema_of(options.view, wanted), partition)
     opened, failed = open_all(sources, options.view, wanted, marks or {}, engine)
     about = {
         "schema_version": SCHEMA_VERSION,
@@ -300,35 +150,12 @@ def plan_export(
         "partition": list(partition),
         "stores": [store.facts for store in opened.values()],
     }
-    table_schema = pa.schema(list(schema))
-    if DATE in partition and DATE not in schema.names:
-        table_schema = table_schema.append(pa.field(DATE, pa.date32()))
-    if options.wanted.mode != "PERMISSIVE" and wanted.corrupt_column in table_schema.names:
-        table_schema = table_schema.remove(table_schema.get_field_index(wanted.corrupt_column))
-    files = file_columns(table_schema, partition, options.table_format)
-    shape = FileShape(
-        files,
-        partition,
-        order=ORDER if options.view in IN_LOG_ORDER else (),
-        compression=options.compression,
-        metadata=json.dumps(about).encode(),
-        plain_names=options.table_format != "parquet",
-        hold_size=SMALL_SIZE if options.merge else 0,
-    )
-    damage = [
-        schema.field(name) for name in (*PROVENANCE, "live", wanted.corrupt_column) if name in schema.names
-    ]
-    aside = replace(shape, schema=pa.schema(damage), partition=(), folder=ASIDE, hold_size=0)
-    crowded = replace(shape, schema=schema, partition=(), folder=CROWDED, hold_size=0)
+    begins = {broker: store.begin for broker, store in opened.items() if store.begin is not None}
+    in_files, drops = options.table_format != "parquet", options.wanted.mode == "DROPMALFORMED"
     return ExportPlan(
-        wanted,
-        shape,
-        aside,
-        crowded,
-        table_schema,
+        ExportRows(options.view, wanted, partition, in_files, drops, begins),
         tuple(part for store in opened.values() for part in store.parts),
         about,
-        {broker: store.begin for broker, store in opened.items() if store.begin is not None},
         tuple(store.gap for store in opened.values() if store.gap is not None),
         failed,
     )

@@ -1,17 +1,11 @@
-"""Files of an export as a Delta or Iceberg table: metadata only, written by the driver, in one commit.
+"""Delta and Iceberg tables: the files of a run, and marks, in one commit of the tables' own libraries.
 
-Either package is optional (the extra `tables`) and imported here when it is asked for.
+    Delta     transactions `rocketfsck/<part>/<broker>` of the commit, part: epoch, offset, size, digest
+              and `rocketfsck/selection` of the table; checkpoints keep them
+    Iceberg   the properties `rocketfsck.marks` and `rocketfsck.selection` of the table
 
-How Delta's and Iceberg's own libraries reach an object store for which fsspec has options.
-
-    fsspec (s3fs)                   deltalake                pyiceberg
-    endpoint_url                    aws_endpoint_url         s3.endpoint
-    key, secret, token              aws_access_key_id, …     s3.access-key-id, …
-    client_kwargs.region_name       aws_region               s3.region
-    anon                            aws_skip_signature       s3.anonymous
-
-What is not given they find in the environment, as s3fs does. A profile is resolved here, by the library that
-has its file. Options of other schemes go to deltalake as they are, and to pyiceberg by `--catalog`.
+Both libraries refuse a commit whose base another run changed: Delta by its transactions, Iceberg by the
+snapshot, as commits here are never tried again. Either package is optional (the extra `tables`).
 """
 
 from __future__ import annotations
@@ -19,94 +13,22 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError, UsageError, install_hint
-from rocketfsck.pipeline.export.file import DataFile
-from rocketfsck.pipeline.export.marks import marks_to_json
-from rocketfsck.pipeline.export.model import Mark
-from rocketfsck.store.places.urls import CONDITIONAL_SCHEMES, is_remote, options_for
-
-_NAMES = {
-    "endpoint_url": ("aws_endpoint_url", "s3.endpoint"),
-    "key": ("aws_access_key_id", "s3.access-key-id"),
-    "secret": ("aws_secret_access_key", "s3.secret-access-key"),
-    "token": ("aws_session_token", "s3.session-token"),
-    "region_name": ("aws_region", "s3.region"),
-    "anon": ("aws_skip_signature", "s3.anonymous"),
-}
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-_DEFAULT_REGION = "us-east-1"
-"""The region of servers that are not Amazon's, where no region is given."""
-
-
-def delta_options(root: Path) -> dict[str, str] | None:
-    """What deltalake gets for the URL `root`; None for a directory. Raises UsageError."""
-    if not is_remote(root):
-        return None
-    url = str(root)
-    if _is_s3(url):
-        found = {_NAMES[name][0]: value for name, value in _s3_facts(url).items()}
-        if found.get("aws_endpoint_url", "").startswith("http://"):
-            found["aws_allow_http"] = "true"
-        return found
-    return {name: str(value) for name, value in options_for(url).values().items()}
-
-
-def iceberg_options(root: Path) -> dict[str, str]:
-    """Properties of a catalog for the files at the URL `root`. Raises UsageError."""
-    url = str(root)
-    return {_NAMES[name][1]: value for name, value in _s3_facts(url).items()} if _is_s3(url) else {}
-
-
-def _is_s3(url: str) -> bool:
-    return url.partition("://")[0] in CONDITIONAL_SCHEMES
-
-
-def _s3_facts(url: str) -> dict[str, str]:
-    options = options_for(url).values()
-    inner = options.get("client_kwargs")
-    given: dict[str, Any] = {**(inner if isinstance(inner, Mapping) else {}), **options}
-    if given.get("profile"):
-        given |= _of_profile(str(given["profile"]))
-    given.setdefault("endpoint_url", _first(_ENDPOINTS))
-    given.setdefault("region_name", _first(_REGIONS) or (given["endpoint_url"] and _DEFAULT_REGION))
-    return {name: _text(given[name]) for name in _NAMES if given.get(name)}
-
-
-def _of_profile(profile: str) -> dict[str, str | None]:
-    from botocore.exceptions import BotoCoreError
-    from botocore.session import Session
-
-    try:
-        session = Session(profile=profile)
-        found = session.get_credentials()
-        keys = found.get_frozen_credentials() if found is not None else None
-        region = session.get_config_variable("region")
-    except BotoCoreError as error:
-        raise UsageError(f"the storage option profile: {error}") from error
-    if keys is None:
-        return {"region_name": region}
-    return {"key": keys.access_key, "secret": keys.secret_key, "token": keys.token, "region_name": region}
-
-
-def _first(names: tuple[str, ...]) -> str | None:
-    return next((os.environ[name] for name in names if os.environ.get(name)), None)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
+from rocketfsck.pipeline.export.marks import marks_from_json, marks_to_json
+from rocketfsck.pipeline.export.model import DataFile, Mark
+from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
+from rocketfsck.store.places.urls import is_remote
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
 TRANSACTION = "rocketfsck"
@@ -119,6 +41,63 @@ SELECTION_PROPERTY = "rocketfsck.selection"
 INDEXED = "delta.dataSkippingStatsColumns"
 CATALOG = "catalog.db"
 CATALOG_NAME = "rocketfsck"
+_NO_RETRY = {"commit.retry.num-retries": "0"}
+
+
+class TableChangedError(StoreError):
+    """Another run changed the table first, so that nothing was committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What one commit adds: files, by paths below the table's root, and what it says of them.
+
+    `selection` (a digest) is that of a new table: it lets later runs append after the `marks`.
+    """
+
+    files: Sequence[DataFile]
+    about: Mapping[str, Any]
+    marks: Mapping[str, Mark]
+    selection: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """The columns of a table, and those of its partition."""
+
+    schema: pa.Schema
+    partition: tuple[str, ...]
+
+
+class LakeTable(Protocol):
+    """A table as it was when it was opened; `append` commits to that state."""
+
+    def marks(self, brokers: Sequence[str]) -> dict[str, Mark]:
+        """The marks of these brokers, as far as the table has any."""
+        ...
+
+    def selection(self) -> int | None:
+        """The digest of the selection that the table was made with; None: not by an export of messages."""
+        ...
+
+    def demand_shape(self, shape: TableShape) -> None:
+        """Raise UsageError unless the table has these columns and this partition."""
+        ...
+
+    def has_run(self, run: str) -> bool:
+        """Whether a commit says that it belongs to this run."""
+        ...
+
+    def mend(self) -> bool:
+        """Commit what former versions left out of a table of theirs; whether there was anything.
+
+        The table is then as it is after that commit: ask for marks later. Raises as `append`.
+        """
+        ...
+
+    def append(self, commit: Commit) -> None:
+        """Commit in one step; StoreError if that fails, `TableChangedError` if another run was first."""
+        ...
 
 
 def demand(table_format: str) -> None:
@@ -136,21 +115,38 @@ def demand_catalog(root: Path, table_format: str, properties: Mapping[str, str])
         raise UsageError(f"{root}: an Iceberg table in an object store needs a catalog: give --catalog uri=…")
 
 
-def commit_delta(
-    root: Path,
-    schema: pa.Schema,
-    partition: Sequence[str],
-    files: Sequence[DataFile],
-    about: Mapping[str, Any],
-    *,
-    marks: Mapping[str, Mark] | None = None,
-    selection: int | None = None,
-) -> None:
-    """Make the directory a Delta table of these files. Paths in its log are below the root.
+def find_table(root: Path, table_format: str, name: str, properties: Mapping[str, str]) -> LakeTable | None:
+    """The table in the directory or at the URL `root`, if there is one. Raises StoreError."""
+    if table_format == "delta":
+        return _find_delta(root)
+    with catalog_errors(str(root), "opened"):
+        catalog = catalog_at(root, properties)
+        return _Iceberg(root, catalog.load_table(name)) if catalog.table_exists(name) else None
 
-    `selection` (a digest) lets later runs append after the `marks`. Raises StoreError where the log cannot be
-    written.
-    """
+
+def create_table(
+    root: Path, table_format: str, name: str, properties: Mapping[str, str], shape: TableShape, commit: Commit
+) -> None:
+    """Make a table of files below `root`. Raises StoreError where it cannot be made; then there is none."""
+    if table_format == "delta":
+        _create_delta(root, name, shape, commit)
+    else:
+        _create_iceberg(root, name, properties, shape, commit)
+
+
+def _find_delta(root: Path) -> LakeTable | None:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        return _Delta(root, DeltaTable(root.as_uri(), storage_options=delta_options(root)))
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError) as error:
+        raise StoreError(f"the Delta table cannot be opened: {error}", path=str(root)) from error
+
+
+def _create_delta(root: Path, name: str, shape: TableShape, commit: Commit) -> None:
     from deltalake import Schema
     from deltalake.exceptions import DeltaError
     from deltalake.transaction import create_table_with_add_actions
@@ -158,68 +154,47 @@ def commit_delta(
     try:
         create_table_with_add_actions(
             root.as_uri(),
-            Schema.from_arrow(schema.remove_metadata()),
-            delta_actions(root, partition, files),
+            Schema.from_arrow(shape.schema.remove_metadata()),
+            _delta_actions(commit.files, shape.partition),
             mode="error",
-            partition_by=list(partition),
-            name=str(about["view"]),
-            configuration={INDEXED: bounded_columns(schema, partition)},
-            commit_properties=delta_properties(about, marks or {}, selection),
+            partition_by=list(shape.partition),
+            name=name.rpartition(".")[2],
+            configuration={INDEXED: _bounded_columns(shape)},
+            commit_properties=_delta_properties(commit),
             storage_options=delta_options(root),
         )
     except (DeltaError, OSError) as error:
         raise StoreError(f"the Delta table cannot be created: {error}", path=str(root)) from error
 
 
-def bounded_columns(schema: pa.Schema, partition: Sequence[str]) -> str:
+def _bounded_columns(shape: TableShape) -> str:
     """The columns whose bounds are in Delta's log, as the property of a table names them.
 
     Without this list deltalake takes a column that has no bounds for one that has no values: a filter on it
     finds nothing.
     """
-    names = [item.name for item in schema if pa.types.is_integer(item.type) and item.name not in partition]
-    return ",".join(names)
+    return ",".join(
+        item.name
+        for item in shape.schema
+        if pa.types.is_integer(item.type) and item.name not in shape.partition
+    )
 
 
-def delta_actions(root: Path, partition: Sequence[str], files: Sequence[DataFile]) -> list[Any]:
-    """The files as additions to the log of the table at `root`. Raises OSError."""
+def _delta_actions(files: Sequence[DataFile], partition: Sequence[str]) -> list[Any]:
     from deltalake.transaction import AddAction
 
+    now = int(time.time() * 1000)
     return [
         AddAction(
             path=file.path,  # the library escapes it
             size=file.size,
-            partition_values=dict(zip(partition, file.cell.values, strict=True)),
-            modification_time=_mtime_ms(root, file),
+            partition_values=dict(zip(partition, file.values, strict=True)),
+            modification_time=now,
             data_change=True,
             stats=json.dumps(_delta_statistics(file)),
         )
         for file in files
     ]
-
-
-def _mtime_ms(root: Path, file: DataFile) -> int:
-    """When the file was written; of an object it is not asked, and the time is now."""
-    return int((time.time() if is_remote(root) else (root / file.path).stat().st_mtime) * 1000)
-
-
-def delta_properties(
-    about: Mapping[str, Any], marks: Mapping[str, Mark], selection: int | None = None
-) -> Any:
-    """What a commit says besides its files: what made it, the marks, and the selection of a new table."""
-    from deltalake import CommitProperties, Transaction
-
-    parts = {
-        f"{TRANSACTION}/{part}/{broker}": getattr(mark, part)
-        for broker, mark in marks.items()
-        for part in MARK_PARTS
-    }
-    if selection is not None:
-        parts[SELECTION] = selection
-    return CommitProperties(
-        custom_metadata={"rocketfsck": json.dumps(about)},
-        app_transactions=[Transaction(name, version) for name, version in parts.items()],
-    )
 
 
 def _delta_statistics(file: DataFile) -> dict[str, Any]:
@@ -237,24 +212,97 @@ def _delta_statistics(file: DataFile) -> dict[str, Any]:
     }
 
 
-def commit_iceberg(
-    root: Path,
-    schema: pa.Schema,
-    partition: Sequence[str],
-    files: Sequence[DataFile],
-    about: Mapping[str, Any],
-    *,
-    name: str,
-    properties: Mapping[str, str],
-    marks: Mapping[str, Mark] | None = None,
-    selection: int | None = None,
-) -> None:
-    """Make an Iceberg table of the files in the catalog of `properties`; default: `catalog.db` next to them.
+def _delta_properties(commit: Commit) -> Any:
+    from deltalake import CommitProperties, Transaction
 
-    `name` is `namespace.table`; the property `name` is the catalog's own. `selection` (a digest) lets later
-    runs append after the `marks`. Raises UsageError if there is such
-    a table, StoreError where it cannot be made; then the catalog has none.
-    """
+    parts = {
+        f"{TRANSACTION}/{part}/{broker}": getattr(mark, part)
+        for broker, mark in commit.marks.items()
+        for part in MARK_PARTS
+    }
+    if commit.selection is not None:
+        parts[SELECTION] = commit.selection
+    if commit.about.get("run"):
+        parts[_run_name(commit.about["run"])] = 0
+    return CommitProperties(
+        custom_metadata={"rocketfsck": json.dumps(commit.about)},
+        app_transactions=[Transaction(name, version) for name, version in parts.items()],
+    )
+
+
+def _run_name(run: str) -> str:
+    return f"{TRANSACTION}/run/{run}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    root: Path
+    table: Any
+
+    def marks(self, brokers: Sequence[str]) -> dict[str, Mark]:
+        found = {}
+        for broker in brokers:
+            parts = [self.table.transaction_version(f"{TRANSACTION}/{part}/{broker}") for part in MARK_PARTS]
+            if None not in parts:
+                found[broker] = Mark(*parts)
+            elif parts != [None] * len(parts):
+                raise StoreError(f"the table has only a part of the mark of {broker}", path=str(self.root))
+        return found
+
+    def selection(self) -> int | None:
+        version: int | None = self.table.transaction_version(SELECTION)
+        return version
+
+    def demand_shape(self, shape: TableShape) -> None:
+        from deltalake import Schema
+
+        wanted = Schema.from_arrow(shape.schema.remove_metadata()).fields
+        _demand_partition(self.root, shape.partition, self.table.metadata().partition_columns)
+        _demand_equal(
+            self.root,
+            [(item.name, item.type) for item in wanted],
+            [(item.name, item.type) for item in self.table.schema().fields],
+        )
+
+    def has_run(self, run: str) -> bool:
+        return self.table.transaction_version(_run_name(run)) is not None
+
+    def mend(self) -> bool:
+        metadata = self.table.metadata()
+        if INDEXED in metadata.configuration:
+            return False
+        shape = TableShape(pa.schema(self.table.schema().to_arrow()), tuple(metadata.partition_columns))
+        with self._committing():
+            self.table.alter.set_table_properties({INDEXED: _bounded_columns(shape)})
+        return True
+
+    def append(self, commit: Commit) -> None:
+        partition = self.table.metadata().partition_columns
+        with self._committing():
+            self.table.create_write_transaction(
+                _delta_actions(commit.files, partition),
+                "append",
+                self.table.schema(),
+                partition,
+                commit_properties=_delta_properties(commit),
+            )
+
+    @contextlib.contextmanager
+    def _committing(self) -> Iterator[None]:
+        from deltalake.exceptions import CommitFailedError, DeltaError
+
+        try:
+            yield
+        except CommitFailedError as error:
+            raise _lost(self.root) from error
+        except (DeltaError, OSError) as error:
+            raise StoreError(f"the table cannot be appended to: {error}", path=str(self.root)) from error
+
+
+def _create_iceberg(
+    root: Path, name: str, properties: Mapping[str, str], shape: TableShape, commit: Commit
+) -> None:
+    """In the catalog of `properties`; default: `catalog.db` next to the files."""
     from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
     # it says of every file which columns have no bounds, and we know
@@ -264,20 +312,114 @@ def commit_iceberg(
         _demand_new(catalog, name)
         with contextlib.suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.rpartition(".")[0])
-        made = catalog.create_table_transaction(name, schema.remove_metadata(), location=str(root))
-        with made as transaction:
+        schema = shape.schema.remove_metadata()
+        with catalog.create_table_transaction(name, schema, location=str(root)) as transaction:
             with transaction.update_spec() as spec:
-                for column in partition:
+                for column in shape.partition:
                     spec.add_identity(column)
-            if selection is not None:
-                transaction.set_properties(
-                    **{SELECTION_PROPERTY: str(selection), MARKS_PROPERTY: marks_to_json(marks or {})}
-                )
-            if files:
-                transaction.add_files(
-                    [str(root / file.path) for file in files],
-                    snapshot_properties=iceberg_summary(about, marks or {}),
-                )
+            if commit.selection is not None:
+                transaction.set_properties(**{SELECTION_PROPERTY: str(commit.selection)})
+            _add_to_iceberg(root, transaction, commit, commit.marks)
+
+
+def _add_to_iceberg(root: Path, transaction: Any, commit: Commit, marks: Mapping[str, Mark]) -> None:
+    if marks:
+        transaction.set_properties(**{MARKS_PROPERTY: marks_to_json(marks)})
+    if commit.files:
+        summary = {"rocketfsck": json.dumps(commit.about), "rocketfsck.run": commit.about.get("run", "")}
+        paths = [str(root / file.path) for file in commit.files]
+        transaction.add_files(paths, snapshot_properties=summary)
+
+
+@dataclass(frozen=True, slots=True)
+class _Iceberg:
+    root: Path
+    table: Any
+
+    def marks(self, brokers: Sequence[str]) -> dict[str, Mark]:
+        every = self._all_marks()
+        return {broker: every[broker] for broker in brokers if broker in every}
+
+    def _all_marks(self) -> dict[str, Mark]:
+        try:
+            return marks_from_json(self.table.properties.get(MARKS_PROPERTY, "{}"))
+        except ValueError as error:
+            raise StoreError(
+                f"the table property {MARKS_PROPERTY} is damaged: {error}", path=str(self.root)
+            ) from error
+
+    def selection(self) -> int | None:
+        text = self.table.properties.get(SELECTION_PROPERTY, "")
+        return int(text) if text.isascii() and text.isdigit() else None
+
+    def demand_shape(self, shape: TableShape) -> None:
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        names = [self.table.schema().find_column_name(item.source_id) for item in self.table.spec().fields]
+        _demand_partition(self.root, shape.partition, names)
+        found = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
+        _demand_equal(self.root, _plain(shape.schema), _plain(found))
+
+    def has_run(self, run: str) -> bool:
+        summaries = [snapshot.summary for snapshot in self.table.snapshots()]
+        return any(
+            summary is not None and summary.additional_properties.get("rocketfsck.run") == run
+            for summary in summaries
+        )
+
+    def mend(self) -> bool:
+        return False  # Iceberg knows a column without bounds
+
+    def append(self, commit: Commit) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        # A commit that is tried again takes the other run's snapshot as its base, and has its messages twice.
+        known = self.table.metadata
+        self.table.metadata = known.model_copy(update={"properties": {**known.properties, **_NO_RETRY}})
+        marks = {**self._all_marks(), **commit.marks} if commit.marks else {}
+        try:
+            with (
+                catalog_errors(str(self.root), "appended to"),
+                self.table.transaction() as transaction,
+            ):
+                _add_to_iceberg(self.root, transaction, commit, marks)
+        except StoreError as error:
+            if isinstance(error.__cause__, CommitFailedException):
+                raise _lost(self.root) from error
+            raise
+
+
+def _plain(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Columns by name, with types that are the same on both ways: Arrow's large types are as the small."""
+    return [(item.name, re.sub(r"large_|element: |not null| ", "", str(item.type))) for item in schema]
+
+
+def _demand_equal(root: Path, wanted: Sequence[Any], found: Sequence[Any]) -> None:
+    if list(wanted) != list(found):
+        raise UsageError(f"{root}: the table has other columns than this run writes: {_drift(wanted, found)}")
+
+
+def _drift(wanted: Sequence[Any], found: Sequence[Any]) -> str:
+    """How the columns of a table differ from those of a run."""
+    has, needs = dict(found), dict(wanted)
+    parts = {
+        "missing": [name for name in needs if name not in has],
+        "additional": [name for name in has if name not in needs],
+        "of another type": [name for name in needs if name in has and has[name] != needs[name]],
+    }
+    differences = [f"{verb} {', '.join(names)}" for verb, names in parts.items() if names]
+    return "; ".join(differences) or f"another order: {', '.join(has)}"
+
+
+def _demand_partition(root: Path, wanted: Sequence[str], found: Sequence[str]) -> None:
+    if list(wanted) != list(found):
+        raise UsageError(f"{root}: the table has the partition columns {', '.join(found) or 'none'}")
+
+
+def _lost(root: Path) -> StoreError:
+    return TableChangedError(
+        "another run changed the table first, so nothing was appended; run the command again", path=str(root)
+    )
 
 
 def catalog_at(root: Path, properties: Mapping[str, str]) -> Any:
@@ -290,11 +432,6 @@ def catalog_at(root: Path, properties: Mapping[str, str]) -> Any:
 def own_catalog(root: Path) -> dict[str, str]:
     """The properties of the catalog in the directory of the table."""
     return {"type": "sql", "uri": f"sqlite:///{quote(str(root / CATALOG))}", "warehouse": str(root)}
-
-
-def iceberg_summary(about: Mapping[str, Any], marks: Mapping[str, Mark]) -> dict[str, str]:
-    """What a snapshot's summary says besides the counts: what made it, and the marks of its run."""
-    return {"rocketfsck": json.dumps(about), MARKS_PROPERTY: marks_to_json(marks)}
 
 
 def demand_new_table(name: str, properties: Mapping[str, str]) -> None:

@@ -28,7 +28,8 @@ from pyarrow import dataset
 from rocketfsck.common.documents import printable
 from rocketfsck.common.rows import name_pair
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.export.tables import CATALOG, catalog_at, catalog_errors, delta_options, own_catalog
+from rocketfsck.pipeline.export.storage import delta_options
+from rocketfsck.pipeline.export.tables import CATALOG, catalog_at, catalog_errors, own_catalog
 from rocketfsck.pipeline.fleet.model import ORDER, FleetReport, FleetState, StoreRow
 from rocketfsck.pipeline.fleet.tables import RunTables
 from rocketfsck.store.places.urls import file_system, is_remote

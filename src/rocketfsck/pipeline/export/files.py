@@ -1,0 +1,274 @@
+"""Where an export is written, by Arrow's file systems, and what the footers of its files say."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import fs
+from pyarrow import parquet as pq
+
+from rocketfsck.errors import RocketfsckError, StoreError
+from rocketfsck.pipeline.export.model import TIME, DataFile, ExportOptions, ExportResult
+from rocketfsck.pipeline.export.rows import NULL_NAME
+from rocketfsck.store.places.urls import ask, file_system, is_remote, options_for
+from rocketfsck.writer.disk.publish import sync_path
+
+FOOTERS_AT_ONCE = 16
+WRITING, READING, DELETING = "cannot be written", "cannot be read", "cannot be deleted"
+NO_SELECTION = frozenset(
+    {"mode", "corrupt_column", "damage_rows", "ignore_missing_files", "ignore_corrupt_files"}
+)
+"""Fields of `WantedRows` that say nothing of which rows a table has."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The directory `root`, which may be a URL. All methods raise StoreError where it does not do it."""
+
+    root: Path
+
+    def below(self, name: str) -> Place:
+        """A directory in it."""
+        return Place(self.root / name)
+
+    @property
+    def is_remote(self) -> bool:
+        return is_remote(self.root)
+
+    def system(self) -> tuple[fs.FileSystem, str]:
+        """Arrow's file system for it, and its path there."""
+        if not self.is_remote:
+            return fs.LocalFileSystem(), str(self.root)
+        system, path = file_system(str(self.root))
+        return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+
+    def names(self) -> list[str]:
+        """The names of all files, below the root."""
+
+        def listed(system: fs.FileSystem, path: str) -> list[str]:
+            found = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+            files = [info.path for info in found if info.type == fs.FileType.File]
+            return sorted(name.removeprefix(path.rstrip("/") + "/") for name in files)
+
+        return self.asked(READING, listed)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Make or replace a file."""
+
+        def written(system: fs.FileSystem, path: str) -> None:
+            if not self.is_remote:
+                system.create_dir(f"{path}/{name}".rpartition("/")[0])
+            with system.open_output_stream(f"{path}/{name}") as stream:
+                stream.write(data)
+
+        self.asked(WRITING, written)
+
+    def put_file(self, name: str, file: Path) -> None:
+        """Make or replace a file with the bytes of one of this machine: whole, and durable in a directory."""
+        if self.is_remote:
+            system, path = file_system(f"{self.root}/{name}")
+            url = str(self.root)
+            ask(lambda: system.put_file(str(file), path), url, WRITING, options_for(url))
+            return
+        target = self.root / name
+        part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+        with errors_of(self.root, WRITING):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                shutil.copyfile(file, part)
+                sync_path(part)
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if there is one."""
+
+        def gone(system: fs.FileSystem, path: str) -> None:
+            with suppress(FileNotFoundError):
+                system.delete_file(f"{path}/{name}")
+
+        self.asked(DELETING, gone)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Make an object at a URL; False if there is one already: by one request where the store can."""
+
+        def new() -> bool:
+            system, path = file_system(f"{self.root}/{name}")
+            if system.exists(path):
+                return False
+            try:
+                system.pipe_file(path, data, mode="create")
+            except FileExistsError:
+                return False
+            return True
+
+        return ask(new, str(self.root), WRITING, options_for(str(self.root)))
+
+    def clear(self, kept: Set[str] = frozenset()) -> None:
+        """Delete all that is in it, but for files with the names `kept`."""
+        if kept:
+            for name in set(self.names()) - kept:
+                self.delete(name)
+        else:
+            self.asked(DELETING, lambda system, path: system.delete_dir_contents(path, missing_dir_ok=True))
+
+    def remove(self) -> None:
+        """Delete all that is in it, and the directory itself where it is one."""
+        self.clear()
+        if not self.is_remote:
+            with errors_of(self.root, DELETING), suppress(FileNotFoundError):
+                self.root.rmdir()
+
+    def asked(self, what: str, question: Callable[[fs.FileSystem, str], Answer]) -> Answer:
+        """The answer of a library that works in this place; what it raises is a StoreError."""
+        if self.is_remote:
+            url = str(self.root)
+            return ask(lambda: question(*self.system()), url, what, options_for(url))
+        with errors_of(self.root, what):
+            return question(*self.system())
+
+
+@contextmanager
+def errors_of(root: Path, what: str) -> Iterator[None]:
+    """What Arrow and the system raise, as StoreError."""
+    try:
+        yield
+    except RocketfsckError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        text = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise StoreError(f"{what}: {text}", path=str(root)) from error
+
+
+def data_files(
+    place: Place, partition: tuple[str, ...], folders: tuple[str, ...], but: Set[str] = frozenset()
+) -> list[DataFile]:
+    """The Parquet files of a table but those named `but`, with what their footers say.
+
+    Names are left out as readers of directories do it.
+
+    `folders` are the columns that name directories; where these are the columns of the `partition`, the
+    names have the values. Raises StoreError.
+    """
+    names = [
+        name
+        for name in sorted(set(place.names()) - but)
+        if name.endswith(".parquet") and not any(word.startswith(("_", ".")) for word in name.split("/"))
+    ]
+
+    def read(system: fs.FileSystem, path: str) -> list[DataFile]:
+        look = partial(_data_file, system, path, partition, folders)
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+            return [file for file in pool.map(look, names) if file.row_count]
+
+    return place.asked(READING, read)
+
+
+def _data_file(
+    system: fs.FileSystem, root: str, partition: tuple[str, ...], folders: tuple[str, ...], name: str
+) -> DataFile:
+    with system.open_input_file(f"{root}/{name}") as stream:
+        footer, size = pq.read_metadata(stream), stream.size()
+    found = DataFile(name, footer.num_rows, size, bounds=_bounds(footer))
+    if partition == folders:
+        texts = [unquote(part.partition("=")[2]) for part in name.split("/")[: len(folders)]]
+        return replace(found, values=tuple(None if text == NULL_NAME else text for text in texts))
+    lows = [found.bounds[column][0] for column in partition]
+    return replace(found, values=tuple(None if low is None else str(low) for low in lows))
+
+
+def read_footer(file: Path, name: str) -> DataFile:
+    """A Parquet file of this machine, which has the path `name` in a table. Raises StoreError."""
+    with errors_of(file, READING):
+        footer = pq.read_metadata(file)
+        return DataFile(name, footer.num_rows, file.stat().st_size, bounds=_bounds(footer))
+
+
+def _bounds(footer: Any) -> dict[str, tuple[Any, Any, int]]:
+    """Of each plain column over all row groups: least, greatest (None: only nulls, or not known), nulls."""
+    found: dict[str, tuple[Any, Any, int]] = {}
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for at in range(group.num_columns):
+            column = group.column(at)
+            statistics = column.statistics
+            if "." in column.path_in_schema or statistics is None:
+                continue
+            low, high = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+            nulls = int(statistics.null_count or 0)
+            known = found.get(column.path_in_schema)
+            if known is not None:
+                low = min((value for value in (low, known[0]) if value is not None), default=None)
+                high = max((value for value in (high, known[1]) if value is not None), default=None)
+                nulls += known[2]
+            found[column.path_in_schema] = (low, high, nulls)
+    return found
+
+
+def last_offsets(place: Place, files: list[DataFile]) -> dict[str, int]:
+    """The greatest offset (bytes) of each broker in the files. Raises StoreError."""
+
+    def read(system: fs.FileSystem, path: str) -> dict[str, int]:
+        last: dict[str, int] = {}
+        for file in files:
+            with system.open_input_file(f"{path}/{file.path}") as stream:
+                for batch in pq.ParquetFile(stream).iter_batches(columns=["broker", "offset"]):
+                    for broker in pc.unique(batch["broker"]).to_pylist():
+                        offsets = batch.filter(pc.equal(batch["broker"], broker))["offset"]
+                        last[broker] = max(last.get(broker, -1), pc.max(offsets).as_py())
+        return last
+
+    return place.asked(READING, read)
+
+
+def manifest_of(about: Mapping[str, Any], options: ExportOptions, result: ExportResult) -> bytes:
+    """`_manifest.json`: what was exported from what, every file, its rows and bounds."""
+    selection = {
+        name: value
+        for name, value in asdict(options.wanted).items()
+        if value is not None and name not in NO_SELECTION
+    }
+    head = {
+        **about,
+        "format": options.table_format,
+        "mode": options.wanted.mode,
+        "selection": selection,
+        "row_count": result.row_count,
+        "damage_count": result.damage.count,
+        "damaged_byte_count": result.damage.byte_count,
+        "damage_told": result.damage_told,
+        "corrupt_count": result.damage.corrupt_count,
+        "files": [_facts(file, about["partition"]) for file in result.files],
+    }
+    return (json.dumps(head, indent=1) + "\n").encode("ascii")
+
+
+def _facts(file: DataFile, partition: Sequence[str]) -> dict[str, Any]:
+    bounds = {
+        name: {"min": low, "max": high}
+        for name, (low, high, _) in file.bounds.items()
+        if name in ("offset", TIME, "queue_offset")
+    }
+    values = dict(zip(partition, file.values, strict=True))
+    return {
+        "path": file.path,
+        "partition": values,
+        "row_count": file.row_count,
+        "size": file.size,
+        **bounds,
+    }

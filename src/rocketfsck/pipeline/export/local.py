@@ -1,0 +1,173 @@
+"""Rows into Parquet files on this machine, by Arrow's dataset writer.
+
+    batches in the order of the log  ->  as many as fit into a quarter of the memory, sorted by directory
+                                     ->  write_dataset: one file a directory, one row group for each of those
+
+Given the batches as they come, Arrow makes a row group of the few rows that each batch has for a directory.
+Sorting is stable, so the rows of a file are in the order of the log.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+from pyarrow import parquet as pq
+
+from rocketfsck.common.budget import current, using
+from rocketfsck.engine import Engine
+from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.export.files import WRITING, Place
+from rocketfsck.pipeline.export.model import ASIDE, DamageCount, ExportOptions
+from rocketfsck.pipeline.export.rows import ExportRows
+from rocketfsck.pipeline.views.model import Part
+from rocketfsck.progress import Phase, asked_here, phase, stoppable
+
+OPEN_FILES = 256
+"""Files that Arrow has open at once; one that was closed is followed by another."""
+MOST_FOLDERS = 50_000
+"""Directories of one export; Arrow keeps 20 KiB for each until the end."""
+_WAIT_SECONDS, _IDLE_WAITS = 0.005, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is damaged, and the names of the files that were written."""
+
+    damage: DamageCount
+    names: tuple[str, ...]
+
+
+def write_here(
+    rows: ExportRows, parts: Sequence[Part], place: Place, options: ExportOptions, engine: Engine
+) -> Written:
+    """Write the rows of the parts below `place`. Raises StoreError."""
+    source = _Rows(rows, place, options)
+
+    def write(system: fs.FileSystem, path: str) -> None:
+        with ExitStack() as stack:
+            at = stack.enter_context(phase("exporting", sum(part.size for part in parts)))
+            found = source.batches(parts, stack, at)
+            batches = _sorted(_as_here(found), rows.folders, options.memory_size // 4)
+            names = [rows.written.field(name) for name in rows.folders]
+            ds.write_dataset(
+                pa.RecordBatchReader.from_batches(rows.written, batches),
+                path,
+                filesystem=system,
+                format="parquet",
+                basename_template=f"part-{secrets.token_hex(8)}-{{i}}.parquet",
+                partitioning=ds.partitioning(pa.schema(names), flavor="hive") if names else None,
+                file_options=ds.ParquetFileFormat().make_write_options(compression=options.compression),
+                existing_data_behavior="overwrite_or_ignore",
+                use_threads=engine.job_count > 1,
+                preserve_order=True,
+                max_open_files=OPEN_FILES,
+                max_partitions=1 << 20,
+                file_visitor=lambda file: source.names.append(file.path.removeprefix(f"{path.rstrip('/')}/")),
+            )
+
+    place.asked(WRITING, write)
+    return Written(source.damage, tuple(source.names))
+
+
+class _Rows:
+    """The rows of parts for Arrow; rows of damage go to a file of their own, and are counted."""
+
+    def __init__(self, rows: ExportRows, place: Place, options: ExportOptions) -> None:
+        self.rows, self.place, self.options = rows, place, options
+        self.damage = DamageCount()
+        self.names: list[str] = []
+        self._aside: pq.ParquetWriter | None = None
+
+    def batches(self, parts: Sequence[Part], stack: ExitStack, at: Phase) -> Iterator[pa.RecordBatch]:
+        names, done = self.rows.written.names, 0
+        for part in parts:
+            size = 0
+            for batch in self.rows.read(part):
+                found, aside, count = self.rows.split(batch)
+                self.damage = self.damage + count
+                if len(aside) and not self.rows.drops:
+                    self._put_aside(aside, stack)
+                size += batch.nbytes
+                at.at(done + min(size, part.size))
+                if len(found):
+                    yield self.rows.hand(found).select(names)
+            done += part.size
+            at.at(done)
+
+    def _put_aside(self, damage: pa.RecordBatch, stack: ExitStack) -> None:
+        if self._aside is None:
+            system, path = self.place.below(ASIDE).system()
+            system.create_dir(path)
+            name = f"part-{secrets.token_hex(8)}.parquet"
+            self.names.append(f"{ASIDE}/{name}")
+            self._aside = pq.ParquetWriter(
+                f"{path}/{name}",
+                self.rows.aside,
+                filesystem=system,
+                compression=self.options.compression,
+            )
+            stack.callback(self._aside.close)
+        self._aside.write_batch(damage.select(self.rows.aside.names))
+
+
+def _as_here(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, wherever Arrow asks for them: within the budget of this thread, stopped as it is."""
+    budget, ask, done = current(), asked_here(), object()
+
+    def following() -> Iterator[pa.RecordBatch]:
+        while True:
+            with using(budget), stoppable(ask):
+                batch = next(batches, done)
+            if batch is done:
+                return
+            yield batch
+
+    return following()
+
+
+def _sorted(batches: Iterator[pa.RecordBatch], folders: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+    """The same rows, sorted by directory as far as `size` bytes of them reach."""
+    held: list[pa.RecordBatch] = []
+    held_size = 0
+    seen: set[tuple[Any, ...]] = set()
+    for batch in batches:
+        held.append(batch)
+        held_size += batch.nbytes
+        if held_size >= size:
+            yield from _in_order(held, folders, seen)
+            held, held_size = [], 0
+            _wait_for_arrow(2 * size)
+    if held:
+        yield from _in_order(held, folders, seen)
+
+
+def _wait_for_arrow(size: int) -> None:
+    """Wait until Arrow holds at most `size` bytes, or does not write: it would take 32 batches in advance."""
+    last, waits = -1, 0
+    while (now := pa.total_allocated_bytes()) > size and waits < _IDLE_WAITS:
+        last, waits = now, waits + 1 if now == last else 0
+        time.sleep(_WAIT_SECONDS)
+
+
+def _in_order(
+    held: list[pa.RecordBatch], folders: Sequence[str], seen: set[tuple[Any, ...]]
+) -> Iterator[pa.RecordBatch]:
+    table = pa.Table.from_batches(held)
+    if folders:
+        seen.update(tuple(row.values()) for row in table.group_by(folders).aggregate([]).to_pylist())
+        if len(seen) > MOST_FOLDERS:
+            raise UsageError(
+                f"the export has more than {MOST_FOLDERS:,} directories: give fewer columns to --partition-by"
+            )
+        keys = [(name, "ascending") for name in folders]
+        table = table.take(pc.sort_indices(table.select(folders), sort_keys=keys))
+    yield from table.combine_chunks().to_batches()
