@@ -80,6 +80,10 @@ class LakeTable(Protocol):
         """The digest of the selection that the table was made with; None: not by an export of messages."""
         ...
 
+    def names(self) -> frozenset[str]:
+        """The names of its columns."""
+        ...
+
     def demand_shape(self, shape: TableShape) -> None:
         """Raise UsageError unless the table has these columns and this partition."""
         ...
@@ -253,6 +257,9 @@ class _Delta:
         version: int | None = self.table.transaction_version(SELECTION)
         return version
 
+    def names(self) -> frozenset[str]:
+        return frozenset(item.name for item in self.table.schema().fields)
+
     def demand_shape(self, shape: TableShape) -> None:
         from deltalake import Schema
 
@@ -351,6 +358,9 @@ class _Iceberg:
     def selection(self) -> int | None:
         text = self.table.properties.get(SELECTION_PROPERTY, "")
         return int(text) if text.isascii() and text.isdigit() else None
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self.table.schema().column_names)
 
     def demand_shape(self, shape: TableShape) -> None:
         from pyiceberg.io.pyarrow import schema_to_pyarrow

@@ -115,13 +115,8 @@ class RunTables:
 
     def _columns(self, name: str, table: LakeTable | None) -> tuple[Column, ...]:
         """The columns that are written: a table of an earlier version keeps those that it has."""
-        columns = _COLUMNS[name]
-        if table is not None and name == "stores":
-            older = tuple(column for column in columns if column.name not in LATER_COLUMNS)
-            with suppress(UsageError):
-                table.demand_shape(_shape(older))
-                return older
-        return columns
+        missing = LATER_COLUMNS - table.names() if table is not None and name == "stores" else frozenset()
+        return tuple(column for column in _COLUMNS[name] if column.name not in missing)
 
     @property
     def _is_parquet(self) -> bool:
