@@ -18,6 +18,7 @@ from rocketfsck.commands.shared import (
     PhysicalOffsets,
     StoreOptions,
     StorePlace,
+    TimeZone,
     WantedTimes,
 )
 from rocketfsck.common.options import Argument, Option, PutAfter
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rocketfsck.query.life import Life
     from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
     from rocketfsck.query.places import TimeAnswer
+    from rocketfsck.query.retention import Retention
     from rocketfsck.query.timers import TimedMessage
     from rocketfsck.query.view import StoreView
     from rocketfsck.store import Store
@@ -234,6 +236,15 @@ class TimersQuery(QueryCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionQuery(QueryCommand):
+    """What retention deletes."""
+
+    query: ClassVar[str] = "retention"
+    as_of: Annotated[int | None, PutAfter("path"), Option("Foresee from here, not now.", kind="time")] = None
+    time_zone: TimeZone = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FindQuery(QueryCommand):
     """Whatever somebody has of a message or a store."""
 
@@ -369,10 +380,8 @@ def query_life(options: LifeQuery) -> QueryAnswer[Life]:
 
 
 def query_offsets(options: OffsetsQuery) -> QueryAnswer[OffsetsFound]:
-    """Find the bounds of every queue, and the position of each consumer group.
-
-    A config file that cannot be used takes the groups away, not the queues. Raises UsageError, StoreError.
-    """
+    """Find the bounds of every queue, and the position of each consumer group: a config file that cannot be
+    used takes the groups away, not the queues. Raises UsageError, StoreError."""
     from rocketfsck.query.offsets import group_offsets, queue_offsets
     from rocketfsck.query.view import StoreView
 
@@ -391,10 +400,8 @@ def query_offsets(options: OffsetsQuery) -> QueryAnswer[OffsetsFound]:
 
 
 def query_find(options: FindQuery) -> QueryAnswer[TextFound]:
-    """Find all that a text is in the store, each with FOUND_SHOWN messages, if no limit is given.
-
-    Raises UsageError, StoreError.
-    """
+    """Find all that a text is in the store, each with FOUND_SHOWN messages, if no limit is given. Raises
+    UsageError, StoreError."""
     from rocketfsck.query.evidence import find_evidence
     from rocketfsck.query.view import StoreView
 
@@ -408,16 +415,24 @@ def query_find(options: FindQuery) -> QueryAnswer[TextFound]:
 
 
 def query_timers(options: TimersQuery) -> QueryAnswer[tuple[TimedMessage, ...]]:
-    """Find the messages that wait for a timer or a delay level, in the order in which they are due.
-
-    Raises UsageError, StoreError.
-    """
+    """Find messages that wait for a timer or delay level, as they are due. Raises UsageError, StoreError."""
     from rocketfsck.query.timers import timed_messages
 
     with _opened(options) as (store, masks):
         times = options.times
         found = tuple(timed_messages(store, begin=times.begin, end=times.end, max_count=options.limit))
         return QueryAnswer(store, _masked(masks, found), FOUND_CODE if found else NOT_FOUND_CODE)
+
+
+def query_retention(options: RetentionQuery) -> QueryAnswer[Retention]:
+    """Find what retention deletes, and when. Raises UsageError, StoreError."""
+    from rocketfsck.query.retention import foresee_retention, retention_rules
+    from rocketfsck.query.view import StoreView
+
+    with _opened(options) as (store, masks), StoreView(store) as view:
+        found = foresee_retention(view, retention_rules(store, options.time_zone, options.as_of))
+        code = EXIT_OPERATIONAL if found.problem else NOT_FOUND_CODE if len(found.files) < 2 else FOUND_CODE
+        return QueryAnswer(store, _masked(masks, found), code)
 
 
 @contextmanager

@@ -99,7 +99,7 @@ Seed = Annotated[
 ]
 NoSync = Annotated[bool, Option("Do not wait until the bytes are on the disk.")]
 TimeZone = Annotated[
-    str, Option("The broker's time zone, in which index files are named.", shows_default=True)
+    str, Option("The broker's time zone: of the names of index files, and of deleteWhen.", shows_default=True)
 ]
 StartOffset = Annotated[
     int | None,

@@ -263,6 +263,12 @@ def offsets(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
         yield said(cli, "query", "offsets", store_dir(name))
 
 
+@case("query-retention")
+def retention(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    for name in (STORE, "4.9.8-expired"):
+        yield said(cli, "query", "retention", store_dir(name))
+
+
 def _progress(cli: Cli, store: Path, kind: str) -> Iterator[Any]:
     for line in cli("check", store, "--progress", "json").err.splitlines():
         document = json.loads(line)

@@ -23,6 +23,7 @@ from rocketfsck.commands.query import (
     LifeQuery,
     OffsetQuery,
     OffsetsQuery,
+    RetentionQuery,
     ScanQuery,
     TimeQuery,
     TimersQuery,
@@ -32,6 +33,7 @@ from rocketfsck.commands.query import (
     query_life,
     query_offset,
     query_offsets,
+    query_retention,
     query_scan,
     query_time,
     query_timers,
@@ -221,11 +223,32 @@ def timers(line: TimersLine) -> int:
     return write_timers(QueryRequest(line.path, line.stated, line.answer), query_timers(line))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionLine(RetentionQuery):
+    """What retention deletes, and where that goes."""
+
+    answer: Answered
+
+
+@command_of(RetentionLine)
+def retention(line: RetentionLine) -> int:
+    """Foresee which commit log files a broker deletes and when, which groups lose messages by it that they
+    have not consumed, and when the disk is full.
+
+    By the settings fileReservedTime, deleteWhen and diskMaxUsedSpaceRatio of --broker-conf, or their
+    defaults, and by the storeTimestamps of messages.
+    """
+    from rocketfsck.cli.query.retention import write_retention
+
+    return write_retention(QueryRequest(line.path, line.stated, line.answer), query_retention(line))
+
+
 by_expression.help = str(by_expression.help).replace("{fields}", ", ".join(FIELDS))
 
 _COMMANDS = {
     "id": by_id, "offset": by_offset, "key": by_key, "unique-key": by_unique_key, "time": by_time,
     "scan": by_expression, "life": life, "offsets": offsets, "timers": timers,
+    "retention": retention,
 }  # fmt: skip
 for _name, _command in _COMMANDS.items():
     command.add_command(_command, _name)

@@ -25,6 +25,7 @@ from rocketfsck.query.info.statistics import StatisticsInfo
 from rocketfsck.query.life import IndexPlace, LifeEvent
 from rocketfsck.query.offsets import GROUP_COUNTS, GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
+from rocketfsck.query.retention import DiskLevel, FileRetention, UnconsumedMessages
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.timers import TimedMessage
 
@@ -173,3 +174,22 @@ def query_offsets() -> Any:
         "Offsets", **{name: maybe(kind) for name, kind in both.items()}, queue_kind=maybe(str), **more
     )
     return _table("query.offsets", rows, outcome=Outcome, why=str | None)
+
+
+def query_retention() -> Any:
+    """The document of `query retention`: files, groups that lose messages, and how far the disk is used."""
+    parts = (members_of(kind) for kind in (FileRetention, UnconsumedMessages, DiskLevel))
+    members = {name: maybe(kind) for part in parts for name, kind in part.items()}
+    members["delete_timestamp"] = maybe(int | None)
+    return _table(
+        "query.retention",
+        record("Retention", **members, kind=str),
+        outcome=Outcome,
+        why=str | None,
+        reserved_hours=int,
+        delete_hours=list[int],
+        max_used_percent=int,
+        time_zone=str,
+        now_timestamp=int,
+        growth_per_day=int | None,
+    )
