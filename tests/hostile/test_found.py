@@ -581,6 +581,48 @@ FOUND = {
         ),
         (Scenario("repair", ("--preen",)),),
     ),
+    "slots of an index in tiered storage whose items are not in order": Case(
+        17353,
+        "5.2.0-tiered",
+        (
+            Mutation(
+                "swap-bytes",
+                "tiered/d5771ffb_RealCluster/broker-a/rmq_sys_INDEX/0/INDEX/cfcd208400000000000000000000",
+                {"first": 108, "second": 244, "size": 512},
+            ),
+        ),
+        (CHECK,),
+    ),
+    "metadata of tiered storage of a gigabyte": Case(
+        9305,
+        "5.2.0-tiered",
+        (Mutation("truncate", "config/tieredStoreMetadata.json", {"size": 1 << 30}),),
+        (CHECK,),
+    ),
+    "damage to a queue of tiered storage whose size is no multiple of a unit": Case(
+        5406,
+        "5.2.0-tiered",
+        (
+            Mutation(
+                "swap",
+                "tiered/d5771ffb_RealCluster/broker-a/TrBulkb/0/CONSUME_QUEUE/cfcd208400000000000000000000",
+                {
+                    "other": "tiered/d5771ffb_RealCluster/broker-a/TrOrder/0/COMMIT_LOG/"
+                    "7b41bfa500000000000000002466"
+                },
+            ),
+        ),
+        (_damage("tiered-segment-missing", 8),),
+    ),
+    "a plan without the arguments of an action": Case(
+        26965,
+        "5.0.0-innerbatch",
+        (
+            Mutation("write", "abort", {"data": ""}),
+            Mutation("hard-link", "index/20261120140611023", {"other": "checkpoint"}),
+        ),
+        (Scenario("hostile-plan", ("--in-place",), 2856345553, True),),
+    ),
 }
 
 

@@ -31,13 +31,14 @@ from rocketfsck.formats.tiered import (
     IndexShape,
     compacted_shape,
 )
+from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.store.tiered import SegmentPlace, segment_place
 
 METADATA = "config/tieredStoreMetadata.json"
-MAX_METADATA_SIZE = 1 << 30
+MAX_METADATA_SIZE = CONFIG_LIMIT
 DELETED = 2
 """The `status` of a segment that waits for its file to be deleted (5.1.x, 5.2.0)."""
 SLOT_SETTING, ITEM_SETTING = "tieredStoreIndexFileMaxHashSlotNum", "tieredStoreIndexFileMaxIndexNum"

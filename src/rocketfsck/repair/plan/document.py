@@ -96,7 +96,7 @@ def plan_from_json(document: Any, name: str = "plan") -> Plan:
 
 def _with_arguments(plan: Plan, document: Any) -> Plan:
     """The plan whose actions have their arguments; raises ValueError for those that an action cannot have."""
-    given = [action["arguments"] for action in document["actions"]]
+    given = [action.get("arguments") for action in document["actions"]]
     return replace(plan, actions=tuple(map(_with_own_arguments, range(len(given)), plan.actions, given)))
 
 

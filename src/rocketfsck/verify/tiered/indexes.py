@@ -153,7 +153,9 @@ class IndexWalk:
             )
             length = slots["length"].astype(np.int64)
             position = slots["position"].astype(np.int64)
-            odd = (length < 0) | (length % shape.item_size != 0) | (position + length > shape.end)
+            odd = (length < 0) | (length % shape.item_size != 0)
+            odd |= (position < shape.items_start) & (length > 0)
+            odd |= position + length > shape.end
             rows = np.flatnonzero((length != 0) | (position != 0))
             chain = chain.then(_Places(position[rows], length[rows], odd[rows]))
             expected, wrong = chain.judged()
@@ -187,14 +189,16 @@ class IndexWalk:
         position: Longs,
         length: Longs,
     ) -> Iterator[Finding]:
-        """The items of some slots that follow each other, a bounded number at a time."""
+        """The items of some slots, a bounded number at a time; behind a wrong slot they may be anywhere."""
+        order = np.argsort(position, kind="stable")
+        numbers, position, length = numbers[order], position[order], length[order]
         count = length // shape.item_size
         pieces = -(-count // BLOCK)  # of slots with more items than are looked at together
         behind = _numbered(pieces) * BLOCK
         numbers = np.repeat(numbers, pieces)
         position = np.repeat(position, pieces) + behind * shape.item_size
         count = np.minimum(np.repeat(count, pieces) - behind, BLOCK)
-        ends = position + count * shape.item_size
+        ends = np.maximum.accumulate(position + count * shape.item_size)
         done = 0
         while done < len(numbers):
             low = int(position[done])

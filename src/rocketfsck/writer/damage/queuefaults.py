@@ -33,7 +33,9 @@ def configured_topics(job: Job) -> Mapping[str, Any] | None:
     except FormatError:
         return None
     table = value.get("topicConfigTable") if isinstance(value, dict) else None
-    return table if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        return None
+    return {topic: config for topic, config in table.items() if isinstance(config, dict)}
 
 
 def _has_records(job: Job, queue: ConsumeQueue) -> bool:

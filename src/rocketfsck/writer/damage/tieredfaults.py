@@ -81,7 +81,8 @@ def _scene(job: Job) -> _TieredScene:
             map(job.is_free, (log.relative, units_file.relative))
         ):
             continue
-        units = np.frombuffer(job.editor.content(units_file.relative), UNIT_DTYPE)
+        content = job.editor.content(units_file.relative)
+        units = np.frombuffer(content, UNIT_DTYPE, len(content) // UNIT_SIZE)
         scenes.append(_TieredScene(queue, log, units_file, units))
     return job.choose(scenes, TIERED)
 
