@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -384,6 +385,16 @@ def test_another_log_is_refused(store_dir: Directory, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="repair them first"):
         plan_heal(open_store(a), open_store(store_dir("4.9.8-multiseg")), OPTIONS)
     files(a)[-1].rename(a / "commitlog" / f"{131072:020d}")
+    assert tree(a) == before
+
+
+def test_copies_whose_files_differ_in_size_are_refused(store_dir: Directory, tmp_path: Path) -> None:
+    a, b = copies(store_dir("4.9.8-basic"), tmp_path)
+    (first, *_) = files(a)
+    os.truncate(first, 4096)
+    before = tree(a)
+    with pytest.raises(UsageError, match=r"of 4,096 bytes, .* copies of one log have files of the same size"):
+        plan_heal(open_store(a), open_store(b), OPTIONS)
     assert tree(a) == before
 
 

@@ -160,7 +160,8 @@ def after_start(now: Fates, start: StartVerdict) -> Fates | None:
         return None
     cut = min((start.cut_count or 0) + start.astray_count, now.in_log_count)
     left = now.in_log_count - cut
-    got = min(start.reached_count, left)
+    # a start fills no hole inside a queue: it brings back what it appends a unit for
+    got = min(start.reached_count, left, now.got_count + start.added_count)
     damaged = min(now.damaged_count, got)
     return replace(
         now,

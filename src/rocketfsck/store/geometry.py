@@ -156,22 +156,20 @@ class _Seen:
 def _best_size(seen: _Seen, multiple: int, default: int, *, round_to: tuple[int, ...]) -> int | None:
     """The size that most lengths, distances and starts speak for; None if none looks like a setting.
 
-    One length that nothing else supports and that is a multiple of none of `round_to` is treated as a cut
-    file rather than a setting.
+    One length, or distance, that nothing else supports and that is a multiple of none of `round_to` is that
+    of a cut or strange file rather than a setting.
     """
     scores = {
         size: (seen.lengths[size] + seen.distances[size]) * _aligned_share(seen.starts, size)
         for size in (*seen.lengths, *seen.distances)
         if 0 < size <= _MAX_INT and size % multiple == 0
     }
-    best = max(scores, key=lambda size: (scores[size], size == default, size), default=0)
-    if (
-        best == 0
-        or scores[best] <= 0
-        or (round_to and scores[best] <= 1 and all(best % size for size in round_to))
-    ):
-        return None
-    return best
+    likely = [
+        size
+        for size, score in scores.items()
+        if score > 1 or (score > 0 and not (round_to and all(size % unit for unit in round_to)))
+    ]
+    return max(likely, key=lambda size: (scores[size], size == default, size), default=None)
 
 
 def _infer_file_size(draft: _Draft, name: str, streams: Iterable[Sequence[MappedFile]]) -> None:

@@ -392,9 +392,14 @@ def draw_value(rng: random.Random, document: Any) -> tuple[list[Any], Any, bool]
     return place, rng.choice(values), bool(place) and rng.random() < 0.15
 
 
+DEEPEST = 40
+
+
 def _places(document: Any, above: list[Any]) -> Iterator[list[Any]]:
     yield above
     steps: list[Any] = []
+    if len(above) >= DEEPEST:  # a change before this one may have made it so
+        return
     if isinstance(document, dict):
         steps = list(document)
     elif isinstance(document, list):

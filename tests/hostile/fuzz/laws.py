@@ -224,13 +224,24 @@ def lost_records(
     ]
 
 
+def new_record_count(before: Mapping[bytes, SoundRecord], after: Mapping[bytes, SoundRecord]) -> int:
+    """How many records a broker takes that it did not take before: they are where they say they are."""
+    taken, found = (
+        {key for key, record in records.items() if record.place == record.physical_offset}
+        for records in (before, after)
+    )
+    return len(found - taken)
+
+
 _OF_MESSAGES = frozenset({"reissued", "unreachable"})
 """What a start does to single messages that are in the log."""
+_OF_RECORDS = frozenset({"cut", "reissued", "unreachable", "unindexed"})
+"""What a start can do to records that a repair put there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """What a start would do, as numbers of which none may grow."""
+    """What a start would do, as numbers of which none may grow. `cut` records are cut off or not seen."""
 
     refused: int
     destroyed: int
@@ -240,20 +251,22 @@ class Harm:
     unreachable: int
     unindexed: int
 
-    def worse_than(self, other: Harm) -> str:
+    def worse_than(self, other: Harm, new_count: int = 0) -> str:
         """Which numbers are larger than another's, as text. A start that is refused does nothing else.
 
-        A message that is not cut off any more may be in no queue, and its queue offset free.
+        A message that is not cut off any more may be in no queue, and its queue offset free; one that no
+        queue had may be at a wrong place in it. `new_count` records were not there before.
         """
         if other.refused:
             return ""
         kept = max(other.cut - self.cut, 0)
+        more = dict.fromkeys(_OF_MESSAGES, kept) | {"shifted": max(other.unreachable - self.unreachable, 0)}
+        for name in _OF_RECORDS:
+            more[name] = more.get(name, 0) + new_count
         names = Harm.__slots__
         pairs = ((name, getattr(other, name), getattr(self, name)) for name in names)
         return ", ".join(
-            f"{name} {old} -> {new}"
-            for name, old, new in pairs
-            if new > old + (kept if name in _OF_MESSAGES else 0)
+            f"{name} {old} -> {new}" for name, old, new in pairs if new > old + more.get(name, 0)
         )
 
 
@@ -269,7 +282,7 @@ def predicted_harm(root: Path, version: str, conf: Path | None) -> Harm | None:
     return Harm(
         int(not start.loads),
         int(start.queues_destroyed),
-        start.losses.cut_record_count,
+        start.losses.cut_record_count + start.losses.astray_count,
         sum(queue.reissued_count for queue in queues),
         sum(queue.shifted_count for queue in queues),
         start.losses.by_queue_count or 0,

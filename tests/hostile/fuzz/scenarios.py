@@ -25,6 +25,7 @@ from tests.hostile.fuzz.laws import (
     differences,
     full_state,
     lost_records,
+    new_record_count,
     outer_state,
     predicted_harm,
     sound_records,
@@ -251,7 +252,8 @@ def _apply(scene: Scene, scenario: Scenario, plan: Mapping[str, Any], *, whole: 
         scene.fail("lost", command, f"{len(lost)} sound records that the plan does not name, first {lost[0]}")
     if not scene.forged:
         after = predicted_harm(scene.store, version, conf)
-        worse = after.worse_than(harm) if after is not None and harm is not None else ""
+        new_count = new_record_count(records, sound_records(scene.store))
+        worse = "" if after is None or harm is None else after.worse_than(harm, new_count)
         if {action["name"] for action in plan["actions"]} & NAMING:
             worse = ""  # the log is another one: what is in no queue and no index was not in it
         if worse.startswith("unindexed") and _KEYS_LEFT & {item["rule"] for item in plan["unanswered"]}:

@@ -17,6 +17,7 @@ import struct
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -180,8 +181,10 @@ class Pool:
                 os.close(tasks)
                 os.close(results)
                 _work(task_end, result_end, self.grounds, self.folder, trace, self.limit)
-            finally:
-                os._exit(0)
+            except BaseException:  # noqa: BLE001 - whatever it is, the case's number is known
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
         os.close(task_end)
         os.close(result_end)
         return _Worker(pid, tasks, results, trace)

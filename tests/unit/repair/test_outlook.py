@@ -46,10 +46,11 @@ def test_a_start_that_takes_nothing_changes_nothing() -> None:
     [
         ({"reached_count": 50, "cut_count": 60}, 47, 13, 65),
         ({"reached_count": 90, "cut_count": 0, "lost_count": 13}, 87, 33, 5),
-        ({"reached_count": 123, "cut_count": 0}, 120, 0, 5),
+        ({"reached_count": 123, "cut_count": 0, "added_count": 20}, 120, 0, 5),
+        ({"reached_count": 123, "cut_count": 0, "added_count": 4}, 104, 16, 5),
         ({"reached_count": 100, "astray_count": 20}, 97, 3, 25),
     ],
-    ids=["cuts", "hides", "dispatches again", "deletes files"],
+    ids=["cuts", "hides", "dispatches again", "fills no hole", "deletes files"],
 )
 def test_what_a_start_does_is_counted_among_the_same_messages(
     counts: dict[str, int], served: int, unreached: int, lost: int

@@ -87,6 +87,10 @@ def test_a_length_that_is_no_setting_leaves_the_default(streams: list[list[tuple
     assert "do not look like a setting" in note
 
 
+def test_a_strange_file_beside_does_not_hide_a_length_that_is_a_setting() -> None:
+    assert inferred("commitlog_file_size", [(0, 65536), (7, 40)])[:2] == (65536, "inferred")
+
+
 def test_no_files_leave_the_default() -> None:
     assert inferred("commitlog_file_size") == (1 << 30, "default", "")
     assert inferred("commitlog_file_size", [(0, 0)]) == (1 << 30, "default", "")

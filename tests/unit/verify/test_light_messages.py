@@ -57,6 +57,17 @@ def seen_in(file: Path) -> tuple[int, int]:
     return len(kept) + len(alone), len(alone)
 
 
+def test_a_message_that_one_of_its_queues_lacks_is_counted_once(tmp_path: Path) -> None:
+    messages: list[Event] = [message(number, multi_dispatch=("%LMQ%a",)) for number in range(COUNT)]
+    store = make(tmp_path, messages, geometry=GEOMETRY, version="4.9.8", multi_dispatch=True)
+    assert account_of(store).fates.served_count == COUNT
+    (queue,) = (tmp_path / "store" / "consumequeue" / "%LMQ%a").rglob("0" * 20)
+    content = queue.read_bytes()
+    queue.write_bytes(content[:200].ljust(len(content), b"\0"))
+    account = account_of(reopen(tmp_path, GEOMETRY, "4.9.8"))
+    assert (account.fates.served_count, account.fates.unreached_count) == (10, COUNT - 10)
+
+
 def test_a_message_of_several_queues_is_lost_once(tmp_path: Path) -> None:
     written(tmp_path)
     files = sorted((tmp_path / "store" / "commitlog").iterdir())

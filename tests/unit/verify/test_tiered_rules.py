@@ -385,6 +385,7 @@ def test_ts021_slots(copy: Copy, fields: Mapping[str, int]) -> None:
         ({"queueId": -1}, "queueId -1"),
         ({"offset": 1}, "where no record begins"),
         ({"offset": 1 << 40}, "beyond the end"),
+        ({"offset": -1}, "in front of all offsets"),
         ({"size": 1}, "to a record of another size"),
     ],
 )

@@ -31,6 +31,7 @@ class StartVerdict:
     `lost_count` lose their unit and `lost_key_count` an index entry by this start; `reached_count` are those
     of the log that have a unit afterwards, `unreached_count` those that have none, `deleted_count` of them
     because their topic or queue was deleted; `unreadable_count` units lead to bytes that are not in the log.
+    Queues count as whole between their ends for that; `added_count` units are all that the start appends.
     `shifted_count` units are put at a wrong queue offset, `reissued_count` queue offsets are given out twice,
     `phantom_count` queues begin a file with zeros that the broker counts as a message. `astray_count` sound
     messages are only in files with wrong names that the start deletes or does not see. Of the messages that
@@ -53,6 +54,7 @@ class StartVerdict:
     reached_count: int | None = None
     unreached_count: int | None = None
     deleted_count: int = 0
+    added_count: int = 0
     unreadable_count: int | None = None
     shifted_count: int = 0
     reissued_count: int = 0
@@ -213,6 +215,7 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
         reached_count=losses.reached_count,
         unreached_count=losses.by_queue_count,
         deleted_count=losses.deleted_count,
+        added_count=sum(queue.added_count for queue in start.queues),
         unreadable_count=losses.unreadable_count,
         shifted_count=sum(queue.shifted_count for queue in start.queues),
         reissued_count=sum(

@@ -247,6 +247,7 @@ def plan_heal(a: Store, b: Store, options: HealOptions | None = None) -> tuple[P
         for outcome in engine.run(heal_group, tasks):
             found[outcome.index] = outcome.result
     chosen = choose([result for result in found if result is not None], sides, prefer_b=options.prefer_b)
+    _refuse_sizes(a, b)
     actions = [*_heal_actions(scene, files_of(b), chosen), *_cuts(scene, chosen)]
     if chosen.cut_offset is not None:
         actions += cut_queues(scene, chosen.cut_offset)
@@ -269,6 +270,17 @@ def _refuse_unfit(scene: PlanScene) -> None:
         raise UsageError(
             f"{store.root}: the commit log has files with wrong names or lengths; repair them first: "
             f"rocketfsck plan {store.root}"
+        )
+
+
+def _refuse_sizes(a: Store, b: Store) -> None:
+    """Raises UsageError where the files of the two have different sizes: one of them was cut, or guessed."""
+    sizes = a.geometry.commitlog_file_size, b.geometry.commitlog_file_size
+    if a.commitlog.files and b.commitlog.files and sizes[0] != sizes[1]:
+        raise UsageError(
+            f"{a.root}: commit log files of {sizes[0]:,} bytes, {b.root}: of {sizes[1]:,}; copies of one log "
+            "have files of the same size. Put the size of the cut ones right first, with the broker's "
+            f"settings: rocketfsck fix --preen --broker-conf FILE {a.root}"
         )
 
 

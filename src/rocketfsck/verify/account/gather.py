@@ -280,7 +280,10 @@ class Gatherer:
                 TREES["batch"]
             ):  # its units are not counted by queue offsets: they tell alone
                 return
-        self._counts[kind] += count if isinstance(count, int) else 0
+        count = count if isinstance(count, int) else 0
+        self._counts[kind] += count
+        if kind.fate == "unreachable" and name[0].startswith(LMQ_PREFIX):
+            self._counts[SERVED] -= count  # a message has one fate, also if one of its queues serves it
         if span is not None and kind.fate == "unreachable":
             missed = self._missed.setdefault(name, [])
             if len(missed) < SPAN_LIMIT:

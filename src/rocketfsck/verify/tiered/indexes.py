@@ -299,6 +299,7 @@ class IndexWalk:
         # A queue that was deleted and made again begins at 0: older items belong to the one before.
         kept = (offset >= log.start) & (times + _SECOND >= began)
         tests: list[tuple[Flags, str]] = [
+            (offset < 0, "in front of all offsets"),
             (kept & (offset >= log.end), "beyond the end of the queue's log"),
             (kept & (offset < log.end) & ~magic, "where no record begins"),
             (kept & magic & (heads["totalSize"] != rows["size"]), "to a record of another size"),
