@@ -109,7 +109,7 @@ def test_a_missing_file_is_not_made_up_unasked(cli: Cli, store_dir: Directory, t
     said = cli("check", root)
     assert "  First   look for the missing commit log files first" in said.out
     assert f"  Next    rocketfsck compare {root} REPLICA" in said.out
-    assert "assumes missing_files: confirm with --assume" in said.out
+    assert "assumes that missing commit log files are gone: confirm with --assume" in said.out
     ended = cli("fix", "--yes", root)
     assert "fence-gap assumes missing_files" in " ".join(ended.out.split())
     assert sorted(path.name for path in (root / "commitlog").iterdir()) == sorted(
@@ -153,7 +153,7 @@ def test_a_log_file_that_somebody_compressed(
     ("name", "first", "end"),
     [
         # 131072 sorts after 0, and all numbers of six digits in their order
-        ("4.9.8-multiseg", "Damaged. A broker may be started: its start loses nothing more.", None),
+        ("4.9.8-multiseg", "Damaged. A broker may be started: its start loses nothing.", None),
         # 65536 sorts after 393216: for a broker the log ends there
         ("4.4.0-multiseg", "Do not start a broker: its start would lose 686 sound messages.", 131072),
     ],

@@ -81,7 +81,7 @@ def test_a_page_can_be_written_whatever_is_in_it() -> None:
 def test_without_scripts_the_verdict_is_there() -> None:
     text = render(store_page())
     inside = text[text.index("<noscript>") : text.index("</noscript>")]
-    assert "its start loses nothing more" in inside
+    assert "its start loses nothing" in inside
     assert "rocketfsck fix /data/store" in inside
 
 

@@ -33,7 +33,7 @@ def test_every_part_is_as_the_plan_leaves_it(open_page: Open, sample: dict[str, 
     opened = open_page(sample)
     page = opened.page
     starts, damage = page.locator("#starts"), page.locator("#damage")
-    expect(starts).to_contain_text("reuses 429 queue offsets")
+    expect(starts).to_contain_text("uses 429 queue offsets twice")
     expect(damage).to_have_count(1)
     queue = page.locator("#queues .listing").nth(1).locator("tbody tr").filter(has_text="Seg2").nth(1)
     expect(queue).to_contain_text("none")
@@ -46,7 +46,7 @@ def test_every_part_is_as_the_plan_leaves_it(open_page: Open, sample: dict[str, 
     expect(page.locator("#findings .badge.error")).to_have_count(0)
     expect(page.get_by_role("navigation", name="Sections").get_by_text("Damage")).to_have_count(0)
     page.get_by_label(BEFORE).check()
-    expect(starts).to_contain_text("reuses 429 queue offsets")
+    expect(starts).to_contain_text("uses 429 queue offsets twice")
     expect(damage).to_have_count(1)
     expect(page.get_by_role("navigation", name="Sections").get_by_text("Damage")).to_have_count(1)
     opened.check()

@@ -139,14 +139,14 @@ def test_a_check_says_that_fillers_are_delivered(
     root, plan_path = tmp_path / "store", tmp_path / "plan.json"
     damage_store(store_dir("4.4.0-multiseg"), root, ["missing-segment"], 1, write_truth=False)
     run(["plan", str(root), "-o", str(plan_path)])
-    given = "consumers without a tag filter (`*`) receive 155 filler records in place of lost messages"
+    given = "consumers without a tag filter (`*`) receive 155 filler messages in place of lost ones"
     assert given in capsys.readouterr().out
     assert run(["apply", str(plan_path), "--assume", "missing_files"]) == 1
     assert given in capsys.readouterr().out
     assert run(["check", str(root)]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Healthy: ")
-    assert "(`*`) receive 155 filler records in place of lost messages (XR015)" in " ".join(shown.split())
+    assert "(`*`) receive 155 filler messages in place of lost ones (XR015)" in " ".join(shown.split())
 
 
 def test_what_is_refused(store: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -69,7 +69,7 @@ def test_every_part_is_shown(cli: Cli, restart_dir: Directory) -> None:
         "simulate", restart_dir("5.1.3-killed-restarted--cq-deleted-clean"), "--as-broker", "5.1.3", "-v"
     )
     assert lines.code == 4
-    assert "reuses 560 queue offsets" in lines.out
+    assert "uses 560 queue offsets twice" in lines.out
     assert "Without a unit  560 records of the log, 0 of them because of this start" in lines.out
     assert "Without an entry" in lines.out
     assert "index/20261120140649368" in lines.out

@@ -122,7 +122,7 @@ def test_a_broker_without_its_topics_is_not_to_be_started(real_copy: Directory) 
     verdict = judge_store(store, report)
     assert (verdict.state, verdict.may_start, verdict.unknown_topic_count) == ("unclean", True, 12)
     lines = " ".join(verdict_lines(verdict, report.store, Palette(colored=False), 200))
-    assert "any version: knows none of 12 topics with queues" in lines
+    assert "any version: does not know 12 topics that have queues" in lines
 
 
 def test_a_start_that_leaves_messages_out_of_reach_is_no_normal_one(real_copy: Directory) -> None:

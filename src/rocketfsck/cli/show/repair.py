@@ -56,10 +56,10 @@ def message_lines(before: Fates | None, after: Fates | None, palette: Palette) -
 _FATES = {
     "served_count": "consumers get",
     "damaged_count": "consumers get damaged",
-    "unreached_count": "out of the reach of consumers",
+    "unreached_count": "cannot be consumed",
     "lost_count": "lost",
     "perhaps_lost_count": "perhaps lost",
-    "replaced_count": "replaced by filler records",
+    "replaced_count": "replaced by filler messages",
     "removed_count": "removed with their topics",
 }
 """What is said of messages by their fate, in a table."""

@@ -19,6 +19,9 @@ from rocketfsck.cli.show.text import (
 from rocketfsck.cli.show.verdict import labelled, verdict_lines
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import duration
+from rocketfsck.repair.outlook import FILLERS
+from rocketfsck.repair.plan.law import notice_text
+from rocketfsck.repair.plan.model import Notice
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report
@@ -96,8 +99,8 @@ def amounts_lines(report: Report, columns: int, *, is_timed: bool = True) -> Ite
     yield from labelled("Found", [f"{', '.join(words) or 'nothing'}; {how}"], columns)
     filler_count = sum(_filler_units(finding) for finding in report.findings)
     if filler_count:
-        text = f"consumers without a tag filter (`*`) receive {count_of(filler_count, 'filler record')}"
-        yield from labelled("Note", [f"{text} in place of lost messages (XR015)"], columns)
+        text = notice_text(Notice(FILLERS, filler_count))
+        yield from labelled("Note", [f"{text} (XR015)"], columns)
 
 
 def _since(report: Report) -> Iterator[str]:

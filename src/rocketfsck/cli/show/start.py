@@ -85,7 +85,7 @@ def _harms(start: Start) -> Iterator[str]:
         yield f"reads zeros as a message in {count_of(phantoms, 'queue')}"
     reissued = sum(queue.reissued_count for queue in start.queues)
     if reissued:
-        yield f"reuses {count_of(reissued, 'queue offset')}"
+        yield f"uses {count_of(reissued, 'queue offset')} twice"
     if start.index.blocked_until_offset is not None:
         yield "does not index new messages for now"
     if start.timers is not None:
@@ -328,11 +328,19 @@ _FACTS = (
     ("lost_key_count", "hides {count:message} from queries by key"),
     ("unreadable_count", "cannot read {count:message}"),
     ("shifted_count", "puts {count:unit} at a wrong queue offset"),
-    ("reissued_count", "reuses {count:queue offset}"),
+    ("reissued_count", "uses {count:queue offset} twice"),
     ("phantom_count", "reads zeros as a message in {count:queue}"),
-    ("deleted_file_count", "deletes {count:file}"),
 )
 """What a start takes, as verbs of the broker with their objects."""
+
+
+def _deleted(verdict: StartVerdict) -> str:
+    """Which files a start deletes; of commit log files, whether a message is in them."""
+    text = f"deletes {count_of(verdict.deleted_file_count, 'file')}"
+    if verdict.deleted_from:
+        text += f" in {' and '.join(f'{visible(name)}/' for name in verdict.deleted_from)}"
+    empty = "commitlog" in verdict.deleted_from and verdict.cut_count == 0 and not verdict.astray_count
+    return f"{text}, none with a message that is sound" if empty else text
 
 
 def verdict_text(verdict: StartVerdict) -> str:
@@ -343,6 +351,8 @@ def verdict_text(verdict: StartVerdict) -> str:
         return f"does not start: {visible(verdict.obstacle, keep_backslash=True)}"
     facts = ["deletes all consume queues"] if verdict.queues_destroyed else []
     facts += [fill_numbers(text, count=count) for name, text in _FACTS if (count := getattr(verdict, name))]
+    if verdict.deleted_file_count:
+        facts.append(_deleted(verdict))
     facts += map(visible, verdict.unread_parts)
     if not facts:
         return "starts and loses nothing" if verdict.lost_count is not None else "starts"

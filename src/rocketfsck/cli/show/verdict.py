@@ -20,14 +20,14 @@ from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.outlook import Outlook
-from rocketfsck.repair.plan.basis import confirming
+from rocketfsck.repair.plan.basis import confirming, meaning_of
 from rocketfsck.repair.plan.law import notice_text
 from rocketfsck.repair.state import State
 from rocketfsck.repair.verdict import Prospect, Verdict
 from rocketfsck.verify.account.model import NO_EFFECTS, WHYS, Fate, MessageAccount
 from rocketfsck.verify.report import StoreFacts
 
-MAY = "A broker may be started: its start loses nothing more"
+MAY = "A broker may be started: its start loses nothing"
 LABEL_WIDTH = 10
 START_LIMIT = 3
 NOTICE_LIMIT = 3
@@ -35,7 +35,7 @@ AGAIN = "consumable-again"
 """The notice of messages that consumers get again, which the account says better."""
 CONFIG_LIMIT = 3
 UNREAD_LIMIT = 3
-NO_TOPIC = "none of {count:topic} with queues"
+NO_TOPIC = "{count:topic} that {count?has|have} queues"
 GROUP_LIMIT = 3
 CAUSE_LIMIT = 2
 
@@ -46,7 +46,7 @@ HARMS: tuple[tuple[str, str], ...] = (
     ("hidden_file_count", "would not see {count:file}"),
     ("timer_lost_count", "would never deliver {count:timer message}"),
     ("timer_repeated_count", "would deliver {count:timer message} twice"),
-    ("reissued_count", "would reuse {count:queue offset}"),
+    ("reissued_count", "would use {count:queue offset} twice"),
     ("shifted_count", "would put {count:message} at a wrong queue offset"),
     ("phantom_count", "would read zeros as a message in {count:queue}"),
 )
@@ -78,9 +78,8 @@ def _harmful(verdict: Verdict) -> str:
             return f"Do not start a broker{which}: its start {fill_numbers(text, count=count)}.{others}"
     if verdict.lost_configs:
         return "Do not start a broker: its start would reset config files that it cannot read."
-    return (
-        f"Do not start a broker: it would know {fill_numbers(NO_TOPIC, count=verdict.unknown_topic_count)}."
-    )
+    unknown = fill_numbers(NO_TOPIC, count=verdict.unknown_topic_count)
+    return f"Do not start a broker: it would not know {unknown}."
 
 
 def _unread(verdict: Verdict) -> str:
@@ -107,7 +106,14 @@ def _may(verdict: Verdict) -> str:
         for name, (text, _) in _NOTICED.items()
         if (count := getattr(effects, name))
     ]
-    return f"{MAY}, but consumers {' and '.join(noticed)}." if noticed else f"{MAY}."
+    more = " more" if _is_short(verdict) else ""
+    return f"{MAY}{more}, but consumers {' and '.join(noticed)}." if noticed else f"{MAY}{more}."
+
+
+def _is_short(verdict: Verdict) -> bool:
+    """Whether messages or bytes are lost already."""
+    account = verdict.account
+    return bool(verdict.damaged_byte_count or (account and account.count("lost")))
 
 
 def _unknown(verdict: Verdict) -> str:
@@ -207,7 +213,7 @@ def _configs(verdict: Verdict) -> Iterator[str]:
             f"any version: resets {', '.join(map(visible, files[:CONFIG_LIMIT]))}{more}, or does not start"
         )
     if count and verdict.state in _TOPICS_SHOWN:
-        yield f"any version: knows {fill_numbers(NO_TOPIC, count=count)}: no config/topics.json"
+        yield f"any version: does not know {fill_numbers(NO_TOPIC, count=count)}: no config/topics.json"
 
 
 def _lost(verdict: Verdict) -> Iterator[str]:
@@ -218,12 +224,13 @@ def _lost(verdict: Verdict) -> Iterator[str]:
         if damage:
             yield damage
         return
+    if account.unreachable_count and account.is_complete and not _is_short(verdict):
+        yield "nothing for good"
     for tally in account.tallies:
         if tally.fate in _FATES:
-            number = count_of(tally.message_count, "message")
-            verb = "is" if tally.message_count == 1 else "are"
             how = {"certain": "", "at least": "at least ", "perhaps": "perhaps "}[tally.sure]
-            yield f"{how}{number} {verb} {_FATES[tally.fate]}: {WHYS[tally.why]}"
+            text = fill_numbers(_FATES[tally.fate], count=tally.message_count)
+            yield f"{how}{text}: {WHYS[tally.why]}"
     if regained := _regained(verdict):
         yield regained
     if damage:
@@ -246,13 +253,13 @@ def _regained(verdict: Verdict) -> str:
     if back <= 0:
         return ""
     which = "all of them" if back == now else f"{back:,} of them"
-    return f"a start dispatches {which} again"
+    return f"a start brings back {which}"
 
 
 _FATES: Mapping[Fate, str] = {
-    "lost": "lost",
-    "unreachable": "out of the reach of consumers",
-    "damaged": "damaged",
+    "lost": "{count:message} {count?is|are} lost",
+    "unreachable": "{count:message} cannot be consumed",
+    "damaged": "{count:message} {count?is|are} damaged",
 }
 """What is said of messages with a fate."""
 
@@ -302,7 +309,7 @@ def _repair(verdict: Verdict, store: StoreFacts) -> Iterator[str]:
         if verdict.messages is not None and (text := change_text(verdict.messages)):
             yield text
         if prospect.assumed:
-            names = ", ".join(map(visible, prospect.assumed))
+            names = ", ".join(meaning_of(name) for name in prospect.assumed)
             given = [name for name, source in store.geometry_sources.items() if source == "given"]
             yield f"assumes {names}: confirm with {confirming(prospect.assumed, given)}"
         stated = [notice for notice in prospect.notices if notice.kind != AGAIN or verdict.messages is None]
@@ -346,9 +353,8 @@ def change_text(outlook: Outlook) -> str:
     if more:
         clauses.append(f"consumers get {count_of(abs(more), 'message')} {'more' if more > 0 else 'fewer'}")
     if replaced > 0:
-        clauses.append(
-            f"{count_of(replaced, 'message')} {'is' if replaced == 1 else 'are'} replaced by fillers"
-        )
+        text = "{count:message} {count?is replaced by a filler message|are replaced by filler messages}"
+        clauses.append(fill_numbers(text, count=replaced))
     mended = now.damaged_count - then.damaged_count
     if mended > 0:
         clauses.append(f"{count_of(mended, 'message')} {'is' if mended == 1 else 'are'} no longer damaged")
@@ -360,7 +366,7 @@ def change_text(outlook: Outlook) -> str:
 
 _STAYS = (
     ("lost_count", "{count:message} {count?stays|stay} lost"),
-    ("unreached_count", "{count:message} {count?stays|stay} out of reach"),
+    ("unreached_count", "{count:message} still cannot be consumed"),
     ("damaged_count", "{count:message} {count?stays|stay} damaged"),
 )
 """What is said of messages that a plan does not bring back."""

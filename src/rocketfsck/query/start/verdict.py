@@ -36,6 +36,7 @@ class StartVerdict:
     `phantom_count` queues begin a file with zeros that the broker counts as a message. `astray_count` sound
     messages are only in files with wrong names that the start deletes or does not see. Of the messages that
     wait for a timer, `timer_lost_count` are never delivered and `timer_repeated_count` twice.
+    `deleted_from` are the directories at the top of the store that have the `deleted_file_count` files.
     `unread_parts` are clauses on what only brokers of other versions read, `unread_part_count` of them.
     """
 
@@ -47,6 +48,7 @@ class StartVerdict:
     reason: str = ""
     queues_destroyed: bool = False
     deleted_file_count: int = 0
+    deleted_from: tuple[str, ...] = ()
     hidden_file_count: int = 0
     cut_count: int | None = None
     lost_count: int | None = None
@@ -102,7 +104,7 @@ COMPARED: Mapping[str, str] = {
     "timer_lost_count": "never delivers {after:timer message} ({before:,} before)",
     "timer_repeated_count": "delivers {after:timer message} twice ({before:,} before)",
     "unread_part_count": "does not read {after:part} of the store ({before:,} before)",
-    "reissued_count": "reuses {after:queue offset} ({before:,} before)",
+    "reissued_count": "uses {after:queue offset} twice ({before:,} before)",
 }
 """What a start may do more of than another one, and how a sentence about the broker says it."""
 
@@ -204,10 +206,12 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
     if not start.loads:
         first = next(iter(start.refusals), Refusal("", ""))
         return replace(verdict, file=first.file, reason=first.reason)
+    deleted = [item.file for item in start.files if item.change == "deleted"]
     return replace(
         verdict,
         queues_destroyed=start.queues_destroyed,
-        deleted_file_count=sum(item.change == "deleted" for item in start.files),
+        deleted_file_count=len(deleted),
+        deleted_from=tuple(sorted({file.partition("/")[0] for file in deleted})),
         hidden_file_count=len(start.ignored),
         cut_count=losses.cut_record_count,
         lost_count=losses.new_by_queue_count,

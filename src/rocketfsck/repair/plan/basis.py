@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.formats.dialect import dialect_of
@@ -308,29 +309,29 @@ def _basis(name: str, what: str) -> Basis:
 BASES: Mapping[str, Basis] = {
     basis.name: basis
     for basis in (
-        _basis("commitlog_file_size", "length of a commit log file, in bytes"),
-        _basis("consumequeue_file_size", "length of a consume queue file, in bytes"),
-        _basis("batch_file_size", "length of a batch consume queue file, in bytes"),
-        _basis("ext_file_size", "length of a consume queue extension file, in bytes"),
-        _basis("slot_count", "hash slots of an index file"),
-        _basis("entry_count", "entries of an index file"),
+        _basis("commitlog_file_size", "the size of commit log files"),
+        _basis("consumequeue_file_size", "the size of consume queue files"),
+        _basis("batch_file_size", "the size of batch consume queue files"),
+        _basis("ext_file_size", "the size of consume queue extension files"),
+        _basis("slot_count", "the number of slots of an index file"),
+        _basis("entry_count", "the number of entries of an index file"),
         Basis(
             "delay_levels",
-            "delay of each level",
+            "the delay of each level",
             _delay_levels,
             ("messageDelayLevel",),
             DEFAULT_DELAY_LEVELS_TEXT,
         ),
         Basis(
             "timer_precision_ms",
-            "length of a slot of the timer wheel, in ms",
+            "the length of a slot of the timer wheel",
             _timer_precision,
             (PRECISION_SETTING,),
             str(DEFAULT_PRECISION_MS),
         ),
-        Basis("missing_files", "that missing commit log files are not to be found", _missing_files),
-        Basis("queue_kinds", "topics that have queues of batches", _queue_kinds),
-        Basis("removed_topics", "topics that the broker deleted", _removed_topics),
+        Basis("missing_files", "that missing commit log files are gone", _missing_files),
+        Basis("queue_kinds", "which topics have queues of batches", _queue_kinds),
+        Basis("removed_topics", "which topics the broker deleted", _removed_topics),
         Basis("queue_ends", "where queues without a record continue", _queue_ends),
     )
 }
@@ -354,6 +355,11 @@ def named_values(assume: Iterable[str]) -> dict[str, Any]:
             if basis.keys and name in (basis.name, *basis.keys):
                 settings |= dict.fromkeys(basis.keys, value)
     return found
+
+
+def meaning_of(name: str) -> str:
+    """What a value that a plan assumes is; its name where this version does not know it."""
+    return BASES[name].what if name in BASES else printable(name)
 
 
 def confirming(names: Sequence[str], given: Collection[str] = ()) -> str:

@@ -74,8 +74,8 @@ KINDS: Mapping[str, NoticeKind] = {
         ),
         NoticeKind(
             "fillers-delivered",
-            "consumers without a tag filter (`*`) receive {count} filler record in place of a lost message",
-            "consumers without a tag filter (`*`) receive {count} filler records in place of lost messages",
+            "consumers without a tag filter (`*`) receive {count} filler message in place of a lost one",
+            "consumers without a tag filter (`*`) receive {count} filler messages in place of lost ones",
         ),
         NoticeKind(
             "renumbered",

@@ -127,13 +127,13 @@ def test_more_of_anything_is_worse(name: str) -> None:
 
 
 FEWER = "leaves consumers 11 messages fewer than before"
-TWICE = "reuses 17 queue offsets (0 before)"
+TWICE = "uses 17 queue offsets twice (0 before)"
 
 
 @pytest.mark.parametrize(
     ("before", "after", "given_up", "reasons"),
     [
-        # a start that cut 325 messages reuses 17 queue offsets instead
+        # a start that cut 325 messages uses 17 queue offsets twice instead
         ({"cut_count": 325, "reached_count": 100}, {"reached_count": 425, "reissued_count": 17}, 0, ()),
         ({"reached_count": 100}, {"reached_count": 110, "reissued_count": 17}, 0, (TWICE,)),
         ({"reached_count": 100}, {"reached_count": 117, "reissued_count": 17}, 0, (TWICE,)),
