@@ -56,6 +56,7 @@ EXAMPLES: Mapping[str, Examples] = {
     "query life": (("all that became of a message", "query life STORE UNIQKEY"),),
     "query offsets": (("how far consumers are behind", "query offsets STORE --topic Seg0"),),
     "query timers": (("the next messages of the timer wheel", "query timers STORE --limit 10"),),
+    "query as-of": (("what was there on that morning", "query as-of STORE 2024-05-17T08:00"),),
     "query retention": (("what the broker deletes next", "query retention STORE"),),
     "check": (
         ("may the broker start, what is lost, what next", "check STORE"),

@@ -258,7 +258,7 @@ def query_id(options: IdQuery) -> QueryAnswer[Answer]:
     from rocketfsck.query.ids import check_id, find_by_id
 
     check_id(options.message_id)
-    with _opened(options) as (store, masks):
+    with opened(options) as (store, masks):
         if options.as_broker is not None:
             from rocketfsck.query.serving.broker import BrokerView, broker_by_id
 
@@ -269,7 +269,7 @@ def query_id(options: IdQuery) -> QueryAnswer[Answer]:
                 answer = find_by_id(
                     store, options.message_id, reading=options.reading, via=options.via, view=view
                 )
-        return QueryAnswer(store, _masked(masks, answer), _exit_code(answer.outcome, answer.found))
+        return QueryAnswer(store, masked(masks, answer), _exit_code(answer.outcome, answer.found))
 
 
 def query_offset(options: OffsetQuery) -> QueryAnswer[Answer]:
@@ -277,7 +277,7 @@ def query_offset(options: OffsetQuery) -> QueryAnswer[Answer]:
     from rocketfsck.query.tiered import find_by_offset
 
     place = (options.topic, options.queue_id, options.queue_offset)
-    with _opened(options) as (store, masks):
+    with opened(options) as (store, masks):
         if options.as_broker is not None:
             from rocketfsck.query.serving.broker import BrokerView, broker_by_offset
 
@@ -286,7 +286,7 @@ def query_offset(options: OffsetQuery) -> QueryAnswer[Answer]:
         else:
             with _view(store, options.via) as view:
                 answer = find_by_offset(store, *place, via=options.via, view=view)
-        return QueryAnswer(store, _masked(masks, answer), _code_of(answer, options.via))
+        return QueryAnswer(store, masked(masks, answer), _code_of(answer, options.via))
 
 
 def query_key(options: UniqueKeyQuery) -> QueryAnswer[Answer]:
@@ -305,7 +305,7 @@ def query_key(options: UniqueKeyQuery) -> QueryAnswer[Answer]:
     window = {name: value for name, value in given.items() if value is not None}
     kind = options.kind if isinstance(options, KeyOrTagQuery) else "unique"
     unique, tag = kind == "unique", kind == "tag"
-    with _opened(options) as (store, masks):
+    with opened(options) as (store, masks):
         if options.as_broker is not None:
             from rocketfsck.query.serving.broker import BrokerView, broker_by_key
 
@@ -324,7 +324,7 @@ def query_key(options: UniqueKeyQuery) -> QueryAnswer[Answer]:
                     view=view,
                     **window,
                 )
-        return QueryAnswer(store, _masked(masks, answer), _code_of(answer, options.via))
+        return QueryAnswer(store, masked(masks, answer), _code_of(answer, options.via))
 
 
 def query_time(options: TimeQuery) -> QueryAnswer[TimeAnswer] | QueryAnswer[BrokerTime]:
@@ -332,10 +332,10 @@ def query_time(options: TimeQuery) -> QueryAnswer[TimeAnswer] | QueryAnswer[Brok
     from rocketfsck.query.places import find_by_time
 
     place = (options.topic, options.queue_id, options.timestamp)
-    with _opened(options) as (store, masks):
+    with opened(options) as (store, masks):
         if options.as_broker is None:
             found = find_by_time(store, *place)
-            return QueryAnswer(store, _masked(masks, found), _exit_code(found.outcome))
+            return QueryAnswer(store, masked(masks, found), _exit_code(found.outcome))
         from rocketfsck.query.serving.broker import BrokerView
 
         with BrokerView(store, options.as_broker, state=options.state) as view:
@@ -355,7 +355,7 @@ def query_scan(options: ScanQuery) -> Iterator[Scanned]:
 
     wanted = Expression(options.expression)
     start_offset, end_offset = options.physical_offsets or (0, None)
-    with _opened(options) as (store, masks):
+    with opened(options) as (store, masks):
         found = find_by_expression(
             store,
             wanted,
@@ -365,7 +365,7 @@ def query_scan(options: ScanQuery) -> Iterator[Scanned]:
             max_body_size=MAX_BODY_SIZE if wanted.needs_body or options.with_bodies else 0,
         )
         expression = options.expression if masks is None else masks.of(options.expression, "expression")
-        yield Scanned(store, expression, (_masked(masks, item) for item in found), wanted.unread)
+        yield Scanned(store, expression, (masked(masks, item) for item in found), wanted.unread)
 
 
 def query_life(options: LifeQuery) -> QueryAnswer[Life]:
@@ -374,9 +374,9 @@ def query_life(options: LifeQuery) -> QueryAnswer[Life]:
 
     if not options.name:
         raise UsageError("a message id or unique key needs at least one character")
-    with _opened(options) as (store, masks), _view(store, options.via) as view:
+    with opened(options) as (store, masks), _view(store, options.via) as view:
         life = message_life(store, options.name, via=options.via, view=view)
-        return QueryAnswer(store, _masked(masks, life), _exit_code(life.outcome, life.records))
+        return QueryAnswer(store, masked(masks, life), _exit_code(life.outcome, life.records))
 
 
 def query_offsets(options: OffsetsQuery) -> QueryAnswer[OffsetsFound]:
@@ -388,13 +388,13 @@ def query_offsets(options: OffsetsQuery) -> QueryAnswer[OffsetsFound]:
     topic, group = options.topic, options.group
     groups: list[GroupOffsets] = []
     problem = None
-    with _opened(options) as (store, masks), StoreView(store) as view:
+    with opened(options) as (store, masks), StoreView(store) as view:
         queues = [] if group is not None else list(queue_offsets(store, topic=topic, view=view))
         try:
             groups = group_offsets(store, topic=topic, group=group, view=view, times=True)
         except FormatError as error:
             problem = f"no groups: a file in config/ cannot be used: {error}"
-        found = OffsetsFound(_masked(masks, tuple(queues)), _masked(masks, tuple(groups)), problem)
+        found = OffsetsFound(masked(masks, tuple(queues)), masked(masks, tuple(groups)), problem)
         code = FOUND_CODE if queues or groups else NOT_FOUND_CODE
         return QueryAnswer(store, found, code if problem is None else EXIT_OPERATIONAL)
 
@@ -407,10 +407,10 @@ def query_find(options: FindQuery) -> QueryAnswer[TextFound]:
 
     if not options.text:
         raise UsageError("nothing to look for")
-    with _opened(options) as (store, masks), StoreView(store) as view:
+    with opened(options) as (store, masks), StoreView(store) as view:
         limit = FOUND_SHOWN if options.limit is None else options.limit
         found = tuple(find_evidence(view, options.text, str(options.path), limit))
-        said = TextFound(_masked(masks, options.text), _masked(masks, found))
+        said = TextFound(masked(masks, options.text), masked(masks, found))
         return QueryAnswer(store, said, FOUND_CODE if found else NOT_FOUND_CODE)
 
 
@@ -418,10 +418,10 @@ def query_timers(options: TimersQuery) -> QueryAnswer[tuple[TimedMessage, ...]]:
     """Find messages that wait for a timer or delay level, as they are due. Raises UsageError, StoreError."""
     from rocketfsck.query.timers import timed_messages
 
-    with _opened(options) as (store, masks):
+    with opened(options) as (store, masks):
         times = options.times
         found = tuple(timed_messages(store, begin=times.begin, end=times.end, max_count=options.limit))
-        return QueryAnswer(store, _masked(masks, found), FOUND_CODE if found else NOT_FOUND_CODE)
+        return QueryAnswer(store, masked(masks, found), FOUND_CODE if found else NOT_FOUND_CODE)
 
 
 def query_retention(options: RetentionQuery) -> QueryAnswer[Retention]:
@@ -429,14 +429,14 @@ def query_retention(options: RetentionQuery) -> QueryAnswer[Retention]:
     from rocketfsck.query.retention import foresee_retention, retention_rules
     from rocketfsck.query.view import StoreView
 
-    with _opened(options) as (store, masks), StoreView(store) as view:
+    with opened(options) as (store, masks), StoreView(store) as view:
         found = foresee_retention(view, retention_rules(store, options.time_zone, options.as_of))
         code = EXIT_OPERATIONAL if found.problem else NOT_FOUND_CODE if len(found.files) < 2 else FOUND_CODE
-        return QueryAnswer(store, _masked(masks, found), code)
+        return QueryAnswer(store, masked(masks, found), code)
 
 
 @contextmanager
-def _opened(options: QueryCommand) -> Iterator[tuple[Store, Masks | None]]:
+def opened(options: QueryCommand) -> Iterator[tuple[Store, Masks | None]]:
     """The store with the queues and configs of its databases, and masks that know its names."""
     from rocketfsck.store.rocks.lifting import lifted
 
@@ -449,7 +449,7 @@ def _opened(options: QueryCommand) -> Iterator[tuple[Store, Masks | None]]:
         yield lifting.store, masks
 
 
-def _masked(masks: Masks | None, value: Value) -> Value:
+def masked(masks: Masks | None, value: Value) -> Value:
     return value if masks is None else masks.of(value)
 
 

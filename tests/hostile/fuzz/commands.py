@@ -306,6 +306,8 @@ _QUERIES: Sequence[Callable[[random.Random, Known], Line]] = (
         "upper"))]), "{store}", one.topic, str(one.queue_id), rng.choice(TIMES)
     ],
     lambda _rng, _one: ["offsets", "{store}"],
+    lambda rng, _one: ["as-of", "{store}", rng.choice(TIMES)],
+    lambda rng, _one: ["retention", "{store}", *_some(rng, ["--as-of", rng.choice(TIMES)])],
     lambda rng, one: ["life", "{store}", rng.choice((one.unique_key, one.message_id))],
     lambda rng, _one: ["scan", "{store}", rng.choice(EXPRESSIONS), *_some(rng, ["--limit", "2"], ["-v"])],
 )  # fmt: skip

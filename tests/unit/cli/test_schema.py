@@ -263,6 +263,12 @@ def offsets(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
         yield said(cli, "query", "offsets", store_dir(name))
 
 
+@case("query-as-of")
+def as_of(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    for time in ("2000-01-01", "2100-01-01"):
+        yield said(cli, "query", "as-of", store_dir(STORE), time)
+
+
 @case("query-retention")
 def retention(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     for name in (STORE, "4.9.8-expired"):

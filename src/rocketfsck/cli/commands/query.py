@@ -15,6 +15,7 @@ from rocketfsck.cli.output import FORMATS, Destination
 from rocketfsck.cli.query.options import QueryGroup, QueryRequest, Shown, Traced
 from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import count_of
+from rocketfsck.commands.asof import AsOfQuery, query_as_of
 from rocketfsck.commands.query import (
     FOUND_CODE,
     NOT_FOUND_CODE,
@@ -243,12 +244,32 @@ def retention(line: RetentionLine) -> int:
     return write_retention(QueryRequest(line.path, line.stated, line.answer), query_retention(line))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOfLine(AsOfQuery):
+    """What the store held at a time."""
+
+    answer: Answered
+
+
+@command_of(AsOfLine)
+def as_of(line: AsOfLine) -> int:
+    """Show what the store held at a time in the past, and what consumers could get of it: the end of the
+    commit log, the bounds of each queue, and how many messages waited for their delay.
+
+    Messages that have expired since then are not counted. A message counts if it was stored at TIME or
+    before; TIME is milliseconds, or a date and time.
+    """
+    from rocketfsck.cli.query.asof import write_as_of
+
+    return write_as_of(QueryRequest(line.path, line.stated, line.answer), query_as_of(line))
+
+
 by_expression.help = str(by_expression.help).replace("{fields}", ", ".join(FIELDS))
 
 _COMMANDS = {
     "id": by_id, "offset": by_offset, "key": by_key, "unique-key": by_unique_key, "time": by_time,
     "scan": by_expression, "life": life, "offsets": offsets, "timers": timers,
-    "retention": retention,
+    "retention": retention, "as-of": as_of,
 }  # fmt: skip
 for _name, _command in _COMMANDS.items():
     command.add_command(_command, _name)

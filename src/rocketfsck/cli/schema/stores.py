@@ -19,6 +19,7 @@ from rocketfsck.formats.layout import Layout
 from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.query.answers import Dispatched, IndexStep, Lead, Outcome, ScanStep
+from rocketfsck.query.asof import QueueThen
 from rocketfsck.query.evidence import TextEvidence
 from rocketfsck.query.info.model import FileInfo, StoreInfo
 from rocketfsck.query.info.statistics import StatisticsInfo
@@ -174,6 +175,20 @@ def query_offsets() -> Any:
         "Offsets", **{name: maybe(kind) for name, kind in both.items()}, queue_kind=maybe(str), **more
     )
     return _table("query.offsets", rows, outcome=Outcome, why=str | None)
+
+
+def query_as_of() -> Any:
+    """The document of `query as-of`: the queues of then."""
+    rows = record("QueueThen", **members_of(QueueThen), count=int)
+    return _table(
+        "query.as-of",
+        rows,
+        outcome=Outcome,
+        timestamp=int,
+        start_offset=int,
+        end_offset=int,
+        next_timestamp=int | None,
+    )
 
 
 def query_retention() -> Any:

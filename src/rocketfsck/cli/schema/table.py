@@ -125,6 +125,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "query-life": Document(_MESSAGES.format("life"), stores.query_life),
     "query-offset": Document(_MESSAGES.format("offset"), lambda: stores.query_messages("offset")),
     "query-offsets": Document(_MESSAGES.format("offsets"), stores.query_offsets),
+    "query-as-of": Document(_MESSAGES.format("as-of"), stores.query_as_of),
     "query-retention": Document(_MESSAGES.format("retention"), stores.query_retention),
     "query-scan": Document(_MESSAGES.format("scan"), stores.query_scan),
     "query-timers": Document(_MESSAGES.format("timers"), stores.query_timers),
