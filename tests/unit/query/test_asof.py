@@ -81,6 +81,4 @@ def test_delayed_messages_wait_until_they_are_due(store_dir: Directory) -> None:
         delivered = sum(queue.count for queue in queues if queue.topic == "Dly")
         waiting = sum(queue.waiting_count for queue in delayed)
         due = sum(queue.count for queue in delayed) - waiting
-        assert (
-            due >= delivered - 1
-        )  # one message of the topic has no delay
+        assert due >= delivered - 1  # one message of the topic has no delay
