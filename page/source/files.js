@@ -103,8 +103,8 @@ function stripOf(model, file, part) {
             rect(parts, {
                 x1: (one) => one.start - file.start,
                 x2: (one) => one.end - file.start,
-                y1: 0,
-                y2: 1,
+                y1: (one) => 1 - one.low,
+                y2: (one) => 1 - one.high,
                 fill: (one) => `url(#kind-${model.kinds[one.kind].id})`,
                 className: "parts",
             }),

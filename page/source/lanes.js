@@ -142,6 +142,8 @@ export function drawn(model, view, lanes, width) {
         marks.push(
             rect(filled, {
                 ...x,
+                y1: (part) => y1 + BAR * (part.low ?? 0),
+                y2: (part) => y1 + BAR * (part.high ?? 1),
                 fill: (part) => `url(#kind-${part.fill.id})`,
                 title: (part) => `${part.fill.title}, ${size(part.end - part.start)}`,
                 className: "parts",
@@ -185,7 +187,7 @@ export function drawn(model, view, lanes, width) {
 function labels(parts, x, y, perByte, origin) {
     const fits = parts.filter((part) => (part.end - part.start) * perByte > 16);
     const short = (part) => {
-        const room = Math.floor(((part.end - part.start) * perByte - 6) / 6.4);
+        const room = Math.floor(((part.end - part.start) * perByte - 8) / 7.8);
         const words = part.label.length <= room ? part.label : (part.name ?? part.label);
         return words.length <= room ? words : room > 6 ? `…${words.slice(1 - room)}` : "";
     };

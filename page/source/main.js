@@ -71,7 +71,7 @@ function storeSections(page, main) {
         event.preventDefault();
         now.plan?.show(Number(link.dataset.action));
     });
-    const top = verdictSection(before.model, side);
+    const top = verdictSection(before.model, before.view, side);
     const bar = hasPlan(page) ? switchBar(side, page.plan) : null;
     return { sections: [top, bar, ...before.sections].filter(Boolean), open, made: madeOf(page) };
 }

@@ -144,11 +144,9 @@ function crumbs(model, view) {
 function contentOf(model, view, order, links) {
     const { from, to } = view;
     const bytes = new Float64Array(model.kinds.length);
-    const { starts, ends, kinds, bad } = model.spans;
-    let wrong = 0;
+    const { starts, ends, kinds } = model.spans;
     for (let at = firstAfter(ends, from); at < starts.length && starts[at] < to; at += 1) {
         bytes[kinds[at]] += Math.min(to, ends[at]) - Math.max(from, starts[at]);
-        if (model.kinds[kinds[at]].name === "mixed") wrong += bad[at];
     }
     const rows = model.kinds
         .map((kind, index) => ({ kind, bytes: bytes[index] }))
@@ -219,7 +217,6 @@ function contentOf(model, view, order, links) {
             el("ol", { class: "found" }, inView.slice(0, 8).map(item)),
             inView.length > 8 && el("p", {}, `${count(inView.length - 8)} more: zoom in to see them.`),
             all > inView.length && el("p", {}, `${count(all - inView.length)} are only counted.`),
-            wrong > 0 && el("p", {}, `Mixed regions here have ${size(wrong)} that belong to no whole record.`),
         ),
     );
 }

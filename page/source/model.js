@@ -2,6 +2,7 @@
 import { goneRows } from "./after.js";
 import { LOOKS, UNKNOWN_LOOK } from "./patterns.js";
 import { firstAfter } from "./spans.js";
+import { laneOf, startLanes } from "./startlanes.js";
 
 const FAMILIES = ["commitlog", "consumequeue", "consumequeue-ext", "index", "config", "other", "missing"];
 
@@ -28,13 +29,13 @@ const KIND_TITLES = {
     torn: ["torn", "a record that is incomplete"],
     damaged: ["damaged", "bytes that belong to no whole record"],
     malformed: ["malformed", "records with fields that contradict each other"],
-    mixed: ["mixed", "several kinds of regions, drawn as one"],
+    mixed: ["mixed", "several kinds of sound regions, drawn as one"],
     unread: ["not read", "bytes that the page was made without"],
 };
 
 const MORE_LOOKS = {
     malformed: { tile: "rising", tone: "bad", rank: 3 },
-    mixed: { tile: "falling", tone: "worn", rank: 1 },
+    mixed: { tile: "falling", tone: "data", rank: 0 },
     unread: { tile: "dashes", tone: "none", rank: 0 },
     kept: { tile: "plain", tone: "data", rank: 0 },
     cut: { tile: "cross", tone: "bad", rank: 3 },
@@ -147,31 +148,40 @@ function layOut(ordered) {
 function allSpans(page, ordered, kinds) {
     const { start, kind, bad_byte_count: bad } = page.map.spans;
     const first = page.map.files.first_span;
-    let unread = kinds.findIndex((one) => one.name === "unread");
-    if (unread < 0) unread = kinds.push(kindNamed("unread")) - 1;
-    const made = { starts: [], ends: [], kinds: [], bad: [] };
-    const add = (from, to, what, wrong) => {
+    const numberOf = (name) => {
+        const found = kinds.findIndex((one) => one.name === name);
+        return found < 0 ? kinds.push(kindNamed(name)) - 1 : found;
+    };
+    const [unread, damaged] = [numberOf("unread"), numberOf("damaged")];
+    const made = { starts: [], ends: [], kinds: [] };
+    const add = (from, to, what) => {
         if (to <= from) return;
         made.starts.push(from);
         made.ends.push(to);
         made.kinds.push(what);
-        made.bad.push(wrong);
+    };
+    // What is damaged of a region that stands for many is drawn first: nobody kept where in it each piece is.
+    const addMixed = (from, to, what, wrong) => {
+        const middle = Math.min(to, from + wrong);
+        add(from, middle, damaged);
+        add(middle, to, what);
     };
     for (const file of ordered) {
         const last = file.index + 1 < first.length ? first[file.index + 1] : start.length;
         const begin = first[file.index];
-        if (begin >= last) add(file.start, file.end, unread, 0);
+        if (begin >= last) add(file.start, file.end, unread);
         for (let row = begin; row < last; row += 1) {
             const from = Math.min(start[row], file.size);
             const to = row + 1 < last ? Math.min(start[row + 1], file.size) : file.size;
-            add(file.start + from, file.start + to, kind[row] in kinds ? kind[row] : unread, bad[row]);
+            const what = kind[row] in kinds ? kind[row] : unread;
+            const wrong = kinds[what].name === "mixed" ? bad[row] : 0;
+            addMixed(file.start + from, file.start + to, what, wrong);
         }
     }
     return {
         starts: Float64Array.from(made.starts),
         ends: Float64Array.from(made.ends),
         kinds: Uint8Array.from(made.kinds),
-        bad: Float64Array.from(made.bad),
     };
 }
 
@@ -262,73 +272,6 @@ function damageOf(page, files, kinds) {
             made.push({ file: one, start: start[row], end: end[row], kind: kinds[kind[row]] });
     }
     return made;
-}
-
-/** The spans that a start keeps, cuts and hides, as indices of FATES. */
-function laneOf(start, index, model) {
-    const logs = model.laid.filter((file) => file.family === "commitlog" && file.base >= 0);
-    const spans = { starts: [], ends: [], kinds: [] };
-    const deleted = new Set(start.files.filter((fate) => fate.change === "deleted").map((fate) => fate.file));
-    const low = start.min_offset ?? -Infinity;
-    const high = start.cut_offset ?? Infinity;
-    for (const file of logs) {
-        if (!start.loads) continue;
-        const from = Math.min(Math.max(low, file.base), file.base + file.size);
-        const to = Math.max(from, Math.min(high, file.base + file.size));
-        const add = (left, right, kind) => {
-            if (right <= left) return;
-            spans.starts.push(file.start + left - file.base);
-            spans.ends.push(file.start + right - file.base);
-            spans.kinds.push(kind);
-        };
-        const whole = deleted.has(file.path);
-        if (!whole) add(from, to, 0);
-        for (const [left, right] of written(model, file, whole ? file.start : file.start + to - file.base)) {
-            add(left - file.start + file.base, right - file.start + file.base, 1);
-        }
-    }
-    const over = [];
-    for (const [ranges, kind] of [
-        [start.cut_count === 0 ? [] : start.cut, 1],
-        [start.hidden_count === 0 ? [] : start.hidden, 2],
-    ]) {
-        for (const range of ranges) {
-            for (const file of logs) {
-                const from = Math.max(range.start_offset, file.base);
-                const to = Math.min(range.end_offset, file.base + file.size);
-                if (to > from)
-                    over.push({
-                        start: file.start + from - file.base,
-                        end: file.start + to - file.base,
-                        kind,
-                    });
-            }
-        }
-    }
-    return { ...start, index, spans, over };
-}
-
-/** The ranges of a file from a place on that hold something: what a broker cuts of zeros is no loss. */
-function written(model, file, from) {
-    const { starts, ends, kinds } = model.spans;
-    const ranges = [];
-    for (let at = firstAfter(ends, from); at < starts.length && starts[at] < file.end; at += 1) {
-        if (model.kinds[kinds[at]].name === "zero") continue;
-        ranges.push([Math.max(from, starts[at]), Math.min(file.end, ends[at])]);
-    }
-    return ranges;
-}
-
-/** Starts that keep and cut the same, together: brokers of many versions do. */
-function startLanes(model) {
-    const lanes = new Map();
-    for (const start of model.starts.filter((one) => one.loads)) {
-        const key = JSON.stringify([start.spans, start.over]);
-        const lane = lanes.get(key);
-        if (lane) lane.versions.push(start.versions);
-        else lanes.set(key, { versions: [start.versions], spans: start.spans, over: start.over });
-    }
-    return [...lanes.values()];
 }
 
 /** The file at a place of the line, or null. */

@@ -1,6 +1,7 @@
 // The verdict on top, and what the plan would leave of it.
 import { hasPlan } from "./after.js";
 import { count, counted, el, fill, size, time } from "./dom.js";
+import { strips, tiles } from "./overview.js";
 
 const MARKS = {
     healthy: "✓",
@@ -30,13 +31,13 @@ export function labelled(lines) {
 }
 
 /** The section with the verdict, as `check` prints it, and the numbers before and after the plan. */
-export function verdictSection(model, side) {
+export function verdictSection(model, view, side) {
     const { page } = model;
     const worst = ["error", "warning"].find((severity) =>
         page.findings.rules.some((rule) => rule.severity === severity),
     );
     const mark = MARKS[page.state] ?? (worst ? "✗" : "✓");
-    const lines = page.lines[0] === page.headline ? page.lines.slice(1) : page.lines;
+    const pairs = labelled(page.lines[0] === page.headline ? page.lines.slice(1) : page.lines);
     const element = el(
         "section",
         { id: "verdict", class: worst ? `verdict ${worst}` : "verdict", "aria-labelledby": "verdict-title" },
@@ -46,10 +47,14 @@ export function verdictSection(model, side) {
             el("span", { class: "mark", "aria-hidden": "true" }, mark, " "),
             page.headline,
         ),
+        nextCommand(pairs),
+        tiles(page),
+        strips(model, view),
+        diagnoses(page),
         el(
             "dl",
             { class: "lines" },
-            labelled(lines).map(([label, texts]) =>
+            pairs.filter(([label]) => label !== NEXT).map(([label, texts]) =>
                 el(
                     "div",
                     {},
@@ -64,12 +69,19 @@ export function verdictSection(model, side) {
         ),
         page.not_checked_counts.count > 0 && el("p", {}, page.coverage),
         leftOut(page),
-        diagnoses(page),
     );
     if (page.plan?.obstacle)
         element.append(el("h3", {}, "What if"), el("p", {}, `There is no plan: ${page.plan.obstacle}.`));
     else if (hasPlan(page)) element.append(numbers(page.plan, side));
     return element;
+}
+
+const NEXT = "Next";
+
+/** What to type now, in front of all that explains it. */
+function nextCommand(pairs) {
+    const texts = pairs.filter(([label]) => label === NEXT).flatMap(([, found]) => found);
+    return texts.length > 0 && el("p", { class: "next" }, `${NEXT}: `, texts.map((text) => el("code", {}, text)));
 }
 
 function leftOut(page) {
@@ -94,14 +106,20 @@ function diagnoses(page) {
     const one = (diagnosis) => {
         const commands = [diagnosis.next_command ?? []].flat().filter(Boolean);
         return el(
-            "li",
+            "details",
             {},
-            el("h4", {}, diagnosis.title),
+            el(
+                "summary",
+                {},
+                el("span", { class: `badge ${diagnosis.severity}` }, diagnosis.severity),
+                ` ${diagnosis.title}`,
+                el("span", { class: "soft" }, ` ${counted(diagnosis.count, "finding")}`),
+            ),
             el("p", {}, diagnosis.text),
             commands.map((command) => el("p", {}, el("code", {}, command))),
         );
     };
-    return el("div", {}, el("h3", {}, "Diagnoses"), el("ul", { class: "cards" }, page.diagnoses.map(one)));
+    return el("div", { class: "diagnoses" }, el("h3", {}, "Diagnoses"), page.diagnoses.map(one));
 }
 
 const SUMMARY = [

@@ -46,7 +46,7 @@ def shots(page: Page) -> Iterator[tuple[str, bytes]]:
             yield name, page.locator(part).screenshot()
         else:
             page.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
-            yield name, page.screenshot(clip={"x": 0, "y": 0, "width": WIDTH, "height": 430})
+            yield name, page.screenshot(clip={"x": 0, "y": 0, "width": WIDTH, "height": 620})
 
 
 def main() -> None:
