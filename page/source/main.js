@@ -100,6 +100,22 @@ function contents(sections) {
     return el("nav", { class: "contents", "aria-label": "Sections" }, el("ul", {}, items));
 }
 
+/** What is folded is printed, too; it is folded again afterwards. */
+function unfoldForPrint() {
+    let opened = [];
+    window.addEventListener("beforeprint", () => {
+        const folded = document.querySelectorAll("main details:not([open]):not(.keys)");
+        opened = [...folded].slice(0, PRINTED);
+        for (const part of opened) part.open = true;
+    });
+    window.addEventListener("afterprint", () => {
+        for (const part of opened) part.open = false;
+        opened = [];
+    });
+}
+
+const PRINTED = 500;
+
 function licences() {
     const source = document.getElementById("licences");
     if (!source) return null;
@@ -122,6 +138,7 @@ function build() {
     main.replaceChildren(...sections);
     fillContents(sections);
     document.getElementById("foot").append(...[made, licences()].filter(Boolean));
+    unfoldForPrint();
     document.documentElement.dataset.ready = "yes";
     open?.();
 }

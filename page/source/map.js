@@ -2,6 +2,7 @@
 import { announce, announceDrawn, count, counted, el, fill, onWidth, share, size } from "./dom.js";
 import { drawn, lanesOf, mergedPlaces, rankOf } from "./lanes.js";
 import { FATES, fileAt, placeName } from "./model.js";
+import { byPointer, goToField } from "./moving.js";
 import { sample } from "./patterns.js";
 import { firstAfter } from "./spans.js";
 
@@ -10,6 +11,8 @@ const KEYS = [
     ["Left and Right", "move by a tenth of the view; with Shift by a whole view"],
     ["Up and Down", "the file before and the file after"],
     ["N and P", "the next and the previous finding"],
+    ["W", "the next of the worst findings"],
+    ["G", "go to a physical offset, a file, or a position in a file"],
     ["Enter", "the text of the finding that is selected"],
     ["B", "bytes: zoom in until each byte has its own box"],
     ["0 or Home", "the whole store"],
@@ -47,7 +50,8 @@ export function mapSection(model, view, links) {
         fill(content, contentOf(model, view, order, links));
     }
 
-    const act = actions(model, view, order, links, where);
+    const goTo = goToField(model, view, where);
+    const act = { ...actions(model, view, order, links, where), g: () => goTo.querySelector("input").focus() };
     stage.addEventListener("keydown", (event) => {
         if (event.ctrlKey || event.metaKey || event.altKey) return;
         const work = act[event.key.length === 1 ? event.key.toLowerCase() : event.key];
@@ -55,7 +59,7 @@ export function mapSection(model, view, links) {
         event.preventDefault();
         work(event.shiftKey);
     });
-    byPointer(canvas, model, view, act);
+    byPointer(canvas, view);
     onWidth(canvas, (now) => {
         width = now;
         draw();
@@ -79,8 +83,10 @@ export function mapSection(model, view, links) {
             button("Next file", act.ArrowDown),
             listed.length > 0 && button("Previous finding", act.p),
             listed.length > 0 && button("Next finding", act.n),
+            listed.length > 0 && button("Next worst", act.w),
             button("Bytes", act.b),
             button("Whole store", act["0"]),
+            goTo,
         ),
         trail,
         where,
@@ -235,11 +241,12 @@ function actions(model, view, order, links, where) {
             : at;
         view.show(next.start, next.end);
     };
-    const find = (way) => () => {
-        if (order.length === 0) return;
-        const now = order.findIndex((finding) => finding.index === view.finding);
+    const worst = [...order].sort((one, other) => rankOf(other.rule.severity) - rankOf(one.rule.severity));
+    const find = (way, among = order) => () => {
+        if (among.length === 0) return;
+        const now = among.findIndex((finding) => finding.index === view.finding);
         const next =
-            order[now < 0 ? (way > 0 ? 0 : order.length - 1) : (now + way + order.length) % order.length];
+            among[now < 0 ? (way > 0 ? 0 : among.length - 1) : (now + way + among.length) % among.length];
         view.setFinding(next.index);
         showFinding(view, next);
         announce(`${next.rule.rule}: ${next.message}`);
@@ -259,6 +266,7 @@ function actions(model, view, order, links, where) {
         ArrowDown: go(step(1)),
         n: find(1),
         p: find(-1),
+        w: find(1, worst),
         b: go(bytes),
         0: go(() => view.show(0, model.total)),
         Home: go(() => view.show(0, model.total)),
@@ -271,38 +279,4 @@ export function showFinding(view, finding) {
     if (finding.at === null) return;
     const wide = Math.max(32, finding.to - finding.at);
     view.show(finding.at - wide, finding.to + wide);
-}
-
-function byPointer(canvas, model, view, act) {
-    let grip = null;
-    const place = (event) => {
-        const box = canvas.getBoundingClientRect();
-        const part = Math.min(1, Math.max(0, (event.clientX - box.left - 10) / Math.max(1, box.width - 20)));
-        return view.from + part * (view.to - view.from);
-    };
-    canvas.addEventListener("pointerdown", (event) => {
-        if (event.button === 0) grip = { x: event.clientX, from: view.from, to: view.to, moved: false };
-    });
-    window.addEventListener("pointermove", (event) => {
-        if (!grip || Math.abs(event.clientX - grip.x) < 4) return;
-        grip.moved = true;
-        const move =
-            ((grip.x - event.clientX) / Math.max(1, canvas.clientWidth - 20)) * (grip.to - grip.from);
-        const from = Math.min(Math.max(0, grip.from + move), view.total - (grip.to - grip.from));
-        view.show(from, from + grip.to - grip.from);
-    });
-    window.addEventListener("pointerup", () => (grip = null));
-    canvas.addEventListener("dblclick", (event) => {
-        event.preventDefault();
-        view.zoom(event.shiftKey ? 4 : 0.25, place(event));
-    });
-    canvas.addEventListener(
-        "wheel",
-        (event) => {
-            if (!event.ctrlKey && !event.shiftKey) return;
-            event.preventDefault();
-            view.zoom(event.deltaY + event.deltaX > 0 ? 1.4 : 1 / 1.4, place(event));
-        },
-        { passive: false },
-    );
 }

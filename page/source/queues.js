@@ -54,6 +54,7 @@ function topicTable(topics) {
                 value: (row) => row.bytes,
                 cell: (row) => size(row.bytes),
                 numeric: true,
+                bar: true,
             },
             { name: "first", title: "First message", value: (row) => time(row.first) },
             { name: "last", title: "Last message", value: (row) => time(row.last) },
@@ -74,6 +75,7 @@ function topicTable(topics) {
 }
 
 function queueTable(queueRows) {
+    const widest = queueRows.reduce((most, row) => Math.max(most, extent(row)[1] - extent(row)[0]), 1);
     const rows = table(
         [
             { name: "topic", title: "Topic", value: (row) => row.topic },
@@ -102,14 +104,14 @@ function queueTable(queueRows) {
                 name: "range",
                 title: "Units and records",
                 value: () => "",
-                cell: rangeOf,
+                cell: (row) => rangeOf(row, widest),
                 sort: false,
                 search: false,
             },
             { name: "messages", title: "Messages", value: (row) => row.messages, numeric: true },
             { name: "gaps", title: "Gaps", value: (row) => row.gaps, numeric: true },
             { name: "findings", title: "Findings", value: (row) => row.findings, numeric: true },
-            { name: "lag", title: "Largest lag", value: (row) => row.lag, numeric: true },
+            { name: "lag", title: "Largest lag", value: (row) => row.lag, numeric: true, bar: true },
         ],
         {
             caption: "Queues",
@@ -133,21 +135,25 @@ function queueTable(queueRows) {
 
 const plain = (number) => (number === null ? "none" : String(number));
 
-/** Two bars: the queue offsets of the units above those of the records in the commit log. */
-function rangeOf(row) {
+/** The queue offsets between which a queue has units or records; 0 and 0 for none. */
+function extent(row) {
     const ends = [row.min, row.max, row.logMin, row.logMax].filter((one) => one !== null);
-    if (ends.length === 0) return "";
-    const low = Math.min(...ends);
-    const high = Math.max(...ends, low + 1);
+    return ends.length > 0 ? [Math.min(...ends), Math.max(...ends)] : [0, 0];
+}
+
+/** Two bars: the queue offsets of the units above those of the records; all queues have the scale of the `widest`. */
+function rangeOf(row, widest) {
+    if (row.min === null && row.logMin === null) return "";
+    const [low] = extent(row);
     const parts = [];
-    if (row.min !== null) parts.push({ from: row.min, to: row.max, top: 1, bottom: 0.56, kind: "kept" });
+    if (row.min !== null) parts.push({ from: row.min, to: row.max, top: 1, bottom: 0.56, kind: "units" });
     if (row.logMin !== null)
-        parts.push({ from: row.logMin, to: row.logMax, top: 0.44, bottom: 0, kind: "hidden" });
+        parts.push({ from: row.logMin, to: row.logMax, top: 0.44, bottom: 0, kind: "records" });
     const svg = chart({
         width: 120,
         height: 16,
         margin: 0,
-        x: { axis: null, domain: [low, high] },
+        x: { axis: null, domain: [low, low + widest] },
         y: { axis: null, domain: [0, 1] },
         marks: [
             rect(parts, {
@@ -165,6 +171,28 @@ function rangeOf(row) {
 }
 
 const span = (from, to) => (from === null ? "none" : `${from} to ${to}`);
+
+/** The lag of each group over all its queues. */
+function lagTable(listed) {
+    const sums = new Map();
+    for (const { group, lag } of listed) {
+        const sum = sums.get(group) ?? { group, queues: 0, lag: 0 };
+        sum.queues += 1;
+        sum.lag += Math.max(0, lag ?? 0);
+        sums.set(group, sum);
+    }
+    if (sums.size < 2) return null;
+    const rows = table(
+        [
+            { name: "group", title: "Consumer group", value: (row) => row.group },
+            { name: "queues", title: "Queues", value: (row) => row.queues, numeric: true },
+            { name: "lag", title: "Lag of all queues", value: (row) => row.lag, numeric: true, bar: true },
+        ],
+        { caption: "Lag by group", noun: ["group", "groups"], perPage: 10, sorted: ["lag", true] },
+    );
+    rows.setRows([...sums.values()]);
+    return rows.element;
+}
 
 function groupTable(positions, groups, queueRows, counts) {
     const rows = table(
@@ -185,7 +213,7 @@ function groupTable(positions, groups, queueRows, counts) {
                 cell: (row) => String(row.offset),
                 numeric: true,
             },
-            { name: "lag", title: "Lag", value: (row) => row.lag, numeric: true },
+            { name: "lag", title: "Lag", value: (row) => row.lag, numeric: true, bar: true },
         ],
         {
             caption: "Consumer groups",
@@ -204,22 +232,22 @@ function groupTable(positions, groups, queueRows, counts) {
             ],
         },
     );
-    rows.setRows(
-        positions.group.map((group, row) => {
-            const queue = queueRows[positions.queue[row]];
-            return {
-                group: groups[group] ?? "",
-                topic: queue?.topic ?? "",
-                queue: queue?.queue ?? null,
-                offset: positions.offset[row],
-                lag: positions.lag[row],
-            };
-        }),
-    );
+    const listed = positions.group.map((group, row) => {
+        const queue = queueRows[positions.queue[row]];
+        return {
+            group: groups[group] ?? "",
+            topic: queue?.topic ?? "",
+            queue: queue?.queue ?? null,
+            offset: positions.offset[row],
+            lag: positions.lag[row],
+        };
+    });
+    rows.setRows(listed);
     const more = counts.count - counts.kept_count;
     return el(
         "div",
         {},
+        lagTable(listed),
         rows.element,
         more > 0 && el("p", {}, `${counted(more, "more position")} with less lag are left out.`),
     );

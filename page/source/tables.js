@@ -1,16 +1,21 @@
 // One kind of table for all lists: filtered, sorted, a page of rows at a time, so that 10,000 rows cost no more than 50.
 import { announce, count, counted, el, fill } from "./dom.js";
 
+const PHONE = 480;
+const ROWS_ON_PHONE = 8;
+
 /**
  * A table over rows that are plain objects.
  *
- * columns: [{name, title, value(row), cell?(row), numeric?, sort? = true}]; value is what is sorted and filtered by.
+ * columns: [{name, title, value(row), cell?(row), numeric?, bar?, sort? = true}]; value is what is sorted and
+ * filtered by. A column with `bar` has a bar for each number, with the scale of the largest of all rows.
  * options: caption, noun ([one, more]), perPage, filters: [{title, choices: [[name, test]]}], searched (true),
  * sorted: [column, down], rowAttributes(row).
  * Returns {element, setRows(rows), show(row)}.
  */
 export function table(columns, options) {
-    const { caption, noun = ["row", "rows"], perPage = 50, filters = [], searched = true } = options;
+    const { caption, noun = ["row", "rows"], filters = [], searched = true } = options;
+    const perPage = Math.min(options.perPage ?? 50, window.innerWidth < PHONE ? ROWS_ON_PHONE : Infinity);
     const state = {
         rows: [],
         kept: [],
@@ -20,6 +25,7 @@ export function table(columns, options) {
         text: "",
     };
     const chosen = filters.map(() => 0);
+    const largest = new Map();
     const body = el("tbody");
     const tally = el("p", { class: "tally" });
     const pager = el("div", { class: "pager" });
@@ -129,11 +135,9 @@ export function table(columns, options) {
         const cells = columns.map((column, at) => {
             const content = column.cell ? column.cell(row) : plainly(column.value(row));
             const kind = at === 0 && options.rowHeads !== false ? "th" : "td";
-            return el(
-                kind,
-                { scope: kind === "th" ? "row" : null, class: column.numeric ? "number" : null },
-                content,
-            );
+            const attributes = { scope: kind === "th" ? "row" : null, class: column.numeric ? "number" : null };
+            const bar = column.bar ? barOf(column.value(row), largest.get(column.name)) : null;
+            return el(kind, { ...attributes, "data-title": column.title }, content, bar);
         });
         return el("tr", options.rowAttributes?.(row) ?? {}, cells);
     }
@@ -174,6 +178,9 @@ export function table(columns, options) {
         element,
         setRows(rows) {
             state.rows = rows;
+            for (const { name, value } of columns.filter((column) => column.bar)) {
+                largest.set(name, rows.reduce((most, row) => Math.max(most, value(row) ?? 0), 0));
+            }
             keep();
         },
         /** Turns to the page of a row; false where the filter leaves the row out. */
@@ -185,6 +192,12 @@ export function table(columns, options) {
             return true;
         },
     };
+}
+
+/** A bar below a number; the number says the same, so readers of the screen do not hear of it. */
+function barOf(value, most) {
+    if (!(value > 0) || !(most > 0)) return null;
+    return el("progress", { class: "bar", max: most, value, "aria-hidden": "true" });
 }
 
 function plainly(value) {

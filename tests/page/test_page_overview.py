@@ -140,3 +140,67 @@ def test_the_picture_is_on_the_first_screen(open_page: Open) -> None:
         box = page.locator(part).first.bounding_box()
         assert box and box["y"] + box["height"] <= 900
     opened.check()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("1048700", "commitlog/00000000000001048576, bytes 0 to 252"),
+        ("00000000000001048576", "commitlog/00000000000001048576 (1 MiB)"),
+        ("commitlog/00000000000001048576:500000", "commitlog/00000000000001048576, bytes 499872 to 500128"),
+    ],
+)
+def test_go_to_a_place(open_page: Open, text: str, place: str) -> None:
+    opened = open_page(store_page())
+    page = opened.page
+    page.locator("#map-stage").focus()
+    page.keyboard.press("g")
+    field = page.get_by_label("Go to")
+    expect(field).to_be_focused()
+    field.fill(text)
+    field.press("Enter")
+    expect(page.locator("#map-where")).to_contain_text(place)
+    for wrong in ("99999999999", "nowhere:5", "00000000000001048576:99999999", ""):
+        field.fill(wrong)
+        field.press("Enter")
+    opened.settle()
+    expect(page.locator("#map-where")).to_contain_text(place)
+    opened.check()
+
+
+def test_the_next_worst_finding_is_an_error(open_page: Open) -> None:
+    opened = open_page(store_page(findings=12))
+    page = opened.page
+    page.locator("#map-stage").focus()
+    page.keyboard.press("w")
+    expect(page.locator("#announced")).to_contain_text("CL")
+    first = page.locator("#announced").inner_text()
+    severity = page.locator("#map .found a[aria-current]").inner_text()
+    assert severity.startswith("error")
+    page.keyboard.press("w")
+    expect(page.locator("#announced")).not_to_have_text(first)
+    opened.check()
+
+
+def test_rows_are_cards_on_a_phone(open_page: Open) -> None:
+    opened = open_page(store_page(queues=40), width=390)
+    page = opened.page
+    row = page.locator("#files tbody tr").first
+    box, cell = row.bounding_box(), row.locator("td").last.bounding_box()
+    assert box and cell and cell["x"] - box["x"] < 20
+    assert page.locator("#files tbody tr").count() == 8
+    titles = row.locator("td").evaluate_all("cells => cells.map((cell) => cell.dataset.title)")
+    assert titles[:2] == ["Content", "Size"]
+    opened.check()
+
+
+def test_print_unfolds_what_is_folded(open_page: Open) -> None:
+    opened = open_page(store_page())
+    page = opened.page
+    folded = page.locator("main details:not([open]):not(.keys)")
+    assert folded.count() > 0
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    expect(folded).to_have_count(0)
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert folded.count() > 0
+    opened.check()
