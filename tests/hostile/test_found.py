@@ -614,6 +614,18 @@ FOUND = {
         ),
         (_damage("tiered-segment-missing", 8),),
     ),
+    "a queue of tiered storage of a TiB of holes": Case(
+        36507,
+        "5.2.0-tiered",
+        (
+            Mutation(
+                "truncate",
+                "tiered/d5771ffb_RealCluster/broker-a/Warm/0/CONSUME_QUEUE/cfcd208400000000000000000000",
+                {"size": 1 << 40},
+            ),
+        ),
+        (CHECK,),
+    ),
     "a plan without the arguments of an action": Case(
         26965,
         "5.0.0-innerbatch",

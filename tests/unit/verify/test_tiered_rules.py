@@ -59,7 +59,9 @@ class Copy:
             file.write(data)
 
     def read(self, relative: str, pos: int, size: int) -> bytes:
-        return (self.root / relative).read_bytes()[pos : pos + size]
+        with (self.root / relative).open("rb") as file:
+            file.seek(pos)
+            return file.read(size)
 
     def truncate(self, relative: str, size: int) -> None:
         with (self.root / relative).open("r+b") as file:
@@ -171,7 +173,8 @@ def test_ts002_a_segment_that_is_not_there(copy: Copy) -> None:
     assert (finding.rule, finding.where.file) == ("TS002", LOG)
     found = copy.found()
     assert {finding.rule for finding in found} == {"TS002", "TS012", "TS022"}
-    assert sum(finding.rule == "TS012" for finding in found) == 24
+    (units,) = (finding for finding in found if finding.rule == "TS012")
+    assert (units.count, units.where.start, units.where.end) == (24, 0, UNITS_SIZE)
 
 
 def test_ts003_a_segment_that_the_metadata_does_not_have(copy: Copy) -> None:
@@ -276,6 +279,58 @@ def test_ts012_units(copy: Copy, fields: Mapping[str, int], reason: str) -> None
     assert {finding.rule for finding in found} == {"TS012"}
     assert all((finding.where.file, finding.where.start) == (UNITS, 100) for finding in found)
     assert reason in str(found[-1].found["reason"]) or reason in str(found[0].found["reason"])
+
+
+def test_neighbours_that_are_wrong_in_the_same_way_are_one_finding(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "BLOCK", 4)
+    for number in (2, 3, 4, 6):
+        copy.change_unit(number, offset=1 << 40)
+    copy.change_unit(5, offset=3)
+    found = [
+        (finding.where.queue_offset, finding.where.start, finding.where.end, finding.count)
+        for finding in copy.found()
+        if finding.rule == "TS012"
+    ]
+    assert found == [(2, 40, 100, 3), (5, 100, 120, 1), (6, 120, 140, 1)]
+    (first, *_) = (finding for finding in copy.found() if finding.rule == "TS012")
+    assert "; the same is true of 2 more units behind it" in str(first.found["reason"])
+
+
+def test_units_of_zeros_and_holes_of_a_tebibyte(copy: Copy) -> None:
+    """Zeros that are stored and those of holes are one finding, however many there are."""
+    copy.write(UNITS, UNITS_SIZE, bytes(40))
+    copy.truncate(UNITS, 1 << 40)
+    found = copy.found()
+    assert {finding.rule for finding in found} == {"TS005", "TS012"}
+    rest = (1 << 40) // 20 * 20
+    places = [
+        (finding.where.start, finding.where.end, finding.count)
+        for finding in found
+        if finding.rule == "TS012"
+    ]
+    assert places == [(UNITS_SIZE, rest, (rest - UNITS_SIZE) // 20), (rest, 1 << 40, 1)]
+    (copy.root / LOG).unlink()
+    reasons = [str(finding.found["reason"]) for finding in copy.found() if finding.rule == "TS012"]
+    assert [reason.partition(";")[0] for reason in reasons] == [
+        "the queue has no log",
+        "16 bytes, less than a unit",
+    ]
+
+
+def test_a_segment_of_units_that_reaches_into_the_next(copy: Copy) -> None:
+    """The next one has the units from its first on; runs do not go beyond a file."""
+    data = (copy.root / UNITS).read_bytes()
+    second = str(Path(UNITS).with_name(segment_name(200)))
+    (copy.root / second).write_bytes(data[200:])
+    copy.truncate(UNITS, 20 << 36)
+    assert "TS012" not in copy.rules()
+    for number in (9, 10):
+        copy.change_unit(number, offset=1 << 40)
+    copy.write(second, 0, UNIT.build({**copy.unit(9)}))
+    found = [finding.where for finding in copy.found() if finding.rule == "TS012"]
+    assert [(where.file, where.start, where.end) for where in found] == [(UNITS, 180, 200), (second, 0, 20)]
 
 
 def test_units_of_messages_that_expired_are_right(copy: Copy) -> None:

@@ -14,8 +14,9 @@ queue's own log. A record may be there twice, if it was written and its unit was
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +28,14 @@ from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, UNIT_DTYPE, Flags, Long
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.tiered import NO_TIMESTAMP, TIERED_CODA
 from rocketfsck.reader.tiered import SegmentRow, TieredQueue, heads_at
-from rocketfsck.reader.units import StreamReader
+from rocketfsck.reader.units import StreamReader, UnitReader, Units, read_data_blocks
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import MappedFile
+from rocketfsck.scan.spans import true_spans
+from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.log.rows import odd_copies
@@ -42,6 +44,9 @@ from rocketfsck.verify.tiered.indexheaders import QueueKeys
 
 BLOCK = 1 << 15
 """Units that are looked at together."""
+
+_ZEROS = "it is all zeros"
+_NO_LOG = "the queue has no log"
 
 _SAME = ("totalSize", "magicCode", "bodyCRC", "flag", "queueOffset")
 """What a record of the commit log and its copy have in common, of the fields in front of their bodies."""
@@ -65,6 +70,15 @@ class _Times:
         self.least, self.greatest = min(self.least, int(times.min())), max(self.greatest, int(times.max()))
 
 
+class _WrongUnits(NamedTuple):
+    """Units `first:behind`, which are wrong in the same way; the first one points to `offset`."""
+
+    first: int
+    behind: int
+    offset: int
+    reason: str
+
+
 @dataclass(slots=True)
 class QueueWalk:
     """One pass over the segments of a queue; `rows` are the metadata's of its log and of its units."""
@@ -83,7 +97,7 @@ class QueueWalk:
         """The findings, the log's first."""
         self._unit_times = [_Times() for _ in self.queue.units.files]
         self._unit_met = [0 for _ in self.queue.units.files]
-        with StreamReader(self.queue.log) as log, StreamReader(self.queue.units) as units:
+        with StreamReader(self.queue.log) as log, unit_reader(self.queue) as units:
             for file in self.queue.log.files:
                 yield from self._file(file, units)
             yield from self._units(log, units)
@@ -179,19 +193,35 @@ class QueueWalk:
             self._unit_times[which].add(times[number == which])
             self._unit_met[which] += int(np.count_nonzero(number == which))
 
-    def _units(self, log: StreamReader, units: StreamReader) -> Iterator[Finding]:
+    def _units(self, log: StreamReader, units: UnitReader) -> Iterator[Finding]:
         """Each unit points to a record of its queue offset. The log may begin later: its segments expire
-        on their own."""
-        for first, rows in unit_blocks(units):
-            self.unit_count += len(rows)
-            self.context.shared.ask(RuleName.TIERED_UNIT, len(rows))
-            index = np.arange(first, first + len(rows), dtype=np.int64)
+        on their own. Neighbours that are wrong in the same way are one finding."""
+        for run in self._joined(self._wrong(log, units)):
+            yield self._unit(run.first, run.offset, run.reason, run.behind - run.first)
+        for file in self.queue.units.files:
+            if file.size % UNIT_SIZE:
+                start = file.size - file.size % UNIT_SIZE
+                text = f"{count_of(file.size - start, 'byte')}, less than a unit"
+                offset = ((file.start_offset or 0) + start) // UNIT_SIZE
+                found: Facts = {"offset": None, "reason": text}
+                yield Finding(RuleName.TIERED_UNIT, self._place(file, start, file.size, offset), found)
+
+    def _wrong(self, log: StreamReader, units: UnitReader) -> Iterator[_WrongUnits]:
+        """What is wrong, in order of the units; holes are not read."""
+        for first, count, rows in read_data_blocks(units, BLOCK):
+            self.unit_count += count
+            self.context.shared.ask(RuleName.TIERED_UNIT, count)
+            if rows is None:
+                yield _WrongUnits(first, first + count, 0, _ZEROS if log.files else _NO_LOG)
+                continue
+            index = np.arange(first, first + count, dtype=np.int64)
             places = rows["offset"].astype(np.int64)
-            kept = places >= log.start if len(log.files) else np.zeros(len(rows), np.bool_)
+            kept = places >= log.start if len(log.files) else np.zeros(count, np.bool_)
             _, heads = heads_at(log, places)
             magic = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
             other = (heads["queueOffset"] != index) | (heads["queueId"] != self.queue.queue_id)
             tests: list[tuple[Flags, str]] = [
+                (_is_zero(rows), _ZEROS),
                 (kept & (places >= log.end), "that offset is beyond the end of the log"),
                 (kept & (places < log.end) & ~magic, "no record begins there"),
                 (kept & magic & other, "another message is there"),
@@ -201,21 +231,32 @@ class QueueWalk:
                 ),
             ]
             if not len(log.files):
-                tests = [(np.ones(len(rows), np.bool_), "the queue has no log")]
-            done = np.zeros(len(rows), np.bool_)
+                tests = [(np.ones(count, np.bool_), _NO_LOG)]
+            found: list[_WrongUnits] = []
+            done = np.zeros(count, np.bool_)
             for wrong, text in tests:
-                for row in np.flatnonzero(wrong & ~done).tolist():
-                    yield self._unit(int(index[row]), int(places[row]), text)
+                starts, ends = true_spans(wrong & ~done)
+                for low, high in zip(starts.tolist(), ends.tolist(), strict=True):
+                    found.append(_WrongUnits(first + low, first + high, int(places[low]), text))
                 done |= wrong
-        for file in self.queue.units.files:
-            if file.size % UNIT_SIZE:
-                start = file.size - file.size % UNIT_SIZE
-                text = f"{count_of(file.size - start, 'byte')}, less than a unit"
-                offset = ((file.start_offset or 0) + start) // UNIT_SIZE
-                found: Facts = {"offset": None, "reason": text}
-                yield Finding(RuleName.TIERED_UNIT, self._place(file, start, file.size, offset), found)
+            yield from sorted(found)
 
-    def _local(self, log: StreamReader, units: StreamReader) -> Iterator[Finding]:
+    def _joined(self, runs: Iterator[_WrongUnits]) -> Iterator[_WrongUnits]:
+        """The same units in the fewest runs of one file each."""
+        edges = {-(-(file.start_offset or 0) // UNIT_SIZE) for file in self.queue.units.files}
+        last: _WrongUnits | None = None
+        for run in runs:
+            if last is None:
+                last = run
+            elif (last.behind, last.reason) == (run.first, run.reason) and run.first not in edges:
+                last = last._replace(behind=run.behind)
+            else:
+                yield last
+                last = run
+        if last is not None:
+            yield last
+
+    def _local(self, log: StreamReader, units: UnitReader) -> Iterator[Finding]:
         """The messages that the commit log still has, too, are the same there."""
         store = self.context.store
         own = [
@@ -225,7 +266,9 @@ class QueueWalk:
         ]
         for queue in own:
             with StreamReader(queue.mapped_files) as near, StreamReader(store.commitlog) as commitlog:
-                for first, rows in unit_blocks(units):
+                for first, _, rows in read_data_blocks(units, BLOCK):
+                    if rows is None:
+                        continue
                     index = np.arange(first, first + len(rows), dtype=np.int64)
                     local = near.gather(index * UNIT_SIZE, UNIT_DTYPE)
                     _, heads = heads_at(log, rows["offset"].astype(np.int64))
@@ -249,12 +292,14 @@ class QueueWalk:
         where = self._place(file, start, start + int(head["totalSize"]), offset)
         return Finding(RuleName.TIERED_NOT_AS_LOCAL, where, found, wanted)
 
-    def _unit(self, queue_offset: int, offset: int, reason: str) -> Finding:
+    def _unit(self, queue_offset: int, offset: int, reason: str, count: int = 1) -> Finding:
         file = _file_of(self.queue.units.files, queue_offset * UNIT_SIZE)
         start = queue_offset * UNIT_SIZE - (file.start_offset or 0)
+        if count > 1:
+            reason += f"; the same is true of {count_of(count - 1, 'more unit')} behind it"
         found: Facts = {"offset": offset, "reason": reason}
-        where = self._place(file, start, start + UNIT_SIZE, queue_offset)
-        return Finding(RuleName.TIERED_UNIT, where, found)
+        where = self._place(file, start, start + count * UNIT_SIZE, queue_offset)
+        return Finding(RuleName.TIERED_UNIT, where, found, count=count)
 
     def _record(self, file: MappedFile, batch: RecordBatch, row: int) -> Where:
         start = int(batch["pos"][row])
@@ -272,15 +317,21 @@ class QueueWalk:
         )
 
 
-def unit_blocks(units: StreamReader) -> Iterator[tuple[int, NDArray[Any]]]:
-    """The units of every segment block by block, as (queue offset of the first, units)."""
-    for file in units.files:
-        start = file.start_offset or 0
-        index, end = -(-start // UNIT_SIZE), (start + file.size) // UNIT_SIZE
-        while index < end:
-            count = min(BLOCK, end - index)
-            yield index, np.frombuffer(units.read(index * UNIT_SIZE, count * UNIT_SIZE), UNIT_DTYPE)
-            index += count
+def unit_reader(queue: TieredQueue) -> UnitReader:
+    """The units of a queue. Where segments overlap, the later one has what both have."""
+    starts = [file.start_offset or 0 for file in queue.units.files]
+    sizes = [max(following - start, 0) for start, following in pairwise(starts)]
+    files = [
+        replace(file, size=min(file.size, size))
+        for file, size in zip(queue.units.files, [*sizes, NO_TIMESTAMP], strict=False)
+    ]
+    units = MappedFileQueue(queue.units.locations, queue.units.file_size, tuple(files))
+    return UnitReader(ConsumeQueue(queue.topic, queue.queue_id, "file", units))
+
+
+def _is_zero(units: Units) -> Flags:
+    found: Flags = (units["offset"] == 0) & (units["size"] == 0) & (units["tagsCode"] == 0)
+    return found
 
 
 def _is_message(heads: NDArray[Any]) -> Flags:
