@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE
-from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE
+from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, Longs
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
+from rocketfsck.reader.units import BLOCK_COUNT
 from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
 
@@ -106,20 +107,55 @@ def position_name(topic: str, queue_id: int) -> str:
     return f"{topic}_{queue_id}"
 
 
-def read_units(file: StoreFile) -> Units:
-    """All whole units of a unit file, in use or not. Raises StoreError where it cannot be read."""
-    with FileReader(file.location) as reader:
-        data = reader.read_upto(0, min(reader.size, MAX_UNIT_FILE_SIZE))
-    return np.frombuffer(data, BATCH_UNIT_DTYPE, count=len(data) // BATCH_UNIT_SIZE)
-
-
 def used_rows(units: Units) -> NDArray[np.bool_]:
     """Which units a broker treats as units: those that point somewhere (`validateCqUnit`)."""
     used: NDArray[np.bool_] = (units["offset"] >= 0) & (units["size"] > 0)
     return used & (units["msgBaseOffset"] >= 0) & (units["batchSize"] > 0)
 
 
-def used_count(units: Units) -> int:
-    """How many units are in front of the first that is not in use."""
-    unused = np.flatnonzero(~used_rows(units))
-    return int(unused[0]) if len(unused) else len(units)
+@dataclass(frozen=True, slots=True)
+class FileUnits:
+    """The units in use of a unit file, `rows`, and the number of each in the file.
+
+    `count` of them are in front of the first that is not in use; `end` is that one's bytes, b"" where the
+    file has none.
+    """
+
+    rows: Units
+    numbers: Longs
+    count: int
+    end: bytes
+
+    @property
+    def leading(self) -> Units:
+        """The units in front of the first that is not in use."""
+        return self.rows[: self.count]
+
+
+def read_units(file: StoreFile) -> FileUnits:
+    """The units in use of a unit file; holes are not read, of other bytes no more than MAX_UNIT_FILE_SIZE.
+
+    Raises StoreError where it cannot be read.
+    """
+    size = BATCH_UNIT_SIZE
+    found, numbers = [np.zeros(0, BATCH_UNIT_DTYPE)], [np.zeros(0, np.int64)]
+    left = MAX_UNIT_FILE_SIZE // size
+    with FileReader(file.location) as reader:
+        end = reader.size // size
+        for low, high in reader.data_units(size, end * size):
+            stop = min(high, low + left)
+            for first in range(low, stop, BLOCK_COUNT):
+                count = min(BLOCK_COUNT, stop - first)
+                units = np.frombuffer(reader.read(first * size, count * size), BATCH_UNIT_DTYPE)
+                rows = np.flatnonzero(used_rows(units))
+                found.append(units[rows])
+                numbers.append(rows + first)
+            left -= stop - low
+            if stop < high:
+                end = stop
+                break
+        places = np.concatenate(numbers)
+        gaps = np.flatnonzero(places != np.arange(len(places)))
+        count = int(gaps[0]) if len(gaps) else len(places)
+        last = reader.read(count * size, size) if count < end else b""
+    return FileUnits(np.concatenate(found), places, count, last)

@@ -191,8 +191,11 @@ def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBloc
     reader = log.reader(number)
     end = reader.used_end()
     zeros_from: int | None = None  # zeros of which nobody knows yet whether units follow
-    for start in range(0, end, BLOCK_COUNT * TIMER_LOG_UNIT_SIZE):
-        size = min(BLOCK_COUNT * TIMER_LOG_UNIT_SIZE, end - start)
+    following = 0
+    for start, size in _blocks(reader, end):
+        if start > following and zeros_from is None:
+            zeros_from = following
+        following = start + size
         count = -(-size // TIMER_LOG_UNIT_SIZE)
         data = bytes(reader.read(start, size)).ljust(count * TIMER_LOG_UNIT_SIZE, b"\0")
         units = np.frombuffer(data, TIMER_UNIT_DTYPE)
@@ -216,6 +219,15 @@ def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBloc
                 yield TimerGap(base + low, base + min(high, reader.size), zero=False)
     if number + 1 < len(log.starts) and reader.size > end:
         yield TimerGap(base + end, base + reader.size, zero=True)
+
+
+def _blocks(reader: FileReader, end: int) -> Iterator[tuple[int, int]]:
+    """Position and size of pieces of units in front of `end`, without those in holes."""
+    step = BLOCK_COUNT * TIMER_LOG_UNIT_SIZE
+    for low, high in reader.data_units(TIMER_LOG_UNIT_SIZE, end):
+        stop = min(high * TIMER_LOG_UNIT_SIZE, end)
+        for start in range(low * TIMER_LOG_UNIT_SIZE, stop, step):
+            yield start, min(step, stop - start)
 
 
 def _kinds(units: TimerUnits) -> NDArray[np.int8]:

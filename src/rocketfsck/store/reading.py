@@ -295,6 +295,18 @@ class FileReader(Closing):
             yield data, min(hole, limit)
             pos = hole
 
+    def data_units(self, size: int, end: int | None = None) -> Iterator[tuple[int, int]]:
+        """The half-open ranges of units of `size` bytes, by number, that hold data before position `end`.
+
+        Units are counted from the file's first byte, and each is there once; `end` may cut the last one off.
+        """
+        done = 0
+        for low, high in self.data_extents(0, end):
+            first, behind = max(low // size, done), -(-high // size)
+            if first < behind:
+                yield first, behind
+            done = max(done, behind)
+
     def data_chunks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """What `start:end` holds besides holes, in pieces of at most CHUNK_SIZE bytes: position and bytes."""
         for low, high in self.data_extents(start, end):
@@ -402,6 +414,17 @@ def data_extents(path: PathLike) -> list[tuple[int, int]]:
     """The half-open byte ranges of a file that are not holes (`FileReader.data_extents`)."""
     with FileReader(path) as reader:
         return list(reader.data_extents())
+
+
+def first_unequal(one: FileReader, two: FileReader) -> int | None:
+    """The first position at which two files of one length differ; holes of both are not read."""
+    for start, end in sorted([*one.data_extents(), *two.data_extents()]):
+        for pos in range(start, end, CHUNK_SIZE):
+            size = min(CHUNK_SIZE, end - pos)
+            left, right = one.read(pos, size), two.read(pos, size)
+            if left != right:
+                return pos + next(at for at in range(size) if left[at] != right[at])
+    return None
 
 
 kinds: list[Callable[[PathLike], type[FileReader] | None]] = []

@@ -11,7 +11,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store import reading
-from rocketfsck.store.reading import FileReader, data_extents, read_at, read_some, read_whole
+from rocketfsck.store.reading import FileReader, data_extents, first_unequal, read_at, read_some, read_whole
 
 
 @pytest.fixture
@@ -143,6 +143,33 @@ def test_extents_of_a_sparse_file(tmp_path: Path) -> None:
         assert list(reader.data_extents(9 << 20, 20 << 20)) == []
         assert list(reader.data_extents((8 << 20) + 10, (8 << 20) + 20)) == [((8 << 20) + 10, (8 << 20) + 20)]
         assert list(reader.data_extents(40 << 20)) == []
+
+
+def test_units_that_hold_data(tmp_path: Path) -> None:
+    """A unit in which one extent ends and the next begins is there once; the last one may be cut off."""
+    path = tmp_path / "units"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)
+        for pos in (0, 2 * 4096, (1 << 40) - 4096):
+            stream.seek(pos)
+            stream.write(b"x" * 4096)
+    with FileReader(path) as reader:
+        whole = (1 << 40) // 20
+        assert list(reader.data_units(20)) == [(0, 205), (409, 615), (((1 << 40) - 4096) // 20, whole + 1)]
+        assert list(reader.data_units(20, 8500)) == [(0, 205), (409, 425)]
+        assert list(reader.data_units(10_000, 40_000)) == [(0, 1), (1, 2)]
+
+
+def test_where_files_differ_is_found_without_reading_holes(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in "ab"]
+    for path, data in zip(paths, (b"abcd", b"abXd"), strict=True):
+        with path.open("wb") as stream:
+            stream.truncate(1 << 40)
+            stream.seek(1 << 39)
+            stream.write(data)
+    with FileReader(paths[0]) as one, FileReader(paths[1]) as two:
+        assert first_unequal(one, two) == (1 << 39) + 2
+        assert first_unequal(one, one) is None
 
 
 def test_extents_where_the_file_system_cannot_tell(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,9 @@ class Copy:
             file.write(data)
 
     def read(self, relative: str, pos: int, size: int) -> bytes:
-        return (self.root / relative).read_bytes()[pos : pos + size]
+        with (self.root / relative).open("rb") as file:
+            file.seek(pos)
+            return file.read(size)
 
     def unit(self, relative: str, number: int) -> dict[str, int]:
         return BATCH_UNIT.parse(self.read(relative, number * BATCH_UNIT_SIZE, BATCH_UNIT_SIZE))
@@ -185,6 +187,24 @@ def test_kv005_units_behind_an_end(copy: Copy) -> None:
     ]
     (without,) = (finding for finding in found if finding.rule == "KV006")
     assert without.count == RECORDS - 10
+
+
+def test_kv005_units_and_bytes_behind_a_tebibyte_of_holes(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Holes are not read, and a unit behind them is found."""
+    last = copy.read(UNITS + FIRST, (UNITS_USED - 1) * BATCH_UNIT_SIZE, BATCH_UNIT_SIZE)
+    number = (1 << 40) // BATCH_UNIT_SIZE - 1
+    copy.write(UNITS + FIRST, number * BATCH_UNIT_SIZE, last)
+    found = [finding for finding in copy.found() if finding.rule == "KV005"]
+    assert [(finding.where.start, finding.count) for finding in found] == [(number * BATCH_UNIT_SIZE, 1)]
+    assert found[0].found["reason"] == "the unit comes after the end of the units"
+    monkeypatch.setattr(reading, "BLOCK_COUNT", 3)
+    assert [finding.where for finding in copy.found() if finding.rule == "KV005"] == [found[0].where]
+    monkeypatch.setattr(reading, "MAX_UNIT_FILE_SIZE", 7 * BATCH_UNIT_SIZE)
+    file = next(file for file in compacted_queues(open_store(copy.root))[0].units.files if file.name == FIRST)
+    units = reading.read_units(file)
+    assert (len(units.rows), units.count, units.end) == (7, 7, b"")
 
 
 def test_kv006_a_record_without_a_unit(copy: Copy) -> None:

@@ -262,6 +262,14 @@ def test_units_of_a_full_file_end_at_its_mark(timers: Timers) -> None:
     assert timers.rules() == {"TM010"}
 
 
+def test_a_tebibyte_of_holes_in_front_of_units(timers: Timers) -> None:
+    """Holes are not read, and a gap that nobody can pass is one finding."""
+    end = (1 << 40) // 52 * 52
+    timers.write(LOG, end, timers.units[-1:].tobytes())
+    (gap,) = (finding for finding in timers.found() if finding.rule == "TM010")
+    assert (gap.where.start, gap.where.end) == (52 * len(timers.units), end)
+
+
 def test_another_precision(timers: Timers, tmp_path: Path) -> None:
     """The wheel is made anew with slots of 500 ms: found from the bytes, or as set."""
     replayed: dict[int, tuple[int, int, int, int]] = {}

@@ -24,8 +24,6 @@ from rocketfsck.reader.compaction import (
     Units,
     compacted_queues,
     read_units,
-    used_count,
-    used_rows,
 )
 from rocketfsck.store.model import MappedFileQueue, Store
 
@@ -85,8 +83,7 @@ class CompactedPulls:
         if file.location not in self._units:
             units = read_units(file)
             last = number >= len(queue.units.files) - RECOVERED
-            kept = units[: used_count(units)] if last else units[used_rows(units)]
-            self._units[file.location] = kept
+            self._units[file.location] = units.leading if last else units.rows
         return self._units[file.location]
 
 

@@ -17,7 +17,7 @@ from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.start.load import LoadedFile, Loading, load_directory
 from rocketfsck.query.start.model import FileChange, Ignored, Refusal
 from rocketfsck.query.start.settings import compacted_topics
-from rocketfsck.reader.compaction import CompactedQueue, compacted_queues, read_units, used_count
+from rocketfsck.reader.compaction import CompactedQueue, compacted_queues, read_units
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
@@ -133,6 +133,5 @@ def _end(queue: CompactedQueue, loading: Loading) -> int:
     file = next((file for file in queue.units.files if file.start_offset == name), None)
     if file is None:
         return 0
-    units = read_units(file)
-    count = used_count(units)
-    return int(units["offset"][count - 1]) + int(units["size"][count - 1]) if count else 0
+    units = read_units(file).leading
+    return int(units["offset"][-1]) + int(units["size"][-1]) if len(units) else 0

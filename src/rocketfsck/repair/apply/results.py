@@ -45,7 +45,7 @@ from rocketfsck.errors import (
 )
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.units import UnitReader
+from rocketfsck.reader.units import UnitReader, read_data_blocks
 from rocketfsck.repair.apply.judging import StartComparison
 from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.area.worktree import WorkTree
@@ -217,7 +217,6 @@ def taken_back(actions: Iterable[LoggedAction], digest: str) -> tuple[LoggedActi
     )
 
 
-_CHUNK_COUNT = 1 << 15
 _SHOWN = 3
 
 
@@ -304,8 +303,9 @@ def _counted(kept: Store, present: Store, ranges: list[tuple[int, int]]) -> Spoi
 def _units(queue: ConsumeQueue, ranges: list[tuple[int, int]]) -> Iterator[list[tuple[int, int, int]]]:
     """The queue offset, physical offset and size of each unit that leads into one of the ranges."""
     with UnitReader(queue) as reader:
-        for first in range(reader.first_index, reader.end_index, _CHUNK_COUNT):
-            units = reader.units(first, min(_CHUNK_COUNT, reader.end_index - first))
+        for first, _, units in read_data_blocks(reader):
+            if units is None:
+                continue
             offsets, sizes = units["offset"].astype(np.int64), units["size"].astype(np.int64)
             inside = np.zeros(len(units), bool)
             for start, end in ranges:

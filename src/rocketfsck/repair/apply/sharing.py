@@ -32,7 +32,7 @@ from rocketfsck.repair.apply.publish import own, settle, settling_size
 from rocketfsck.repair.area.journal import Area, Directory, StagedChange
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store, StoreFile
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, first_unequal
 from rocketfsck.store.scratch import free_size
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import RegionTotal
@@ -166,12 +166,7 @@ def _same(left: str, right: str) -> bool:
     if (mine.st_size, mine.st_mtime_ns) != (other.st_size, other.st_mtime_ns):
         return False
     with FileReader(left) as one, FileReader(right) as two:
-        return all(one.read(pos, size) == two.read(pos, size) for pos, size in _pieces(one.size))
-
-
-def _pieces(size: int) -> Iterator[tuple[int, int]]:
-    for pos in range(0, size, fileops.COPY_SIZE):
-        yield pos, min(fileops.COPY_SIZE, size - pos)
+        return first_unequal(one, two) is None
 
 
 IMMUTABLE = (".sst", ".blob")

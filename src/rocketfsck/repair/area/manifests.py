@@ -23,11 +23,10 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.area.links import holds_store_files, is_followed
-from rocketfsck.store.reading import FileReader, named_errors
+from rocketfsck.store.reading import FileReader, first_unequal, named_errors
 
 TIME = -1
 _MOST = 16
-_CHUNK_SIZE = 1 << 20
 _SHOWN_SIZE = 32
 
 
@@ -130,21 +129,10 @@ def _different_bytes(old: str, new: str, names: Sequence[str]) -> Iterator[Tell]
         if os.path.samestat(*map(os.stat, paths)):
             continue
         with FileReader(paths[0]) as one, FileReader(paths[1]) as two:
-            pos = _first_difference(one, two)
+            pos = first_unequal(one, two)
             if pos is not None:
                 values = [reader.read_upto(pos, _SHOWN_SIZE).hex() for reader in (one, two)]
                 yield Tell(name, pos, *values)
-
-
-def _first_difference(one: FileReader, two: FileReader) -> int | None:
-    """The first position at which two files of one length differ; holes of both are not read."""
-    for start, end in sorted([*one.data_extents(), *two.data_extents()]):
-        for pos in range(start, end, _CHUNK_SIZE):
-            size = min(_CHUNK_SIZE, end - pos)
-            left, right = one.read(pos, size), two.read(pos, size)
-            if left != right:
-                return pos + next(at for at in range(size) if left[at] != right[at])
-    return None
 
 
 Manifest = Mapping[str, str]

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
-from rocketfsck.formats.dtypes import Longs, unit_dtype
+from rocketfsck.formats.dtypes import Dtype, Longs, unit_dtype
 from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.javatext import java_decode
+from rocketfsck.reader.units import BLOCK_COUNT
 from rocketfsck.scan.build.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.store.reading import FileReader
@@ -45,22 +46,39 @@ def queue_end(queue: ConsumeQueue, log_end_offset: int) -> StreamEnd | None:
     found = None
     for file in queue.files[-FILES_LOOKED_AT:]:
         with FileReader(file.location) as reader:
-            count = reader.size // layout.itemsize
-            units = np.frombuffer(reader.read(0, count * layout.itemsize), layout)
-        valid = (units["offset"] >= 0) & (units["size"] > 0) & (units["offset"] < log_end_offset)
-        if is_batch:
-            valid &= (units["msgBaseOffset"] >= 0) & (units["batchSize"] > 0)
-        ends = np.flatnonzero(~valid)
-        last = (int(ends[0]) if len(ends) else count) - 1
-        if last >= 0 and not _is_pre_blank(units[last]):
-            unit = units[last]
-            following = (file.start_offset or 0) // layout.itemsize + last + 1
+            count, unit = _valid_units(reader, layout, log_end_offset)
+        if unit is not None and not _is_pre_blank(unit):
+            following = (file.start_offset or 0) // layout.itemsize + count
             offset, size = int(unit["offset"]), int(unit["size"])
             after = int(unit["msgBaseOffset"]) + int(unit["batchSize"]) if is_batch else following
             found = StreamEnd(following, after, offset, offset + size, file.location)
-        if len(ends):
+        if count < reader.size // layout.itemsize:
             break
     return found
+
+
+def _valid_units(reader: FileReader, layout: Dtype, log_end_offset: int) -> tuple[int, np.void | None]:
+    """How many units are in front of a file's first that is not valid, and the last of them.
+
+    What follows is not read: a file may have any length.
+    """
+    size = layout.itemsize
+    count, last = 0, None
+    for low, high in reader.data_units(size, reader.size // size * size):
+        for first in range(low, high, BLOCK_COUNT):
+            if first > count:
+                return count, last
+            units = np.frombuffer(reader.read(first * size, min(BLOCK_COUNT, high - first) * size), layout)
+            valid = (units["offset"] >= 0) & (units["size"] > 0) & (units["offset"] < log_end_offset)
+            if "batchSize" in (layout.names or ()):
+                valid &= (units["msgBaseOffset"] >= 0) & (units["batchSize"] > 0)
+            ends = np.flatnonzero(~valid)
+            good = int(ends[0]) if len(ends) else len(units)
+            count += good
+            last = units[good - 1] if good else last
+            if len(ends):
+                return count, last
+    return count, last
 
 
 def _is_pre_blank(unit: np.void) -> bool:

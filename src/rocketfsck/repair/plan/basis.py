@@ -22,7 +22,7 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS_TEXT, DEFAULT_PRECISION_MS, SCHEDULE_TOPIC
 from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
-from rocketfsck.reader.units import Kind, UnitReader, kinds_of
+from rocketfsck.reader.units import Kind, UnitReader, kinds_of, read_data_blocks
 from rocketfsck.repair.plan.arguments import DatabaseToBuild, Name, QueuesToBuild, WheelPrecision
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
@@ -34,7 +34,6 @@ from rocketfsck.verify.store.offsets import is_system_topic
 from rocketfsck.verify.watched import area_of
 
 VERSION = "version"
-_BLOCK_COUNT = 1 << 15
 
 
 class Known(Protocol):
@@ -215,9 +214,8 @@ def _has_units(store: Store, name: Name) -> bool:
     for queue in store.queues:
         if (queue.topic, queue.queue_id) == name and queue.files:
             with UnitReader(queue) as reader:
-                for index in range(reader.first_index, reader.end_index, _BLOCK_COUNT):
-                    units = reader.units(index, min(_BLOCK_COUNT, reader.end_index - index))
-                    if (kinds_of(units) == Kind.UNIT).any():
+                for _, _, units in read_data_blocks(reader):
+                    if units is not None and (kinds_of(units) == Kind.UNIT).any():
                         return True
     return False
 

@@ -47,7 +47,7 @@ from rocketfsck.repair.repairs.answers import (
 from rocketfsck.repair.repairs.checkpoint import CHECKPOINT_NAME, checkpoint_of_crash, keep_index
 from rocketfsck.repair.repairs.misnamed import is_misnamed, lacks_its_log
 from rocketfsck.store.model import IndexFile
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, first_unequal
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES
 
@@ -254,13 +254,7 @@ def act_rebuild(scene: ActScene, _action: Action, arguments: IndexPartArgument) 
 
 def _same(first: str, second: str) -> bool:
     with FileReader(first) as left, FileReader(second) as right:
-        if left.size != right.size:
-            return False
-        step = 1 << 20
-        return all(
-            left.read(pos, min(step, left.size - pos)) == right.read(pos, min(step, left.size - pos))
-            for pos in range(0, left.size, step)
-        )
+        return left.size == right.size and first_unequal(left, right) is None
 
 
 def act_relink(scene: ActScene, action: Action, _arguments: Arguments) -> None:

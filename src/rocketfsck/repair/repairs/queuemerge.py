@@ -52,6 +52,9 @@ class Merger:
         StoreError.
         """
         size = self.store.geometry.consumequeue_file_size
+        if size > MAX_FILE_SIZE:
+            text = f"has files of {count_of(size, 'byte')}; the limit for a queue's file is {MAX_FILE_SIZE:,}"
+            raise StoreError(text, path=directory)
         old = self._old_files(directory, size)
         new = {filename_to_offset(path.name) or 0 for path in built.iterdir()} if built.is_dir() else set()
         starts = sorted({*old, *new})
@@ -60,7 +63,7 @@ class Merger:
         last_offset = -1
         for start in starts:
             made = _padded(self._read_built(built / offset_to_filename(start)), size)
-            present = _padded(self._read(old[start]), size) if start in old else bytes(size)
+            present = _padded(self._read(old[start], size), size) if start in old else bytes(size)
             units, last_offset = self._merged(made, present, start // UNIT_SIZE, first_unit, last_offset)
             changed |= self._put(directory, start, old.get(start), units.tobytes(), start in new, built)
         changed |= self._drop_empty(directory, end_unit)
@@ -71,7 +74,7 @@ class Merger:
         if not self.tree.exists(directory):
             return False
         starts = [filename_to_offset(name) for name in self.tree.names(directory)]
-        return starts == [0] and not any(self._read(f"{directory}/{offset_to_filename(0)}"))
+        return starts == [0] and self._is_zero(f"{directory}/{offset_to_filename(0)}")
 
     def _old_files(self, directory: str, size: int) -> dict[int, str]:
         """The files of the queue that can be read as such, by where they start."""
@@ -188,7 +191,7 @@ class Merger:
         self, directory: str, start: int, name: str | None, data: bytes, is_new: bool, built: Path
     ) -> bool:
         """Write what a file must hold, if it does not; its time stays, or is that of what was built."""
-        if name is not None and self.tree.size(name) == len(data) and self._read(name) == data:
+        if name is not None and self.tree.size(name) == len(data) and self._read(name, len(data)) == data:
             return False
         if name is None and not is_new:
             return False
@@ -211,19 +214,19 @@ class Merger:
         names = [name for name in self.tree.names(directory) if filename_to_offset(name) is not None]
         for name in reversed(names[1:]):
             start = filename_to_offset(name) or 0
-            if start < end_unit * UNIT_SIZE or any(self._read(f"{directory}/{name}")):
+            if start < end_unit * UNIT_SIZE or not self._is_zero(f"{directory}/{name}"):
                 break
             self.tree.set_aside(f"{directory}/{name}")
             dropped = True
         return dropped
 
-    def _read(self, name: str) -> bytes:
-        size = self.tree.size(name)
-        if size > MAX_FILE_SIZE:
-            raise StoreError(
-                f"has {count_of(size, 'byte')}; the limit for a queue's file is {MAX_FILE_SIZE:,}", path=name
-            )
-        return self.tree.read(name, 0, size)
+    def _read(self, name: str, size: int) -> bytes:
+        """The first `size` bytes of a file, or what it has of them: it may be of any length."""
+        return self.tree.read(name, 0, min(size, self.tree.size(name)))
+
+    def _is_zero(self, name: str) -> bool:
+        with FileReader(self.tree.place(name)) as reader:
+            return reader.used_end() == 0
 
     def _read_built(self, path: Path) -> bytes:
         if not path.exists():

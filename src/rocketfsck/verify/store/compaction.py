@@ -28,18 +28,17 @@ from numpy.typing import NDArray
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, SPARSE_END_UNIT
-from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, Longs
 from rocketfsck.formats.properties import KEYS
 from rocketfsck.reader.compaction import (
     CHECKPOINT,
     CompactedQueue,
+    FileUnits,
     Units,
     compacted_queues,
     position_name,
     read_positions,
     read_units,
-    used_count,
-    used_rows,
 )
 from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.columns import KEY_WORD, Fault, RecordBatch
@@ -220,7 +219,7 @@ class _CompactionWalk:
             if unit_file is not None:
                 units = read_units(unit_file)
                 yield from self._units(unit_file, units)
-                rows = units[: used_count(units)]
+                rows = units.leading
                 places = rows["offset"].astype(np.int64) - (file.start_offset or 0)
                 used = _UnitFile(unit_file, rows, places, np.zeros(len(rows), np.bool_))
             yield from self._file(file, used)
@@ -240,30 +239,24 @@ class _CompactionWalk:
                 RuleName.COMPACTION_POSITION, where, {**found, "offset": self.position, "reason": reason}
             )
 
-    def _units(self, file: MappedFile, units: Units) -> Iterator[Finding]:
+    def _units(self, file: MappedFile, content: FileUnits) -> Iterator[Finding]:
         """Units by themselves: constants, rising queue offsets, what ends them."""
-        count = used_count(units)
+        units, count = content.leading, content.count
         self.context.shared.ask(RuleName.COMPACTION_UNIT, count)
-        if count < len(units):
-            end = units[count].tobytes()
-            if end not in (SPARSE_END_UNIT, bytes(BATCH_UNIT_SIZE)):
-                yield self._unit(file, units, count, "the bytes are neither a unit nor the end of the units")
-            behind = np.flatnonzero(used_rows(units[count:]))
-            if len(behind):
-                yield self._unit(
-                    file,
-                    units,
-                    count + int(behind[0]),
-                    "the unit comes after the end of the units",
-                    len(behind),
-                )
+        if content.end and content.end not in (SPARSE_END_UNIT, bytes(BATCH_UNIT_SIZE)):
+            end = np.frombuffer(content.end, BATCH_UNIT_DTYPE)[0]
+            yield self._unit(file, end, count, "the bytes are neither a unit nor the end of the units")
+        behind = content.numbers[count:]
+        if len(behind):
+            reason = "the unit comes after the end of the units"
+            yield self._unit(file, content.rows[count], int(behind[0]), reason, len(behind))
         for name, value in _CONSTANT:
-            for row in np.flatnonzero(units[name][:count] != value).tolist():
-                yield self._unit(file, units, row, f"{name} is {int(units[name][row])}, not {value}")
-        bases = np.concatenate(([self.previous], units["msgBaseOffset"][:count].astype(np.int64)))
+            for row in np.flatnonzero(units[name] != value).tolist():
+                yield self._unit(file, units[row], row, f"{name} is {int(units[name][row])}, not {value}")
+        bases = np.concatenate(([self.previous], units["msgBaseOffset"].astype(np.int64)))
         for row in np.flatnonzero(np.diff(bases) <= 0).tolist():
             found: Facts = {"queue_offset": int(bases[row + 1]), "previous": int(bases[row])}
-            yield Finding(RuleName.COMPACTION_ORDER, self._place(file, units, row), found)
+            yield Finding(RuleName.COMPACTION_ORDER, self._place(file, units[row], row), found)
         skips = np.flatnonzero(np.diff(bases[1:]) > 1)
         if self.compacted_at is None and len(skips):
             self.compacted_at = int(bases[1 + skips[0]])
@@ -294,7 +287,7 @@ class _CompactionWalk:
                     self.left_out = True
         if units is not None:
             for row in np.flatnonzero(~units.met).tolist():
-                yield self._unit(units.file, units.rows, row, "no record of the file begins there")
+                yield self._unit(units.file, units.rows[row], row, "no record of the file begins there")
 
     def _region(self, file: MappedFile, region: Region) -> Iterator[Finding]:
         """Bytes that are neither records nor the rest of the file."""
@@ -338,7 +331,8 @@ class _CompactionWalk:
             wanted, stated = batch[column][at[hit]], units.rows[name][hit]
             for index in np.flatnonzero(stated != wanted).tolist():
                 text = f"{name} is {int(stated[index])}, but the record has {int(wanted[index])}"
-                yield self._unit(units.file, units.rows, int(hit[index]), text)
+                row = int(hit[index])
+                yield self._unit(units.file, units.rows[row], row, text)
 
     def _keys_twice(self) -> Iterator[Finding]:
         with LogReader(self.queue.log) as log:
@@ -367,10 +361,10 @@ class _CompactionWalk:
         end = start + int(batch["total_size"][row])
         return place_of(self.queue, file, start, end, int(batch["queue_offset"][row]))
 
-    def _place(self, file: MappedFile, units: Units, row: int) -> Where:
-        start = row * BATCH_UNIT_SIZE
-        return place_of(self.queue, file, start, start + BATCH_UNIT_SIZE, int(units["msgBaseOffset"][row]))
+    def _place(self, file: MappedFile, unit: np.void, number: int) -> Where:
+        start = number * BATCH_UNIT_SIZE
+        return place_of(self.queue, file, start, start + BATCH_UNIT_SIZE, int(unit["msgBaseOffset"]))
 
-    def _unit(self, file: MappedFile, units: Units, row: int, reason: str, count: int = 1) -> Finding:
-        found: Mapping[str, Any] = {"offset": int(units["offset"][row]), "reason": reason}
-        return Finding(RuleName.COMPACTION_UNIT, self._place(file, units, row), found, count=count)
+    def _unit(self, file: MappedFile, unit: np.void, number: int, reason: str, count: int = 1) -> Finding:
+        found: Mapping[str, Any] = {"offset": int(unit["offset"]), "reason": reason}
+        return Finding(RuleName.COMPACTION_UNIT, self._place(file, unit, number), found, count=count)

@@ -45,7 +45,7 @@ from rocketfsck.verify.tiered.indexheaders import QueueKeys
 BLOCK = 1 << 15
 """Units that are looked at together."""
 
-_ZEROS = "it is all zeros"
+_ZEROS = "the unit is all zeros"
 _NO_LOG = "the queue has no log"
 
 _SAME = ("totalSize", "magicCode", "bodyCRC", "flag", "queueOffset")

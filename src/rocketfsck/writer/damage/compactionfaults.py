@@ -17,7 +17,6 @@ from rocketfsck.reader.compaction import (
     decode_positions,
     position_name,
     read_units,
-    used_count,
 )
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
@@ -70,9 +69,9 @@ def _scene(job: Job) -> _CompactionScene:
             unit_file = queue.unit_file(log.name)
             if unit_file is None or not (job.is_free(log.relative) and job.is_free(unit_file.relative)):
                 continue
-            units = read_units(unit_file)
-            if used_count(units) > 3:
-                scenes.append(_CompactionScene(queue, log, unit_file, units[: used_count(units)]))
+            units = read_units(unit_file).leading
+            if len(units) > 3:
+                scenes.append(_CompactionScene(queue, log, unit_file, units))
     return job.choose(scenes, COMPACTED)
 
 

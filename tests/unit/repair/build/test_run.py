@@ -21,12 +21,14 @@ from rocketfsck.formats.checkpoint import decode_checkpoint
 from rocketfsck.formats.record import InnerItem
 from rocketfsck.progress import State, watched
 from rocketfsck.repair.build import files as building_files
+from rocketfsck.repair.build import queuestates
 from rocketfsck.repair.build.checkpoint import build_checkpoint
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.queuestates import WantedQueues, queue_end
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import read_at
 from rocketfsck.writer import Kind, OutgoingMessage
 from rocketfsck.writer.disk import fileops
 
@@ -407,6 +409,24 @@ def test_where_a_queue_ends(tmp_path: Path) -> None:
     assert cut is not None
     assert (cut.following, cut.last_file) == (11, queue.files[1].location)
     assert queue_end(queue, 0) is None
+
+
+def test_the_end_of_a_queue_of_a_tebibyte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units end at the first hole; what is behind it is not read."""
+    store = _store(tmp_path, 2)
+    end = queue_end(store.queues[0], 1 << 40)
+    path = store.queues[0].files[0].path
+    with path.open("r+b") as file:
+        file.seek((1 << 40) - 4096)
+        file.write(b"\1" * 4096)
+    assert queue_end(reopen(tmp_path).queues[0], 1 << 40) == end
+    path.write_bytes(read_at(path, 0, 20) * 1000)
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+    monkeypatch.setattr(queuestates, "BLOCK_COUNT", 300)
+    found = queue_end(reopen(tmp_path).queues[0], 1 << 40)
+    assert found is not None
+    assert found.following == 1000
 
 
 def test_a_queue_of_pre_blank_units_has_no_end(tmp_path: Path) -> None:
