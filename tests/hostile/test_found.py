@@ -626,6 +626,83 @@ FOUND = {
         ),
         (CHECK,),
     ),
+    "a queue of the delay levels of a TiB of holes": Case(
+        65366,
+        "delay-5.1.4",
+        (
+            Mutation("truncate", "lock", {"size": 1 << 40}),
+            Mutation("swap", "lock", {"other": "consumequeue/SCHEDULE_TOPIC_XXXX/2/00000000000000000000"}),
+            Mutation("truncate", "checkpoint", {"size": 4116}),
+        ),
+        (Scenario("repair", ("--preen",)),),
+    ),
+    "units of a compacted log in a TiB of holes": Case(
+        9338,
+        "sides-5.3.3",
+        (Mutation("truncate", "compaction/compactionCq/TopicA/0/00000000000000000000", {"size": 1 << 40}),),
+        (CHECK, Scenario("read", ("simulate", "{store}", "--as-broker", "5.3.3", "--format", "json"))),
+    ),
+    "the missing tail of a queue of a TiB of holes": Case(
+        33626,
+        "4.9.8-delay",
+        (Mutation("truncate", "consumequeue/SCHEDULE_TOPIC_XXXX/1/00000000000000000000", {"size": 1 << 40}),),
+        (
+            Scenario(
+                "read",
+                (
+                    "rebuild",
+                    "consumequeue",
+                    "{store}",
+                    "--into",
+                    "{out}/built",
+                    "--no-sync",
+                    "{stated}",
+                    "--only-missing-tail",
+                ),
+                stated=True,
+            ),
+        ),
+    ),
+    "a queue of a GiB of holes in front of its last bytes": Case(
+        16066,
+        "4.9.8-lmq",
+        (
+            Mutation("truncate", "consumequeue/%LMQ%dev1/0/00000000000000000000", {"size": 1 << 30}),
+            Mutation(
+                "set",
+                "consumequeue/%LMQ%dev1/0/00000000000000000000",
+                {"pos": (1 << 30) - 5000, "data": "7f01" * 1500},
+            ),
+        ),
+        (CHECK, Scenario("repair", (), stated=True)),
+    ),
+    "units of timers behind a TiB of holes": Case(
+        16066,
+        "sides-5.3.3",
+        (
+            Mutation("truncate", "timerlog/00000000000000000000", {"size": 1 << 40}),
+            Mutation(
+                "set", "timerlog/00000000000000000000", {"pos": (1 << 40) - 5000, "data": "7f01" * 1500}
+            ),
+        ),
+        (CHECK, Scenario("repair", ("--in-place",), stated=True)),
+    ),
+    "a plan for an index of more slots than memory has room for": Case(
+        51633,
+        "plain-5.3.3",
+        (
+            Mutation(
+                "set",
+                "commitlog/00000000000000002048",
+                {"pos": 1432, "data": "0000018bcfe59ea8"},
+                "record.bornTimestamp",
+            ),
+            Mutation(
+                "set", "checkpoint", {"pos": 0, "data": "0000018bcff5ac5c"}, "checkpoint.physicMsgTimestamp"
+            ),
+        ),
+        (Scenario("hostile-plan", ("--preen",), 1986862920, True),),
+    ),
     "a plan without the arguments of an action": Case(
         26965,
         "5.0.0-innerbatch",

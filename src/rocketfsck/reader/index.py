@@ -121,6 +121,11 @@ class IndexReader(Closing):
         return self.size >= INDEX_HEADER_SIZE
 
     @property
+    def held_slot_count(self) -> int:
+        """How many slots the file has room for: `slot_count` may be a wrong setting, and any number."""
+        return min(self.slot_count, max(self.size - INDEX_HEADER_SIZE, 0) // SLOT_SIZE)
+
+    @property
     def index_count(self) -> int:
         """The number that the next entry gets; a broker reads 0 and less as 1."""
         return max(self.header.index_count, 1)
@@ -170,11 +175,11 @@ class IndexReader(Closing):
         return found
 
     def slot_blocks(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        """The bytes of all slots in blocks, as `slots` gives them, each with the number of its first; a block
-        is good until the next."""
+        """The bytes of the slots that the file holds, as `slots` gives them, in blocks, each with the number
+        of its first; a block is good until the next."""
         room = np.empty(SLOT_SIZE * BLOCK_COUNT, np.uint8)
-        for first in range(0, self.slot_count, BLOCK_COUNT):
-            count = min(BLOCK_COUNT, self.slot_count - first)
+        for first in range(0, self.held_slot_count, BLOCK_COUNT):
+            count = min(BLOCK_COUNT, self.held_slot_count - first)
             yield first, self._slot_bytes(first, room[: SLOT_SIZE * count])
 
     def _slot_bytes(self, first: int, room: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -44,6 +44,22 @@ def index_file(
     return IndexFile(os.fspath(path), path.name, path.stat().st_size, 0, 0)
 
 
+def test_slots_that_a_file_has_no_room_for(tmp_path: Path) -> None:
+    """Blocks go as far as the file; a slot that is cut off is none of it."""
+    file = index_file(tmp_path / "index", {}, newest=7)
+    with IndexReader(file, Geometry(slot_count=(1 << 31) - 1, entry_count=ENTRIES)) as reader:
+        held = (file.size - 40) // 4
+        assert (reader.held_slot_count, reader.last_entry) == (held, 0)
+        ((first, data),) = reader.slot_blocks()
+        assert (first, len(data)) == (0, 4 * held)
+        assert reader.slots(1, 1).tolist() == [7]
+    short = index_file(tmp_path / "short", {}, newest=7, size=47)
+    with IndexReader(short, Geometry(slot_count=SLOTS, entry_count=ENTRIES)) as reader:
+        assert (reader.held_slot_count, [len(data) for _, data in reader.slot_blocks()]) == (1, [4])
+    with IndexReader(index_file(tmp_path / "none", {}, newest=7, size=9), Geometry()) as reader:
+        assert (reader.held_slot_count, list(reader.slot_blocks())) == (0, [])
+
+
 @pytest.mark.parametrize(
     ("links", "newest", "numbers"),
     [

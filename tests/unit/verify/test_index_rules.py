@@ -100,6 +100,12 @@ def test_ix001_a_file_that_is_cut_within_its_slots(index: Index) -> None:
     assert index.store.check().one("IX001").found["size"] == 10
 
 
+def test_more_slots_than_any_file_has_room_for(index: Index) -> None:
+    """A setting says so: the check keeps a table of the slots that are there."""
+    result = index.store.check(settings={"maxHashSlotNum": str((1 << 31) - 1)})
+    assert result.of("IX001")
+
+
 def test_ix001_a_longer_file(index: Index) -> None:
     index.store.truncate(index.file, 12840 + 100)
     result = index.store.check()

@@ -295,7 +295,7 @@ def test_neighbours_that_are_wrong_in_the_same_way_are_one_finding(
     ]
     assert found == [(2, 40, 100, 3), (5, 100, 120, 1), (6, 120, 140, 1)]
     (first, *_) = (finding for finding in copy.found() if finding.rule == "TS012")
-    assert "; the same is true of 2 more units behind it" in str(first.found["reason"])
+    assert "; the same is true of 2 more units after it" in str(first.found["reason"])
 
 
 def test_units_of_zeros_and_holes_of_a_tebibyte(copy: Copy) -> None:

@@ -66,7 +66,7 @@ def measure_skew(store: Store, file: IndexFile) -> IndexSkew:
         if not reader.has_header:
             raise StoreError("is too short for an index file", path=file.location)
         slot_count, used = reader.slot_count, reader.used_entry
-        chains = np.zeros(slot_count, np.int32)
+        chains = np.zeros(slot_count if used else 1, np.int32)
         for block in _blocks(reader):
             slots = _slots(block, slot_count)
             np.add.at(chains, slots[slots >= 0], 1)

@@ -84,7 +84,7 @@ def new_entries(reader: IndexReader, known: IndexKnown, used: int) -> NewEntries
 
 
 def _all_slots(reader: IndexReader) -> NDArray[np.int32]:
-    slots = np.empty(reader.slot_count, np.int32)
+    slots = np.zeros(reader.slot_count, np.int32)
     for first, data in reader.slot_blocks():
         block = data.view(SLOT_DTYPE)
         slots[first : first + len(block)] = block

@@ -255,7 +255,8 @@ class _IndexWalk:
         slot_count = self.reader.slot_count
         if self.reader.last_entry and self.reader.any_byte(0):
             self.collector.find(RuleName.INDEX_ENTRY_ZERO, entry_place(self.relative, slot_count, 0))
-        replay = IndexReplay(slot_count, entry_count=self.used, limit=MISMATCH_LIMIT)
+        table_size = slot_count if self.used else max(self.reader.held_slot_count, 1)
+        replay = IndexReplay(table_size, entry_count=self.used, limit=MISMATCH_LIMIT)
         counts = self._walk(replay)
         self._slots(replay)
         self.slot_count = int(np.count_nonzero(replay.heads))

@@ -296,7 +296,7 @@ class QueueWalk:
         file = _file_of(self.queue.units.files, queue_offset * UNIT_SIZE)
         start = queue_offset * UNIT_SIZE - (file.start_offset or 0)
         if count > 1:
-            reason += f"; the same is true of {count_of(count - 1, 'more unit')} behind it"
+            reason += f"; the same is true of {count_of(count - 1, 'more unit')} after it"
         found: Facts = {"offset": offset, "reason": reason}
         where = self._place(file, start, start + count * UNIT_SIZE, queue_offset)
         return Finding(RuleName.TIERED_UNIT, where, found, count=count)
