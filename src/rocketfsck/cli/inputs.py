@@ -3,8 +3,8 @@
 Documents, files of a store and images are read at any place, so that what comes from a pipe is kept in a file
 first, where intermediate files go (`store.scratch`); the file is deleted when the command ends.
 
-A FIFO with a name may be one that nobody writes to: a broken store has them, too. Opening it would wait for
-ever, so that it is opened without waiting, and refused if no writer comes.
+A FIFO with a name may be one that nobody writes to: a broken store has them, too. Opening such a FIFO waits
+without an end, so that it is opened without waiting, and refused if no writer comes.
 """
 
 from __future__ import annotations

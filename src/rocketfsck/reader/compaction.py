@@ -133,7 +133,7 @@ class FileUnits:
 
 
 def read_units(file: StoreFile) -> FileUnits:
-    """The units in use of a unit file; holes are not read, of other bytes no more than MAX_UNIT_FILE_SIZE.
+    """The units in use of a unit file; holes are not read, and MAX_UNIT_FILE_SIZE bytes of data at most.
 
     Raises StoreError where it cannot be read.
     """

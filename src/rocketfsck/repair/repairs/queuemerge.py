@@ -221,7 +221,7 @@ class Merger:
         return dropped
 
     def _read(self, name: str, size: int) -> bytes:
-        """The first `size` bytes of a file, or what it has of them: it may be of any length."""
+        """The first `size` bytes of a file, or what it has of them: its length may be any."""
         return self.tree.read(name, 0, min(size, self.tree.size(name)))
 
     def _is_zero(self, name: str) -> bool:

@@ -10,6 +10,7 @@
     databases, tiered storage    left out, and said
 
 Nothing here follows a link. Memory is one log file's, and some hundred bytes for each record: its hashes.
+A file that is longer than a broker's files can be is left out, and said: an archive has no holes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, unit_dtype
+from rocketfsck.formats.indexfile import slot_pos
 from rocketfsck.formats.javatext import parse_int64
-from rocketfsck.formats.timer import DEFAULT_PRECISION_MS, PRECISIONS_MS
+from rocketfsck.formats.timer import DEFAULT_PRECISION_MS, PRECISIONS_MS, TIMER_WHEEL_SIZE
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
@@ -68,6 +70,12 @@ _INDEX = "index"
 _DEEP_AREAS = ("compaction",)
 _BLOCK = 1 << 20
 _BLANK_HEAD = 8
+LENGTH_LIMIT = (1 << 31) - 1
+"""Bytes of the longest file that is copied: a broker maps its files, with 32-bit lengths."""
+TIMED_LIMIT = TIMER_WHEEL_SIZE
+"""The same of a checkpoint, and of what timers have besides their log: all have one length each."""
+_PAGE = 4096
+"""What is taken after a file's last byte that is not zero: no structure there is longer."""
 _KEPT_SUFFIXES = frozenset({".tmp", ".bak", ".json", ".gz", ".log", ".txt"})
 
 
@@ -97,6 +105,8 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
             if log.in_entries:
                 done.left_out.append(("commitlog", "the log of a DLedger group is not masked"))
                 continue
+            if not _fits(log):
+                continue
             _write(log, root / "commitlog" / log.name, _masked_log(store, log, names), names.times)
             was = _hashes(store, log, log.path)
             masks.learn(was, _hashes(store, log, target / "commitlog" / log.name))
@@ -117,10 +127,14 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
     for other in store.others:
         if other.kind not in _PLAIN_OTHERS | _TIMED_OTHERS | _JSON_OTHERS | _CODED_OTHERS:
             done.left_out.append((str(other.kind), "files of this kind are not masked"))
+    long = (file for file in store.all_files() if not _fits(file, _limit_of(store, file)))
+    done.left_out += [(masked_path(file.relative, names), _TOO_LONG) for file in long]
     done.left_out = list(dict.fromkeys(done.left_out))
     for stray in store.strays:
         found = store.root / stray.relative
-        if found.is_file() and not found.is_symlink():
+        if found.is_file() and not found.is_symlink() and found.stat().st_size > LENGTH_LIMIT:
+            done.left_out.append((masked_path(stray.relative, names, strays), _TOO_LONG))
+        elif found.is_file() and not found.is_symlink():
             place = root / masked_path(stray.relative, names, strays)
             fileops.make_directories(place.parent)
             fileops.create(place, found.stat().st_size)
@@ -172,27 +186,29 @@ def _hashes(store: Store, file: MappedFile, path: Path) -> FileHashes:
 
 def _coded_files(
     store: Store, names: Pseudonyms, masks: HashMasks, stored: StoreTimes
-) -> Iterator[tuple[StoreFile, bytes]]:
+) -> Iterator[tuple[StoreFile, bytearray]]:
     """The files that hold hashes, with those of the copy, and its times."""
     times = names.times
     ext_places: dict[tuple[str, int], set[int]] = {}
     for queue in store.queues:
         places = ext_places.setdefault((queue.topic, queue.queue_id), set())
-        for file in queue.files:
-            data = _whole(file)
+        for file in filter(_fits, queue.files):
+            data = _content(file)
             places.update(mask_units(data, unit_dtype(queue.kind), masks).tolist())
             if not times.stay:
                 move_units(data, unit_dtype(queue.kind), stored)
-            yield file, bytes(data)
+            yield file, data
     for ext in store.ext_queues:
-        for file in ext.files:
-            data, start = _whole(file), file.start_offset or 0
+        for file in filter(_fits, ext.files):
+            data, start = _content(file), file.start_offset or 0
             wanted = sorted(ext_places.get((ext.topic, ext.queue_id), set()))
             move_ext(data, mask_ext(data, [place - start for place in wanted], masks, names), times)
-            yield file, bytes(data)
+            yield file, data
     end: int | None = None
     for number, index in enumerate(store.indexes):
-        data = _whole(index)
+        if not _fits(index):
+            continue
+        data = _content(index, slot_pos(store.geometry.slot_count))
         mask_index(
             data,
             slot_count=max(store.geometry.slot_count, 1),
@@ -201,10 +217,10 @@ def _coded_files(
             seed=int.from_bytes(names.secret) + number,
         )
         end = move_index(data, max(store.geometry.slot_count, 1), stored, end)
-        yield index, bytes(data)
+        yield index, data
     for other in store.others:
-        for item in other.files if other.kind in _CODED_OTHERS else ():
-            data = _whole(item)
+        for item in filter(_fits, other.files) if other.kind in _CODED_OTHERS else ():
+            data = _content(item)
             if other.kind is OtherKind.TIMER_LOG:
                 mask_timer_log(data, masks, names)
                 move_timer_log(data, times)
@@ -212,32 +228,52 @@ def _coded_files(
                 mask_units(data, BATCH_UNIT_DTYPE, masks, in_log=False)
                 if not times.stay:
                     move_units(data, BATCH_UNIT_DTYPE, stored, in_log=False)
-            yield item, bytes(data)
+            yield item, data
 
 
-def _whole(file: StoreFile) -> bytearray:
+_TOO_LONG = "the file is longer than a broker's files can be"
+
+
+def _fits(file: StoreFile, limit: int = LENGTH_LIMIT) -> bool:
+    return file.size <= limit
+
+
+def _limit_of(store: Store, file: StoreFile) -> int:
+    """How long a file may be to be copied."""
+    timed = [other.files for other in store.others if other.kind in _TIMED_OTHERS]
+    return TIMED_LIMIT if file is store.checkpoint or any(file in files for files in timed) else LENGTH_LIMIT
+
+
+def _content(file: StoreFile, least: int = 0) -> bytearray:
+    """What a file holds: its first `least` bytes, and all up to its last byte that is not zero. Zeros follow
+    as far as a structure may go that ends in zeros; holes are not read. Raises StoreError."""
     with FileReader(file.path) as reader:
-        return bytearray(reader.read_upto(0, reader.size))
+        data = bytearray(min(max(reader.used_end() + _PAGE, least), reader.size))
+        for pos, chunk in reader.data_chunks(0, len(data)):
+            data[pos : pos + len(chunk)] = chunk
+    return data
 
 
-def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytes]]:
+def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytearray]]:
     """The files of times and places alone, with the times of the copy."""
-    if store.checkpoint is not None:
-        data = _whole(store.checkpoint)
+    if store.checkpoint is not None and _fits(store.checkpoint, TIMED_LIMIT):
+        data = _content(store.checkpoint)
         ends = [(file.start_offset or 0) + file.size for file in store.commitlog.files]
         move_checkpoint(data, times, max(ends, default=0))
-        yield store.checkpoint, bytes(data)
+        yield store.checkpoint, data
     precision = DEFAULT_PRECISION_MS if times.stay else _precision(store)
     for other in (other for other in store.others if other.kind in _TIMED_OTHERS):
         for file in other.files:
-            data = _whole(file)
+            if not _fits(file, TIMED_LIMIT):
+                continue
+            data = _content(file, TIMER_WHEEL_SIZE)
             if times.stay:
                 pass
             elif other.kind is OtherKind.TIMER_CHECK:
                 move_timer_check(data, times)
             else:
                 move_wheel(data, times, precision)
-            yield file, bytes(data)
+            yield file, data
 
 
 def _precision(store: Store) -> int:
@@ -251,38 +287,37 @@ def _precision(store: Store) -> int:
 
 
 def _plain_files(store: Store) -> Iterator[StoreFile]:
-    yield from (file for file in (store.abort, store.lock) if file is not None)
+    yield from (file for file in (store.abort, store.lock) if file is not None and _fits(file))
     for other in store.others:
         if other.kind in _PLAIN_OTHERS:
-            yield from other.files
+            yield from filter(_fits, other.files)
 
 
 def _json_files(store: Store) -> Iterator[StoreFile]:
-    yield from store.configs
+    yield from filter(_fits, store.configs)
     for other in store.others:
         if other.kind in _JSON_OTHERS:
-            yield from other.files
+            yield from filter(_fits, other.files)
 
 
 def _blocks(file: StoreFile) -> Iterator[tuple[int, bytes]]:
     with FileReader(file.path) as reader:
-        for pos in range(0, reader.size, _BLOCK):
-            yield pos, bytes(reader.read_upto(pos, _BLOCK))
+        yield from reader.data_chunks()
 
 
 def _masked_config(file: StoreFile, names: Pseudonyms) -> Iterator[tuple[int, bytes]]:
     with FileReader(file.path) as reader:
-        data = bytes(reader.read_upto(0, min(reader.size, CONFIG_LIMIT)))
+        data = reader.read_upto(0, min(reader.used_end(), CONFIG_LIMIT))
     text = data.decode("utf-8", "surrogateescape")
     yield 0, mask_json(text, names).encode("utf-8", "surrogateescape")
 
 
-def _masked_log(store: Store, file: MappedFile, names: Pseudonyms) -> Iterator[tuple[int, bytes]]:
+def _masked_log(store: Store, file: MappedFile, names: Pseudonyms) -> Iterator[tuple[int, bytearray]]:
     """The file with its records masked. What lies between them is noise, but for zeros and frames."""
     options = log_options(store, file, read_bodies=False)
     table = QueueTable()
+    data = _content(file)
     with FileReader(file.path) as reader:
-        data = bytearray(reader.read_upto(0, reader.size))
         regions: list[Region] = []
         scanned = scan_log_file(reader, file.start_offset or 0, options, table)
         for found in scanned:
@@ -296,7 +331,7 @@ def _masked_log(store: Store, file: MappedFile, names: Pseudonyms) -> Iterator[t
         start = region.start + (_BLANK_HEAD if region.kind is RegionKind.BLANK else 0)
         if start < region.end:
             data[start : region.end] = mask_rest(bytes(data[start : region.end]), names)
-    yield 0, bytes(data)
+    yield 0, data
 
 
 _COLUMNS = (
@@ -326,7 +361,9 @@ def _span(start: int, length: int, size: int) -> tuple[int, int]:
     return begin, min(begin + max(length, 0), size)
 
 
-def _write(file: StoreFile, place: ConfinedPlace, blocks: Iterable[tuple[int, bytes]], times: Times) -> None:
+def _write(
+    file: StoreFile, place: ConfinedPlace, blocks: Iterable[tuple[int, bytes | bytearray]], times: Times
+) -> None:
     """A new file of these blocks; zeros become holes. The file has the length and time of its original."""
     fileops.make_directories(place.parent)
     descriptor = fileops.create_file(place)
