@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import zlib
 from pathlib import Path
 
@@ -251,8 +253,6 @@ def test_records_stay_sound(store_dir: Directory, tmp_path: Path, name: str) -> 
 
 
 def test_what_is_left_out_is_said(store_dir: Directory, tmp_path: Path) -> None:
-    import shutil
-
     root = Path(shutil.copytree(store_dir("4.9.8-cqext"), tmp_path / "store"))
     (root / "rocksdbstore").mkdir()
     (root / "rocksdbstore" / "CURRENT").write_text("MANIFEST-1\n")
@@ -266,3 +266,51 @@ def test_what_is_left_out_is_said(store_dir: Directory, tmp_path: Path) -> None:
     ext = next(file for queue in store.ext_queues for file in queue.files)
     made, was = (tmp_path / "copy" / masked_path(ext.relative, NAMES)).read_bytes(), ext.path.read_bytes()
     assert (len(made), made[:2], made == was) == (len(was), was[:2], False)
+
+
+def test_files_that_are_too_long_are_left_out(store_dir: Directory, tmp_path: Path) -> None:
+    """An archive has no holes, and a broker no such files."""
+    root = Path(shutil.copytree(store_dir("4.9.8-cqext"), tmp_path / "store"))
+    (root / "abort.bak").touch()
+    (root / "stray").touch()
+    store = open_store(root)
+    long = [
+        store.commitlog.files[-1].relative,
+        store.queues[0].files[-1].relative,
+        store.ext_queues[0].files[-1].relative,
+        store.indexes[0].relative,
+        store.configs[0].relative,
+        "checkpoint",
+        "lock",
+        "abort.bak",
+        "stray",
+    ]
+    for name in long:
+        os.truncate(root / name, 1 << 40)
+    store = open_store(root)
+    strays = frozenset(stray.relative for stray in store.strays)
+    done = mask_store(store, tmp_path / "copy", NAMES)
+    reasons = dict(done.left_out)
+    for name in long:
+        masked = masked_path(name, NAMES, strays)
+        assert reasons[masked].startswith("the file is longer than "), name
+        assert not (tmp_path / "copy" / masked).exists()
+    assert (tmp_path / "copy" / masked_path(store.queues[1].files[-1].relative, NAMES)).exists()
+
+
+def test_holes_stay_holes_and_what_follows_them_is_masked(store_dir: Directory, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(store_dir("4.9.8-basic"), tmp_path / "store"))
+    queue = next(queue for queue in open_store(root).queues if queue.files)
+    (root / "lock").write_bytes(b"lock")
+    names = [queue.files[-1].relative, "lock"]
+    for name in names:
+        with (root / name).open("r+b") as file:
+            data = file.read(20)
+            file.seek((64 << 20) - (64 << 20) % 20)
+            file.write(data)
+    store = open_store(root)
+    mask_store(store, tmp_path / "copy", NAMES)
+    for name in names:
+        made = (tmp_path / "copy" / masked_path(name, NAMES)).stat()
+        assert (made.st_size, made.st_blocks < 16_384) == ((root / name).stat().st_size, True)
+    assert (tmp_path / "copy" / "lock").read_bytes().endswith(b"lock")

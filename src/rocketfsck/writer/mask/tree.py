@@ -10,7 +10,7 @@
     databases, tiered storage    left out, and said
 
 Nothing here follows a link. Memory is one log file's, and some hundred bytes for each record: its hashes.
-A file that is longer than a broker's files can be is left out, and said: an archive has no holes.
+A file that is longer than a broker's files are is left out, and said: an archive has no holes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, unit_dtype
@@ -72,6 +73,8 @@ _BLOCK = 1 << 20
 _BLANK_HEAD = 8
 LENGTH_LIMIT = (1 << 31) - 1
 """Bytes of the longest file that is copied: a broker maps its files, with 32-bit lengths."""
+CODED_LIMIT = 1 << 29
+"""The same of a file of units or entries, which is in memory as a whole: an index file has 420 MB."""
 TIMED_LIMIT = TIMER_WHEEL_SIZE
 """The same of a checkpoint, and of what timers have besides their log: all have one length each."""
 _PAGE = 4096
@@ -105,7 +108,7 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
             if log.in_entries:
                 done.left_out.append(("commitlog", "the log of a DLedger group is not masked"))
                 continue
-            if not _fits(log):
+            if log.size > LENGTH_LIMIT:
                 continue
             _write(log, root / "commitlog" / log.name, _masked_log(store, log, names), names.times)
             was = _hashes(store, log, log.path)
@@ -127,13 +130,14 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
     for other in store.others:
         if other.kind not in _PLAIN_OTHERS | _TIMED_OTHERS | _JSON_OTHERS | _CODED_OTHERS:
             done.left_out.append((str(other.kind), "files of this kind are not masked"))
-    long = (file for file in store.all_files() if not _fits(file, _limit_of(store, file)))
-    done.left_out += [(masked_path(file.relative, names), _TOO_LONG) for file in long]
+    for files, limit in _limits(store):
+        long = (file for file in files if file.size > limit)
+        done.left_out += [(masked_path(file.relative, names), _too_long(limit)) for file in long]
     done.left_out = list(dict.fromkeys(done.left_out))
     for stray in store.strays:
         found = store.root / stray.relative
         if found.is_file() and not found.is_symlink() and found.stat().st_size > LENGTH_LIMIT:
-            done.left_out.append((masked_path(stray.relative, names, strays), _TOO_LONG))
+            done.left_out.append((masked_path(stray.relative, names, strays), _too_long(LENGTH_LIMIT)))
         elif found.is_file() and not found.is_symlink():
             place = root / masked_path(stray.relative, names, strays)
             fileops.make_directories(place.parent)
@@ -192,21 +196,21 @@ def _coded_files(
     ext_places: dict[tuple[str, int], set[int]] = {}
     for queue in store.queues:
         places = ext_places.setdefault((queue.topic, queue.queue_id), set())
-        for file in filter(_fits, queue.files):
+        for file in _short(queue.files, CODED_LIMIT):
             data = _content(file)
             places.update(mask_units(data, unit_dtype(queue.kind), masks).tolist())
             if not times.stay:
                 move_units(data, unit_dtype(queue.kind), stored)
             yield file, data
     for ext in store.ext_queues:
-        for file in filter(_fits, ext.files):
+        for file in _short(ext.files, CODED_LIMIT):
             data, start = _content(file), file.start_offset or 0
             wanted = sorted(ext_places.get((ext.topic, ext.queue_id), set()))
             move_ext(data, mask_ext(data, [place - start for place in wanted], masks, names), times)
             yield file, data
     end: int | None = None
     for number, index in enumerate(store.indexes):
-        if not _fits(index):
+        if index.size > CODED_LIMIT:
             continue
         data = _content(index, slot_pos(store.geometry.slot_count))
         mask_index(
@@ -219,7 +223,7 @@ def _coded_files(
         end = move_index(data, max(store.geometry.slot_count, 1), stored, end)
         yield index, data
     for other in store.others:
-        for item in filter(_fits, other.files) if other.kind in _CODED_OTHERS else ():
+        for item in _short(other.files, CODED_LIMIT) if other.kind in _CODED_OTHERS else ():
             data = _content(item)
             if other.kind is OtherKind.TIMER_LOG:
                 mask_timer_log(data, masks, names)
@@ -231,17 +235,35 @@ def _coded_files(
             yield item, data
 
 
-_TOO_LONG = "the file is longer than a broker's files can be"
+_File = TypeVar("_File", bound=StoreFile)
 
 
-def _fits(file: StoreFile, limit: int = LENGTH_LIMIT) -> bool:
-    return file.size <= limit
+def _short(files: Iterable[_File], limit: int) -> Iterator[_File]:
+    return (file for file in files if file.size <= limit)
 
 
-def _limit_of(store: Store, file: StoreFile) -> int:
-    """How long a file may be to be copied."""
-    timed = [other.files for other in store.others if other.kind in _TIMED_OTHERS]
-    return TIMED_LIMIT if file is store.checkpoint or any(file in files for files in timed) else LENGTH_LIMIT
+def _too_long(limit: int) -> str:
+    return f"the file is longer than {limit:,} bytes"
+
+
+def _limits(store: Store) -> Iterator[tuple[Iterable[StoreFile], int]]:
+    """The files of a store, and how long those are at most that are copied."""
+    yield store.commitlog.files, LENGTH_LIMIT
+    yield (file for file in (store.abort, store.lock) if file is not None), LENGTH_LIMIT
+    yield store.configs, LENGTH_LIMIT
+    for queue in store.queues:
+        yield queue.files, CODED_LIMIT
+    for ext in store.ext_queues:
+        yield ext.files, CODED_LIMIT
+    yield store.indexes, CODED_LIMIT
+    yield (file for file in (store.checkpoint,) if file is not None), TIMED_LIMIT
+    for other in store.others:
+        if other.kind in _CODED_OTHERS:
+            yield other.files, CODED_LIMIT
+        elif other.kind in _PLAIN_OTHERS | _JSON_OTHERS:
+            yield other.files, LENGTH_LIMIT
+        elif other.kind in _TIMED_OTHERS:
+            yield other.files, TIMED_LIMIT
 
 
 def _content(file: StoreFile, least: int = 0) -> bytearray:
@@ -256,16 +278,14 @@ def _content(file: StoreFile, least: int = 0) -> bytearray:
 
 def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytearray]]:
     """The files of times and places alone, with the times of the copy."""
-    if store.checkpoint is not None and _fits(store.checkpoint, TIMED_LIMIT):
+    if store.checkpoint is not None and store.checkpoint.size <= TIMED_LIMIT:
         data = _content(store.checkpoint)
         ends = [(file.start_offset or 0) + file.size for file in store.commitlog.files]
         move_checkpoint(data, times, max(ends, default=0))
         yield store.checkpoint, data
     precision = DEFAULT_PRECISION_MS if times.stay else _precision(store)
     for other in (other for other in store.others if other.kind in _TIMED_OTHERS):
-        for file in other.files:
-            if not _fits(file, TIMED_LIMIT):
-                continue
+        for file in _short(other.files, TIMED_LIMIT):
             data = _content(file, TIMER_WHEEL_SIZE)
             if times.stay:
                 pass
@@ -287,17 +307,17 @@ def _precision(store: Store) -> int:
 
 
 def _plain_files(store: Store) -> Iterator[StoreFile]:
-    yield from (file for file in (store.abort, store.lock) if file is not None and _fits(file))
+    yield from (file for file in (store.abort, store.lock) if file is not None and file.size <= LENGTH_LIMIT)
     for other in store.others:
         if other.kind in _PLAIN_OTHERS:
-            yield from filter(_fits, other.files)
+            yield from _short(other.files, LENGTH_LIMIT)
 
 
 def _json_files(store: Store) -> Iterator[StoreFile]:
-    yield from filter(_fits, store.configs)
+    yield from _short(store.configs, LENGTH_LIMIT)
     for other in store.others:
         if other.kind in _JSON_OTHERS:
-            yield from filter(_fits, other.files)
+            yield from _short(other.files, LENGTH_LIMIT)
 
 
 def _blocks(file: StoreFile) -> Iterator[tuple[int, bytes]]:
