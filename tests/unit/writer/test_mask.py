@@ -306,7 +306,7 @@ def test_holes_stay_holes_and_what_follows_them_is_masked(store_dir: Directory, 
     for name in names:
         with (root / name).open("r+b") as file:
             data = file.read(20)
-            file.seek((64 << 20) - (64 << 20) % 20)
+            file.seek((32 << 20) - (32 << 20) % 20)
             file.write(data)
     store = open_store(root)
     mask_store(store, tmp_path / "copy", NAMES)

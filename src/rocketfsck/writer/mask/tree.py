@@ -72,7 +72,7 @@ _DEEP_AREAS = ("compaction",)
 _BLOCK = 1 << 20
 _BLANK_HEAD = 8
 LENGTH_LIMIT = (1 << 31) - 1
-"""Bytes of the longest file that is copied: a broker maps its files, with 32-bit lengths."""
+"""Bytes of the longest file of the log that is copied: a broker maps files, with 32-bit lengths."""
 CODED_LIMIT = 1 << 29
 """The same of a file of units or entries, which is in memory as a whole: an index file has 420 MB."""
 TIMED_LIMIT = TIMER_WHEEL_SIZE
@@ -249,8 +249,8 @@ def _too_long(limit: int) -> str:
 def _limits(store: Store) -> Iterator[tuple[Iterable[StoreFile], int]]:
     """The files of a store, and how long those are at most that are copied."""
     yield store.commitlog.files, LENGTH_LIMIT
-    yield (file for file in (store.abort, store.lock) if file is not None), LENGTH_LIMIT
-    yield store.configs, LENGTH_LIMIT
+    yield (file for file in (store.abort, store.lock) if file is not None), CONFIG_LIMIT
+    yield store.configs, CONFIG_LIMIT
     for queue in store.queues:
         yield queue.files, CODED_LIMIT
     for ext in store.ext_queues:
@@ -261,7 +261,7 @@ def _limits(store: Store) -> Iterator[tuple[Iterable[StoreFile], int]]:
         if other.kind in _CODED_OTHERS:
             yield other.files, CODED_LIMIT
         elif other.kind in _PLAIN_OTHERS | _JSON_OTHERS:
-            yield other.files, LENGTH_LIMIT
+            yield other.files, CONFIG_LIMIT
         elif other.kind in _TIMED_OTHERS:
             yield other.files, TIMED_LIMIT
 
@@ -307,17 +307,17 @@ def _precision(store: Store) -> int:
 
 
 def _plain_files(store: Store) -> Iterator[StoreFile]:
-    yield from (file for file in (store.abort, store.lock) if file is not None and file.size <= LENGTH_LIMIT)
+    yield from (file for file in (store.abort, store.lock) if file is not None and file.size <= CONFIG_LIMIT)
     for other in store.others:
         if other.kind in _PLAIN_OTHERS:
-            yield from _short(other.files, LENGTH_LIMIT)
+            yield from _short(other.files, CONFIG_LIMIT)
 
 
 def _json_files(store: Store) -> Iterator[StoreFile]:
-    yield from _short(store.configs, LENGTH_LIMIT)
+    yield from _short(store.configs, CONFIG_LIMIT)
     for other in store.others:
         if other.kind in _JSON_OTHERS:
-            yield from _short(other.files, LENGTH_LIMIT)
+            yield from _short(other.files, CONFIG_LIMIT)
 
 
 def _blocks(file: StoreFile) -> Iterator[tuple[int, bytes]]:
@@ -327,7 +327,7 @@ def _blocks(file: StoreFile) -> Iterator[tuple[int, bytes]]:
 
 def _masked_config(file: StoreFile, names: Pseudonyms) -> Iterator[tuple[int, bytes]]:
     with FileReader(file.path) as reader:
-        data = reader.read_upto(0, min(reader.used_end(), CONFIG_LIMIT))
+        data = reader.read_upto(0, reader.used_end())
     text = data.decode("utf-8", "surrogateescape")
     yield 0, mask_json(text, names).encode("utf-8", "surrogateescape")
 
