@@ -74,6 +74,7 @@ EXAMPLES: Mapping[str, Examples] = {
     "undo": (("bring the store back as it was", "undo STORE --yes"),),
     "rebuild": (("all queues, from the log", "rebuild consumequeue STORE --into NEW"),),
     "salvage": (("records out of whatever is left", "salvage STORE/commitlog --into NEW"),),
+    "extract": (("one topic, for another broker", "extract STORE --topic Seg0 --into NEW"),),
     "convert": (("a store for a controller", "convert controller STORE --into NEW"),),
     "compare": (
         ("where two replicas differ", "compare STORE REPLICA"),

@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Copies": {
         "rebuild": "Rebuild queues, index or checkpoint from the commit log.",
         "salvage": "Carve records out of any files into a new store.",
+        "extract": "Cut topics or a time window out, as a small store.",
         "convert": "Make a DLedger store plain, or join stores to a controller.",
         "export": "Write what stores hold as Parquet, Delta or Iceberg tables.",
         "bugreport": "Write an archive for a bug report, with a masked copy.",
@@ -71,8 +72,9 @@ KNOWN_ELSEWHERE: dict[str, str] = {
     "cat": "dump",
     "show": "dump",
     "diff": "compare",
-    "extract": "salvage",
     "carve": "salvage",
+    "cut": "extract",
+    "slice": "extract",
     "reindex": "rebuild",
     "ui": "browse",
     "tui": "browse",

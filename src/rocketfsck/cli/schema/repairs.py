@@ -15,7 +15,7 @@ from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
 from rocketfsck.repair.build.run import Rebuilt
 from rocketfsck.repair.compare.compare import ComparisonDocument
-from rocketfsck.repair.convert.model import ConvertDocument
+from rocketfsck.repair.convert.model import ConvertDocument, ExtractDocument
 from rocketfsck.repair.plan.model import Action, Assumption, Plan
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.salvage.ledger import QueueAccount, SalvageHead
@@ -144,6 +144,11 @@ def salvage() -> Any:
 def convert() -> Any:
     """The document of `convert`."""
     return _document("convert", ConvertDocument)
+
+
+def extract() -> Any:
+    """The document of `extract`."""
+    return _document("extract", ExtractDocument)
 
 
 def salvage_ledger() -> Any:

@@ -141,6 +141,7 @@ DOCUMENTS: Mapping[str, Document] = {
     ),
     "count": Document("what `rocketfsck count` prints", stores.count),
     "salvage": Document("what `rocketfsck salvage` and `compare --heal --into` print", repairs.salvage),
+    "extract": Document("what `rocketfsck extract` prints", repairs.extract),
     "convert": Document("what `rocketfsck convert` prints", repairs.convert),
     "salvage-ledger": Document("a line of NAME.ledger.jsonl", repairs.salvage_ledger),
     "simulate": Document("what `rocketfsck simulate` prints", repairs.simulate),

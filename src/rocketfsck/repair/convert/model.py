@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 from rocketfsck.common.documents import LEFT_OUT
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
 from rocketfsck.query.start.verdict import StartVerdict
+from rocketfsck.repair.salvage.ledger import QueueAccount
 
 SCHEMA_VERSION = 1
 
@@ -45,6 +47,46 @@ class PlainStore:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLeftOut:
+    """A queue of the old store without messages in the new one, and the queue offset that it is at."""
+
+    topic: str
+    queue_id: int
+    next_queue_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractDocument:
+    """The store that was cut out of another.
+
+    `record_count` records, `record_byte_count` bytes, at the physical offsets `start_offset` to `end_offset`;
+    `outside_count` of them were stored outside the times that were asked for. `moved_count` committed offsets
+    were moved into their queues.
+    """
+
+    schema_version: int
+    kind: Literal["rocketfsck.extract"]
+    into: Path
+    version: str
+    record_count: int
+    record_byte_count: int
+    outside_count: int
+    start_offset: int
+    end_offset: int
+    commitlog_file_size: int
+    moved_count: int
+    queues: tuple[QueueAccount, ...]
+    queues_left_out: tuple[QueueLeftOut, ...]
+    parts_left_out: tuple[PartLeftOut, ...]
+    starts: tuple[StartVerdict, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """4: a start that was predicted fails or loses something."""
+        return _exit_code(self.starts)
+
+
+@dataclass(frozen=True, slots=True)
 class JoiningStore:
     """A store, where its log ends, the records that it lacks of the first, and the epoch file for it."""
 
@@ -78,5 +120,8 @@ class ConvertDocument:
     @property
     def exit_code(self) -> int:
         """4: a start that was predicted fails or loses something."""
-        starts = self.plain.starts if self.plain is not None else ()
-        return EXIT_PROBLEMS if any(start.covered and not start.harmless for start in starts) else EXIT_CLEAN
+        return _exit_code(self.plain.starts if self.plain is not None else ())
+
+
+def _exit_code(starts: Iterable[StartVerdict]) -> int:
+    return EXIT_PROBLEMS if any(start.covered and not start.harmless for start in starts) else EXIT_CLEAN

@@ -16,7 +16,7 @@ fields that name physical offsets, and a check finds nothing. Reference 1.8.2, 1
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.rocks import MARKS
 from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.query.nodes import node_side
@@ -53,8 +53,9 @@ from rocketfsck.store.model import Other, OtherKind, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at
 from rocketfsck.store.rocks.reading import read_rows
-from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.disk import fileops
@@ -100,7 +101,7 @@ def convert_to_plain(store: Store, into: Path, options: PlainOptions) -> PlainSt
         raise StoreError("a broker is running in it: stop it first", path=str(store.root))
     demand_free(into)
     _refuse_rows(store)
-    _refuse_damaged(store)
+    refuse_damaged(store, lambda finding: RULES[finding.rule].severity is Severity.ERROR)
     sources, found = log_records(store)
     if not len(found):
         raise UsageError(f"{store.root}: the commit log holds no record")
@@ -121,9 +122,7 @@ def convert_to_plain(store: Store, into: Path, options: PlainOptions) -> PlainSt
 
     with new_directory(into, sync=options.sync) as building:
         report, starts = fill_store(building, made, carry)
-        problems = [rule for rule, count in report.counts.items() if count and _is_problem(rule)]
-        if problems:
-            raise StoreError(f"the result has findings: {', '.join(problems)}", path=str(store.root))
+        prove_sound(report, store)
         prove_same(made, open_made(building, made))
     node = node_side(store)
     agreed = None if node is None else node.committed_index
@@ -143,19 +142,25 @@ def convert_to_plain(store: Store, into: Path, options: PlainOptions) -> PlainSt
     )
 
 
-def _is_problem(rule: str) -> bool:
+def is_problem(rule: str) -> bool:
+    """Whether a finding of this rule is above info."""
     return RULES[rule].severity > Severity.INFO
 
 
-def _refuse_damaged(store: Store) -> None:
-    """Raise StoreError if a check finds an error: what is wrong in the log has no place in another."""
+def refuse_damaged(store: Store, matters: Callable[[Finding], bool]) -> None:
+    """Raise StoreError if a check finds what matters: what is wrong in the log has no place in another."""
     report = check_store(store, CheckOptions(level="full"))
-    errors = [
-        rule for rule, count in report.counts.items() if count and RULES[rule].severity is Severity.ERROR
-    ]
-    if errors:
-        text = f"is damaged ({', '.join(sorted(errors))}): repair it first with `rocketfsck fix`"
+    rules = {finding.rule for finding in report.findings if matters(finding)}
+    if rules:
+        text = f"is damaged ({', '.join(sorted(rules))}): repair it first with `rocketfsck fix`"
         raise StoreError(text, path=str(store.root))
+
+
+def prove_sound(report: Report, store: Store) -> None:
+    """Raise StoreError if this check of what was made of `store` has findings above info."""
+    problems = [rule for rule, count in report.counts.items() if count and is_problem(rule)]
+    if problems:
+        raise StoreError(f"the result has findings: {', '.join(problems)}", path=str(store.root))
 
 
 def _refuse_rows(store: Store) -> None:
@@ -171,13 +176,17 @@ def _refuse_rows(store: Store) -> None:
                 raise UsageError(f"{store.root}: {text}")
 
 
-def log_records(store: Store) -> tuple[list[SourceFile], CarvedRecords]:
+def log_records(
+    store: Store, wanted: Callable[[str, int], bool] | None = None
+) -> tuple[list[SourceFile], CarvedRecords]:
     """The files of a store's log, and the live records in them: as columns, in the order of the log.
 
-    Each is at the physical offset where it stands. Raises StoreError when bytes cannot be read.
+    Each is at the physical offset where it stands. With `wanted`, a test of topic and queueId, only records
+    of such queues are kept. Raises StoreError when bytes cannot be read, or the queues are too many to test.
     """
     table, chunks = QueueTable(), []
     sources: list[SourceFile] = []
+    flags: Flags = np.empty(0, np.bool_)
     with phase("reading the commit log", store.commitlog.size):
         for file in store.commitlog.files:
             number, base = len(sources), file.start_offset or 0
@@ -186,7 +195,15 @@ def log_records(store: Store) -> tuple[list[SourceFile], CarvedRecords]:
             with FileReader(file.path) as reader, part(file.size):
                 scan = LiveScan()
                 for batch in scan.batches(reader, base, options, table):
-                    chunks.append(_rows(batch, number, base))
+                    rows: Any = slice(batch.record_count)
+                    if wanted is not None:
+                        queues = batch["queue_index"][: batch.record_count]
+                        if (queues < 0).any():
+                            raise StoreError("names too many queues", path=str(file.path))
+                        new = [wanted(os.fsdecode(topic), at) for topic, at in table.names[len(flags) :]]
+                        flags = np.append(flags, np.array(new, np.bool_))
+                        rows = np.flatnonzero(flags[queues])
+                    chunks.append(_rows(batch, rows, number, base))
                     moved_to(scan.end_pos)
     columns = {
         name: np.concatenate([*(chunk[name] for chunk in chunks), np.empty(0, kind)]).astype(kind, copy=False)
@@ -195,11 +212,11 @@ def log_records(store: Store) -> tuple[list[SourceFile], CarvedRecords]:
     return sources, CarvedRecords(columns, table)
 
 
-def _rows(batch: Any, source: int, base: int) -> dict[str, NDArray[Any]]:
-    count = batch.record_count
-    known = {"source": np.full(count, source, np.int32), "crc": np.zeros(count, np.uint32)}
-    known["physical_offset"] = batch["pos"][:count] + np.int64(base)
-    return {name: known[name] if name in known else batch[name][:count].copy() for name in COLUMNS}
+def _rows(batch: Any, rows: Any, source: int, base: int) -> dict[str, NDArray[Any]]:
+    pos = batch["pos"][rows]
+    known = {"source": np.full(len(pos), source, np.int32), "crc": np.zeros(len(pos), np.uint32)}
+    known["physical_offset"] = pos + np.int64(base)
+    return {name: known[name] if name in known else batch[name][rows].copy() for name in COLUMNS}
 
 
 def prove_same(made: NewStore, written: Store) -> None:

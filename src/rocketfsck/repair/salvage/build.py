@@ -12,7 +12,7 @@ Reference 2.1, 2.7, 2.8, 2.10.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -73,7 +73,8 @@ class NewStore:
 
     `version` is that of the fences and of what follows from the log, "" where any will do. `origin` is the
     store that sizes, version and `config/` come from, None without one; `named_version`, `broker_conf` and
-    `delay_levels` are what the user said.
+    `delay_levels` are what the user said. `configs` are the contents of `config/` by file name, None: as in
+    the origin. With `forgets_halves` a commit whose half message is not taken names none.
     """
 
     sources: Sequence[SourceFile]
@@ -84,6 +85,8 @@ class NewStore:
     named_version: str | None = None
     broker_conf: Path | None = None
     delay_levels: str | None = None
+    configs: Mapping[str, bytes] | None = None
+    forgets_halves: bool = False
 
 
 class LogWriter(Closing):
@@ -95,6 +98,7 @@ class LogWriter(Closing):
         self.found = made.found
         self.placement = made.placement
         self.version = made.version or "4.0.0"  # of fences that need no property CRC
+        self.forgets_halves = made.forgets_halves
         self.written_size = 0
         self._moves = moves_of(made.found, made.placement)
         self._readers = Readers(OPEN_FILES)
@@ -134,8 +138,8 @@ class LogWriter(Closing):
         named, places = _prepared_places(found, rows, at)
         if len(named):
             target = self._moves.of(found["prepared_transaction_offset"][named])
-            known = target >= 0
-            _store_longs(buffer, places[known], target[known])
+            known = (target >= 0) | self.forgets_halves
+            _store_longs(buffer, places[known], np.maximum(target[known], 0))
         checked, sizes, trailers = _property_crcs(buffer, found, rows, at)
         if len(checked):
             crcs = crcs_of(buffer, checked, sizes - PROPERTY_CRC_SIZE).astype(np.int64) & _MASK
@@ -273,7 +277,9 @@ def fill_store(
     total = int(made.found["total_size"][made.placement.rows].sum())
     with phase("writing the commit log", total) as at, LogWriter(building, made) as writer:
         writer.write(at)
-    if made.origin is not None:
+    if made.configs is not None:
+        _write_configs(made.configs, building)
+    elif made.origin is not None:
         _copy_config(made.origin, building)
     if carry is not None:
         carry(building)
@@ -305,6 +311,13 @@ def _versions(made: NewStore, store: Store) -> tuple[Version, ...]:
 def _copy_config(origin: Store, building: Path) -> None:
     for file in origin.configs:
         copy_file(file.location, building / file.relative)
+
+
+def _write_configs(contents: Mapping[str, bytes], building: Path) -> None:
+    for name, content in contents.items():
+        place = place_at(building / "config" / name)
+        fileops.make_directories(place.parent)
+        fileops.write_new(place, content)
 
 
 def copy_file(source: str, target: Path) -> None:

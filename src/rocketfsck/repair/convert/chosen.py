@@ -1,0 +1,138 @@
+"""Which records go into a store that is cut out of another, and which of its queues have none there.
+
+A broker serves a queue from its first unit to its last, and finds no way over a hole. So of each queue a run
+of queue offsets is taken: those from the first message of the time window to the last one, also those in
+between whose storeTimestamp is outside the window, as after a step of the broker's clock.
+
+The log keeps records that no queue has any more: of topics that were deleted, or whose number a broker has
+given out again. The consume queues tell them from the others. What comes after the last unit of a queue is
+dispatched by the next start. Reference 2.13, 3.8, 6.5.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.dtypes import Flags, Longs
+from rocketfsck.query.view import QueueView, StoreView
+from rocketfsck.reader.units import BLOCK_COUNT, Kind, kinds_of
+from rocketfsck.repair.build.checkpoint import last_in_queues
+from rocketfsck.repair.carve.carve import CarvedRecords
+from rocketfsck.repair.convert.model import QueueLeftOut
+from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.salvage.choose import takes_queue_offset
+from rocketfsck.scan.spans import among, group_bounds
+from rocketfsck.store.model import Store
+from rocketfsck.verify.store.offsets import RETRY_PREFIX, is_system_topic
+
+QueueBounds = Mapping[tuple[str, int], tuple[int, int]]
+"""The first queue offset, and that after the last one, by topic and queueId."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The messages that are wanted: of these topics, empty for all but those of RocketMQ itself and those of
+    messages to be retried; of one queue of a topic, None for all; with a storeTimestamp (ms) from `begin` on,
+    before `end`, None for any."""
+
+    topics: frozenset[str] = frozenset()
+    queue_id: int | None = None
+    begin: int | None = None
+    end: int | None = None
+
+    def has_topic(self, topic: str) -> bool:
+        """Whether messages of a topic are wanted."""
+        if self.topics:
+            return topic in self.topics
+        return not is_system_topic(topic) and not topic.startswith(RETRY_PREFIX)
+
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        """Whether messages of a queue are wanted."""
+        return self.has_topic(topic) and self.queue_id in (None, queue_id)
+
+
+def served_rows(store: Store, found: CarvedRecords) -> Flags:
+    """The records that consumers get, now or after a start, and those that have no place in a queue.
+
+    `store` has the queues of its databases. Raises StoreError where a queue leads elsewhere than to its
+    records, and for what cannot be read.
+    """
+    taking = takes_queue_offset(found)
+    flags = ~taking
+    rows = np.flatnonzero(taking)
+    rows = rows[np.argsort(found["queue_index"][rows], kind="stable")]
+    with StoreView(store) as view:
+        dispatched = _dispatched_offset(store)
+        for low, high in pairwise(group_bounds(found["queue_index"][rows]).tolist()):
+            own = rows[low:high]
+            topic, queue_id = found.table.names[int(found["queue_index"][own[0]])]
+            queue = view.queue(os.fsdecode(topic), queue_id)
+            offsets = found["physical_offset"][own]
+            reached = dispatched
+            if queue is not None:
+                for units in _led_to(queue, offsets, found["queue_offset"][own]):
+                    flags[own[units]] = True
+                    reached = int(offsets[units[-1]])
+                queue.close()
+            flags[own] |= offsets > reached
+    return flags
+
+
+def _dispatched_offset(store: Store) -> int:
+    """The physical offset of the last record that has a unit; -1 for none."""
+    last = last_in_queues(store, read_log_end(store))
+    return -1 if last is None else last.physical_offset
+
+
+def _led_to(queue: QueueView, physical: Longs, queue_offsets: Longs) -> Iterator[Longs]:
+    """Block by block the records, by their number among those of the queue, that the units of it lead to."""
+    is_batch = queue.queue.kind == "batch"
+    for first in range(queue.min_index, queue.end_index, BLOCK_COUNT):
+        units = queue.units(first, min(BLOCK_COUNT, queue.end_index - first))
+        leading = np.flatnonzero(kinds_of(units) == Kind.UNIT)
+        offsets = units["offset"][leading].astype(np.int64)
+        numbers = units["msgBaseOffset"][leading].astype(np.int64) if is_batch else first + leading
+        rows = np.searchsorted(physical, offsets)
+        rows[rows == len(physical)] = 0
+        wrong = np.flatnonzero(~among(offsets, physical) | (queue_offsets[rows] != numbers))
+        if len(wrong):
+            text = f"has a unit at queue offset {numbers[wrong[0]]} of a record with another place"
+            raise StoreError(text, path=str(queue.files[0].path), offset=int(offsets[wrong[0]]))
+        if len(rows):
+            yield rows
+
+
+def rows_between(found: CarvedRecords, wanted: Wanted) -> tuple[Flags, int]:
+    """The rows of the time window, each queue without holes; and how many of them are outside the window."""
+    inside = np.ones(len(found), np.bool_)
+    if wanted.begin is not None:
+        inside &= found["store_timestamp"] >= wanted.begin
+    if wanted.end is not None:
+        inside &= found["store_timestamp"] < wanted.end
+    own = takes_queue_offset(found)
+    queue, offset = found["queue_index"], found["queue_offset"]
+    bounds = np.iinfo(np.int64)
+    first = np.full(len(found.table.names), bounds.max, np.int64)
+    last = np.full(len(found.table.names), bounds.min, np.int64)
+    within = inside & own
+    np.minimum.at(first, queue[within], offset[within])
+    np.maximum.at(last, queue[within], offset[within])
+    flags = np.where(own, (offset >= first[queue]) & (offset <= last[queue]), inside)
+    return flags, int(np.count_nonzero(flags & ~inside))
+
+
+def queues_left_out(store: Store, wanted: Wanted, taken: QueueBounds) -> Iterator[QueueLeftOut]:
+    """The wanted queues without a record in the new store, but for those that never had one."""
+    with StoreView(store) as view:
+        for name in sorted({(queue.topic, queue.queue_id) for queue in store.queues}):
+            queue = view.queue(*name) if name not in taken and wanted.has_queue(*name) else None
+            if queue is not None:
+                if queue.max_offset:
+                    yield QueueLeftOut(*name, queue.max_offset)
+                queue.close()

@@ -1,0 +1,199 @@
+"""The files of `config/` with what concerns some queues: topics, groups, committed offsets.
+
+Each table of a file lists something by topic, by group, or by `topic@group`. What belongs to the queues that
+are taken stays as it is, and the dataVersion of the file, too. A committed offset outside its new queue is
+moved to the nearer end: the group has consumed what was before, and nothing of what came after.
+Reference 1.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.config import (
+    decode_config,
+    encode_config,
+    integer_of,
+    member_of,
+    split_topic_group,
+    table_of,
+)
+from rocketfsck.formats.timer import SCHEDULE_TOPIC
+from rocketfsck.reader.configs import BACKUP, load_config
+from rocketfsck.repair.convert.chosen import QueueBounds
+from rocketfsck.repair.convert.model import PartLeftOut
+from rocketfsck.store.model import Store
+from rocketfsck.verify.store.offsets import RETRY_PREFIX
+
+DEAD_PREFIX = "%DLQ%"
+_DELAYS = "delayOffset.json"
+_VERSION = "dataVersion"
+_NOT_TAKEN: Mapping[str, str] = {
+    "timercheck": "says how far the timer has read; a broker makes it again",
+    "timermetrics": "counts what waits for a timer; a broker makes it again",
+    "transactionMetrics": "counts half messages; a broker makes it again",
+}
+"""Files that are not taken along, and why."""
+
+_UNKNOWN = "nothing says which topics and groups it is about"
+
+
+@dataclass(frozen=True, slots=True)
+class CutConfigs:
+    """The contents of the new files by name, how many offsets were moved, and the files left out."""
+
+    contents: Mapping[str, bytes]
+    moved_count: int
+    parts_left_out: tuple[PartLeftOut, ...]
+
+
+@dataclass(slots=True)
+class _Cut:
+    """What is kept: topics, groups, the bounds of the queues; and how many offsets were moved so far."""
+
+    has_topic: Callable[[str], bool]
+    groups: frozenset[str]
+    bounds: QueueBounds
+    moved_count: int = 0
+
+
+def cut_configs(store: Store, has_topic: Callable[[str], bool], bounds: QueueBounds) -> CutConfigs:
+    """The files for the queues of `bounds`, which are queues of the topics that are wanted.
+
+    `store` has the configs of its databases. Raises StoreError for a file that a broker would not load.
+    """
+    contents: dict[str, bytes] = {}
+    left: list[PartLeftOut] = []
+    names = sorted({file.name.removesuffix(BACKUP) for file in store.configs})
+    values = {
+        name: value for name in names if name in _TABLES and (value := _loaded(store, name)) is not None
+    }
+    groups = {group for name, value in values.items() for group in _groups(name, value, has_topic)}
+    cut = _Cut(has_topic, frozenset(groups), bounds)
+    for name in names:
+        if name not in _TABLES:
+            left.append(PartLeftOut(f"config/{name}", _NOT_TAKEN.get(name, _UNKNOWN)))
+        elif name in values and (name != _DELAYS or has_topic(SCHEDULE_TOPIC)):
+            contents[name] = encode_config(_kept(store, name, values[name], cut))
+    return CutConfigs(contents, cut.moved_count, tuple(left))
+
+
+def _loaded(store: Store, name: str) -> Mapping[Any, Any] | None:
+    found = load_config(store, name, lambda data: _checked(name, decode_config(data)))
+    if found.error is not None and found.value is None:
+        raise found.error
+    return found.value
+
+
+def _checked(name: str, value: Any) -> Mapping[Any, Any]:
+    """The content of a file, whose tables are tables. Raises FormatError."""
+    for member in _TABLES[name]:
+        member_of(value, member)
+    return table_of(value, "the content")
+
+
+def _groups(name: str, value: Mapping[Any, Any], has_topic: Callable[[str], bool]) -> Iterator[str]:
+    """The groups that a file shows as consumers of the topics."""
+    for member, keep in _TABLES[name].items():
+        keys = map(str, member_of(value, member))
+        if keep in (_offsets, _by_topic_and_group):
+            pairs = (split_topic_group(key) for key in keys)
+            yield from (pair[1] for pair in pairs if pair is not None and has_topic(pair[0]))
+        elif name == "topics.json":
+            for prefix in (RETRY_PREFIX, DEAD_PREFIX):
+                yield from (
+                    key.removeprefix(prefix) for key in keys if key.startswith(prefix) and has_topic(key)
+                )
+
+
+def _kept(store: Store, name: str, value: Mapping[Any, Any], cut: _Cut) -> dict[str, Any]:
+    known = {_VERSION: value[_VERSION]} if _VERSION in value else {}
+    try:
+        tables = {
+            member: keep(member_of(value, member), cut)
+            for member, keep in _TABLES[name].items()
+            if member in value
+        }
+    except FormatError as error:
+        path = str(store.root / "config" / name)
+        raise StoreError(f"has another form than a broker's: {error}", path=path) from error
+    return known | tables
+
+
+def _by_topic(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    return {topic: item for topic, item in table.items() if cut.has_topic(str(topic))}
+
+
+def _by_group(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    return {group: item for group, item in table.items() if group in cut.groups}
+
+
+def _topics_by_group(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    """Of each group what is listed by topic, as a list or a table."""
+    return {
+        group: [topic for topic in item if cut.has_topic(str(topic))]
+        if isinstance(item, list)
+        else _by_topic(table_of(item, str(group)), cut)
+        for group, item in table.items()
+        if group in cut.groups
+    }
+
+
+def _by_topic_and_group(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    pairs = ((key, item, split_topic_group(str(key))) for key, item in table.items())
+    return {key: item for key, item, pair in pairs if pair is not None and cut.has_topic(pair[0])}
+
+
+def _offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    """The offsets of queues that the new store has, each inside its queue."""
+    found: dict[Any, dict[int, int]] = {}
+    for key, item in _by_topic_and_group(table, cut).items():
+        pair = split_topic_group(str(key))
+        assert pair is not None
+        kept: dict[int, int] = {}
+        for number, offset in table_of(item, str(key)).items():
+            queue_id, wanted = integer_of(number, "a queueId"), integer_of(offset, f"an offset of {key}")
+            if (pair[0], queue_id) in cut.bounds:
+                start, end = cut.bounds[pair[0], queue_id]
+                kept[queue_id] = min(max(wanted, start), end)
+                cut.moved_count += kept[queue_id] != wanted
+        if kept:
+            found[key] = kept
+    return found
+
+
+def _by_queue_id(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    """The offsets of delay levels: a broker moves each into its queue itself."""
+    del cut
+    return {
+        integer_of(level, "a delay level"): integer_of(offset, "an offset") for level, offset in table.items()
+    }
+
+
+def _nothing(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    """Light queues are not taken along with their groups."""
+    del table, cut
+    return {}
+
+
+_OFFSET_TABLES = {
+    "offsetTable": _offsets,
+    "pullOffsetTable": _offsets,
+    "resetOffsetTable": _offsets,
+    "groupTopicMap": _topics_by_group,
+}
+_TABLES: Mapping[str, Mapping[str, Callable[[Mapping[Any, Any], _Cut], Mapping[Any, Any]]]] = {
+    "topics.json": {"topicConfigTable": _by_topic},
+    "subscriptionGroup.json": {"subscriptionGroupTable": _by_group, "forbiddenTable": _topics_by_group},
+    "consumerOffset.json": _OFFSET_TABLES,
+    "lmqConsumerOffset.json": {**_OFFSET_TABLES, "lmqOffsetTable": _nothing},
+    _DELAYS: {"offsetTable": _by_queue_id},
+    "consumerFilter.json": {"filterDataByTopic": _by_topic},
+    "consumerOrderInfo.json": {"table": _by_topic_and_group},
+    "messageRequestMode.json": {"messageRequestModeMap": _by_topic},
+    "topicQueueMapping.json": {"topicQueueMappingInfoMap": _by_topic},
+}
+"""The tables of each file, and what is kept of them."""

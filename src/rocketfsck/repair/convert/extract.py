@@ -1,0 +1,180 @@
+"""A part of a store as a small store: some topics, one queue, a time window, with their queue offsets.
+
+    commitlog of the store     all records, in order
+      ->  commitlog            those that are wanted, one after the other, in the same order
+          consumequeue, index  built from them; a queue that does not begin at 0 has pre-blank units before
+          config               what concerns the topics, and the groups that consume them
+          checkpoint
+
+The new log does not begin at physical offset 0: so a broker passes over pre-blank units, which name that
+offset, and the queue begins with its first message. The new store is proved before it appears: its records
+are the wanted ones, byte for byte but for the fields that name physical offsets, and a check finds nothing.
+Reference 1.6, 2.13, 3.3, 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rocketfsck.common.wording import count_of, visible
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.timer import TIMER_TOPIC
+from rocketfsck.query.view import StoreView
+from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile
+from rocketfsck.repair.convert.chosen import Wanted, queues_left_out, rows_between, served_rows
+from rocketfsck.repair.convert.cutconfigs import cut_configs
+from rocketfsck.repair.convert.model import SCHEMA_VERSION, ExtractDocument, PartLeftOut
+from rocketfsck.repair.convert.plain import (
+    is_problem,
+    log_records,
+    prove_same,
+    prove_sound,
+    refuse_damaged,
+)
+from rocketfsck.repair.salvage.build import NewStore, fill_store, open_made
+from rocketfsck.repair.salvage.choose import fits_file, place_packed
+from rocketfsck.repair.salvage.ledger import account_queues
+from rocketfsck.store.model import OtherKind, Store
+from rocketfsck.store.rocks.lifting import lifted
+from rocketfsck.verify.finding import TREES, Finding
+from rocketfsck.writer.disk.publish import demand_free, new_directory
+
+_READ_RULES = ("CL", "CF")
+"""Families of rules about what is read: the commit log, and config/. Index and checkpoint are made again."""
+
+_COMPACTED = (
+    "what it keeps of compacted topics: a broker serves them from the log with enableCompaction=false"
+)
+_WAITING = f"messages that wait for a timer are in {TIMER_TOPIC}"
+_TIERED = "tiered storage is not read"
+NOT_TAKEN: Mapping[OtherKind, tuple[str, str]] = {
+    OtherKind.TIMER_WHEEL: ("timerwheel", _WAITING),
+    OtherKind.TIMER_LOG: ("timerlog", _WAITING),
+    OtherKind.COMPACTION_LOG: ("compaction", _COMPACTED),
+    OtherKind.EPOCH: ("epochFileCheckpoint", "epochs count another log"),
+    OtherKind.BROKER_IDENTITY: ("brokerIdentity", "a controller gives it again"),
+    OtherKind.DLEDGER_DATA: ("", "the new commit log is plain: start without enableDLegerCommitLog"),
+    OtherKind.ROCKSDB: ("", "what the new store has of it is in files: start with storeType=default"),
+    OtherKind.TIERED_LOG: ("", _TIERED),
+}
+"""Parts that are not taken along: the name of all of a kind, or "" for that of each, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractOptions:
+    """What is wanted, and what the user said of the store. `file_size` (bytes) is that of a commit log file,
+    None: as before. `sync` makes the store durable before it appears."""
+
+    wanted: Wanted
+    version: str | None = None
+    broker_conf: Path | None = None
+    delay_levels: str | None = None
+    file_size: int | None = None
+    sync: bool = True
+
+
+def extract_store(store: Store, into: Path, options: ExtractOptions) -> ExtractDocument:
+    """Write the wanted messages of a store to a new store with their queue offsets, and prove it.
+
+    Raises UsageError for a topic that the store lacks, where no message is wanted, and for a record too long
+    for a file; StoreError for a store that is damaged where it is read or in use, for what cannot be read or
+    written, and if the proof fails: nothing is left then of the new store.
+    """
+    if store.live.locked:
+        raise StoreError("a broker is running in it: stop it first", path=str(store.root))
+    demand_free(into)
+    with lifted(store) as lifting:
+        for error in lifting.failed.values():
+            raise error
+        _refuse_unknown(lifting.store, options.wanted)
+        refuse_damaged(store, lambda finding: _matters(finding, options.wanted))
+        return _extracted(store, lifting.store, into, options)
+
+
+def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) -> ExtractDocument:
+    """`whole` is the store with the queues and configs of its databases."""
+    wanted = options.wanted
+    sources, found, outside_count = _wanted_records(whole, wanted)
+    file_size = options.file_size or store.geometry.commitlog_file_size
+    rows = fits_file(found, file_size)
+    if len(rows) < len(found):
+        raise UsageError(f"a record is too long for commit log files of {count_of(file_size, 'byte')}")
+    placement = place_packed(found, rows, file_size)
+    queues = account_queues(found, placement.rows)
+    bounds = {
+        (queue.topic, queue.queue_id): (queue.first_queue_offset, queue.end_queue_offset) for queue in queues
+    }
+    configs = cut_configs(whole, wanted.has_topic, bounds)
+    version = str(store.dialect.version)
+    made = NewStore(
+        sources, found, placement, version, whole, options.version, options.broker_conf, options.delay_levels,
+        configs=configs.contents, forgets_halves=True,
+    )  # fmt: skip
+    left_out = tuple(queues_left_out(whole, wanted, bounds))
+    with new_directory(into, sync=options.sync) as building:
+        report, starts = fill_store(building, made)
+        prove_sound(report, store)
+        prove_same(made, open_made(building, made))
+    return ExtractDocument(
+        schema_version=SCHEMA_VERSION,
+        kind="rocketfsck.extract",
+        into=into,
+        version=version,
+        record_count=len(found),
+        record_byte_count=int(found["total_size"].sum()),
+        outside_count=outside_count,
+        start_offset=placement.start_offset,
+        end_offset=int(placement.offsets[-1] + found["total_size"][placement.rows[-1]]),
+        commitlog_file_size=file_size,
+        moved_count=configs.moved_count,
+        queues=tuple(queues),
+        queues_left_out=left_out,
+        parts_left_out=(*_left_out(store), *configs.parts_left_out),
+        starts=starts,
+    )
+
+
+def _refuse_unknown(store: Store, wanted: Wanted) -> None:
+    with StoreView(store) as view:
+        for topic in sorted(wanted.topics):
+            reason = view.why_no_topic(topic)
+            if reason is not None:
+                raise UsageError(f"{visible(str(store.root))}: {visible(reason)}")
+
+
+def _matters(finding: Finding, wanted: Wanted) -> bool:
+    """Whether a finding above info is about what is read: the log, config/, or a wanted queue."""
+    where = finding.where
+    topic = where.topic if where.topic is not None else finding.found.get("topic")
+    is_read = finding.rule.startswith(_READ_RULES)
+    if isinstance(topic, str):
+        is_of_queue = is_read or where.file.startswith(tuple(TREES.values()))
+        return is_problem(finding.rule) and is_of_queue and wanted.has_topic(topic)
+    return is_problem(finding.rule) and is_read
+
+
+def _wanted_records(store: Store, wanted: Wanted) -> tuple[Sequence[SourceFile], CarvedRecords, int]:
+    """The files of the log, the records to take, and how many are outside the time window.
+
+    Raises UsageError where there is none.
+    """
+    sources, found = log_records(store, wanted.has_queue)
+    found = found.take(np.flatnonzero(served_rows(store, found)))
+    flags, outside_count = rows_between(found, wanted)
+    found = found.take(np.flatnonzero(flags))
+    if not len(found):
+        raise UsageError(f"{visible(str(store.root))}: has no such message in a queue")
+    return sources, found, outside_count
+
+
+def _left_out(store: Store) -> Iterator[PartLeftOut]:
+    parts = {}
+    for other in store.others:
+        if other.kind in NOT_TAKEN:
+            name, reason = NOT_TAKEN[other.kind]
+            parts[name or other.relative] = reason
+    yield from (PartLeftOut(path, reason) for path, reason in parts.items())
