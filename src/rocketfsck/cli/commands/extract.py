@@ -59,6 +59,8 @@ def _lines(made: ExtractDocument) -> Iterator[str]:
     if len(made.queues) > SHOWN:
         yield f"  and {len(made.queues) - SHOWN:,} more queues (--format json has them all)"
     yield "  the same records, but for physical offsets; a check finds nothing wrong"
+    if made.light_queue_count:
+        yield f"  {count_of(made.light_queue_count, 'light queue')} with them, queue offsets as before"
     if made.outside_count:
         yield (
             f"  {count_of(made.outside_count, 'record')} between others of a queue, with another "

@@ -18,10 +18,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from rocketfsck.errors import StoreError
+from rocketfsck.common.wording import visible
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.query.view import QueueView, StoreView
-from rocketfsck.reader.units import BLOCK_COUNT, Kind, kinds_of
+from rocketfsck.reader.units import BLOCK_COUNT, Kind, is_light_queue, kinds_of
 from rocketfsck.repair.build.checkpoint import last_in_queues
 from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.convert.model import QueueLeftOut
@@ -127,6 +128,37 @@ def rows_between(found: CarvedRecords, wanted: Wanted) -> tuple[Flags, int]:
     return flags, int(np.count_nonzero(flags & ~inside))
 
 
+def light_bounds(store: Store, found: CarvedRecords) -> QueueBounds:
+    """The light queues that list the records taken, each from its first such unit to its last.
+
+    Raises UsageError for one that lists another message between them.
+    """
+    bounds: dict[tuple[str, int], tuple[int, int]] = {}
+    with StoreView(store) as view:
+        for listing in filter(is_light_queue, store.queues):
+            queue = view.queue(listing.topic, listing.queue_id)
+            assert queue is not None
+            low, high, count = queue.end_index, queue.min_index, 0
+            for first, offsets in _unit_offsets(queue):
+                taken = first + np.flatnonzero(among(offsets, found["physical_offset"]))
+                if len(taken):
+                    low, high, count = min(low, int(taken[0])), int(taken[-1]) + 1, count + len(taken)
+            queue.close()
+            if count and count < high - low:
+                text = f"the light queue {visible(listing.topic)} lists other messages between those wanted"
+                raise UsageError(f"{text}: take all topics whose messages it lists, with all their queues")
+            if count:
+                bounds[listing.topic, listing.queue_id] = low, high
+    return bounds
+
+
+def _unit_offsets(queue: QueueView) -> Iterator[tuple[int, Longs]]:
+    """The index of the first unit of each block, and where the units of it lead."""
+    for first in range(queue.min_index, queue.end_index, BLOCK_COUNT):
+        units = queue.units(first, min(BLOCK_COUNT, queue.end_index - first))
+        yield first, units["offset"].astype(np.int64)
+
+
 def queues_left_out(store: Store, wanted: Wanted, taken: QueueBounds) -> Iterator[QueueLeftOut]:
     """The wanted queues without a record in the new store, but for those that never had one."""
     with StoreView(store) as view:
@@ -136,3 +168,14 @@ def queues_left_out(store: Store, wanted: Wanted, taken: QueueBounds) -> Iterato
                 if queue.max_offset:
                     yield QueueLeftOut(*name, queue.max_offset)
                 queue.close()
+
+
+def prove_bounds(made: Store, bounds: QueueBounds) -> None:
+    """Raise StoreError unless each queue of a store begins and ends at these queue offsets."""
+    with StoreView(made) as view:
+        for (topic, queue_id), (first, end) in bounds.items():
+            queue = view.queue(topic, queue_id)
+            if queue is None or (queue.min_offset, queue.max_offset) != (first, end):
+                text = f"queue {queue_id} of {visible(topic)} cannot have the queue offsets {first} to {end}"
+                raise StoreError(f"{text}: its broker has numbered it in another way than its records say")
+            queue.close()

@@ -8,7 +8,7 @@ Reference 1.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ from rocketfsck.store.model import Store
 from rocketfsck.verify.store.offsets import RETRY_PREFIX
 
 DEAD_PREFIX = "%DLQ%"
-_DELAYS = "delayOffset.json"
 _VERSION = "dataVersion"
 _NOT_TAKEN: Mapping[str, str] = {
     "timercheck": "says how far the timer has read; a broker makes it again",
@@ -59,6 +58,17 @@ class _Cut:
     bounds: QueueBounds
     moved_count: int = 0
 
+    def inside(self, topic: str, offsets: Iterable[tuple[Any, Any]]) -> Iterator[tuple[int, int]]:
+        """The queues of a topic that the new store has, and the offset of each inside it; of queueId and
+        offset as a file says them. Raises FormatError."""
+        for number, offset in offsets:
+            queue_id, wanted = integer_of(number, "a queueId"), integer_of(offset, f"an offset of {topic}")
+            if (topic, queue_id) in self.bounds:
+                start, end = self.bounds[topic, queue_id]
+                kept = min(max(wanted, start), end)
+                self.moved_count += kept != wanted
+                yield queue_id, kept
+
 
 def cut_configs(store: Store, has_topic: Callable[[str], bool], bounds: QueueBounds) -> CutConfigs:
     """The files for the queues of `bounds`, which are queues of the topics that are wanted.
@@ -76,7 +86,7 @@ def cut_configs(store: Store, has_topic: Callable[[str], bool], bounds: QueueBou
     for name in names:
         if name not in _TABLES:
             left.append(PartLeftOut(f"config/{name}", _NOT_TAKEN.get(name, _UNKNOWN)))
-        elif name in values and (name != _DELAYS or has_topic(SCHEDULE_TOPIC)):
+        elif name in values:
             contents[name] = encode_config(_kept(store, name, values[name], cut))
     return CutConfigs(contents, cut.moved_count, tuple(left))
 
@@ -99,7 +109,7 @@ def _groups(name: str, value: Mapping[Any, Any], has_topic: Callable[[str], bool
     """The groups that a file shows as consumers of the topics."""
     for member, keep in _TABLES[name].items():
         keys = map(str, member_of(value, member))
-        if keep in (_offsets, _by_topic_and_group):
+        if keep in (_offsets, _light_offsets, _by_topic_and_group):
             pairs = (split_topic_group(key) for key in keys)
             yield from (pair[1] for pair in pairs if pair is not None and has_topic(pair[0]))
         elif name == "topics.json":
@@ -143,40 +153,39 @@ def _topics_by_group(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
 
 
 def _by_topic_and_group(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
-    pairs = ((key, item, split_topic_group(str(key))) for key, item in table.items())
-    return {key: item for key, item, pair in pairs if pair is not None and cut.has_topic(pair[0])}
+    return {key: item for key, item, topic in _of_topics(table) if cut.has_topic(topic)}
 
 
 def _offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
     """The offsets of queues that the new store has, each inside its queue."""
     found: dict[Any, dict[int, int]] = {}
-    for key, item in _by_topic_and_group(table, cut).items():
-        pair = split_topic_group(str(key))
-        assert pair is not None
-        kept: dict[int, int] = {}
-        for number, offset in table_of(item, str(key)).items():
-            queue_id, wanted = integer_of(number, "a queueId"), integer_of(offset, f"an offset of {key}")
-            if (pair[0], queue_id) in cut.bounds:
-                start, end = cut.bounds[pair[0], queue_id]
-                kept[queue_id] = min(max(wanted, start), end)
-                cut.moved_count += kept[queue_id] != wanted
+    for key, item, topic in _of_topics(table):
+        offsets = table_of(item, str(key)).items()
+        kept = {queue_id: offset for queue_id, offset in cut.inside(topic, offsets)}
         if kept:
             found[key] = kept
     return found
 
 
-def _by_queue_id(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
-    """The offsets of delay levels: a broker moves each into its queue itself."""
-    del cut
+def _light_offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    """The same of light queues: each has the queueId 0, which is left out."""
     return {
-        integer_of(level, "a delay level"): integer_of(offset, "an offset") for level, offset in table.items()
+        key: offset for key, item, topic in _of_topics(table) for _, offset in cut.inside(topic, [(0, item)])
     }
 
 
-def _nothing(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
-    """Light queues are not taken along with their groups."""
-    del table, cut
-    return {}
+def _delay_offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
+    """The same of delay levels, which are counted from 1."""
+    levels = ((integer_of(level, "a delay level") - 1, offset) for level, offset in table.items())
+    return {queue_id + 1: offset for queue_id, offset in cut.inside(SCHEDULE_TOPIC, levels)}
+
+
+def _of_topics(table: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
+    """The items of a table by `topic@group`, and the topic."""
+    for key, item in table.items():
+        pair = split_topic_group(str(key))
+        if pair is not None:
+            yield key, item, pair[0]
 
 
 _OFFSET_TABLES = {
@@ -189,8 +198,8 @@ _TABLES: Mapping[str, Mapping[str, Callable[[Mapping[Any, Any], _Cut], Mapping[A
     "topics.json": {"topicConfigTable": _by_topic},
     "subscriptionGroup.json": {"subscriptionGroupTable": _by_group, "forbiddenTable": _topics_by_group},
     "consumerOffset.json": _OFFSET_TABLES,
-    "lmqConsumerOffset.json": {**_OFFSET_TABLES, "lmqOffsetTable": _nothing},
-    _DELAYS: {"offsetTable": _by_queue_id},
+    "lmqConsumerOffset.json": {**_OFFSET_TABLES, "lmqOffsetTable": _light_offsets},
+    "delayOffset.json": {"offsetTable": _delay_offsets},
     "consumerFilter.json": {"filterDataByTopic": _by_topic},
     "consumerOrderInfo.json": {"table": _by_topic_and_group},
     "messageRequestMode.json": {"messageRequestModeMap": _by_topic},

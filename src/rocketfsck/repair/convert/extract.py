@@ -14,6 +14,7 @@ Reference 1.6, 2.13, 3.3, 3.5.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +23,19 @@ import numpy as np
 
 from rocketfsck.common.wording import count_of, visible
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.query.view import StoreView
+from rocketfsck.repair.build.config import build_subscriptions
 from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile
-from rocketfsck.repair.convert.chosen import Wanted, queues_left_out, rows_between, served_rows
+from rocketfsck.repair.convert.chosen import (
+    Wanted,
+    light_bounds,
+    prove_bounds,
+    queues_left_out,
+    rows_between,
+    served_rows,
+)
 from rocketfsck.repair.convert.cutconfigs import cut_configs
 from rocketfsck.repair.convert.model import SCHEMA_VERSION, ExtractDocument, PartLeftOut
 from rocketfsck.repair.convert.plain import (
@@ -36,11 +46,16 @@ from rocketfsck.repair.convert.plain import (
     refuse_damaged,
 )
 from rocketfsck.repair.salvage.build import NewStore, fill_store, open_made
-from rocketfsck.repair.salvage.choose import fits_file, place_packed
+from rocketfsck.repair.salvage.choose import fits_file, place_packed, takes_queue_offset
 from rocketfsck.repair.salvage.ledger import account_queues
+from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import OtherKind, Store
+from rocketfsck.store.rocks.families import MESSAGE_DATABASE
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.verify.finding import TREES, Finding
+from rocketfsck.verify.store.offsets import SUBSCRIPTIONS
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.disk.publish import demand_free, new_directory
 
 _READ_RULES = ("CL", "CF")
@@ -58,7 +73,6 @@ NOT_TAKEN: Mapping[OtherKind, tuple[str, str]] = {
     OtherKind.EPOCH: ("epochFileCheckpoint", "epochs count another log"),
     OtherKind.BROKER_IDENTITY: ("brokerIdentity", "a controller gives it again"),
     OtherKind.DLEDGER_DATA: ("", "the new commit log is plain: start without enableDLegerCommitLog"),
-    OtherKind.ROCKSDB: ("", "what the new store has of it is in files: start with storeType=default"),
     OtherKind.TIERED_LOG: ("", _TIERED),
 }
 """Parts that are not taken along: the name of all of a kind, or "" for that of each, and why."""
@@ -90,7 +104,6 @@ def extract_store(store: Store, into: Path, options: ExtractOptions) -> ExtractD
     with lifted(store) as lifting:
         for error in lifting.failed.values():
             raise error
-        _refuse_unknown(lifting.store, options.wanted)
         refuse_damaged(store, lambda finding: _matters(finding, options.wanted))
         return _extracted(store, lifting.store, into, options)
 
@@ -108,17 +121,26 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
     bounds = {
         (queue.topic, queue.queue_id): (queue.first_queue_offset, queue.end_queue_offset) for queue in queues
     }
-    configs = cut_configs(whole, wanted.has_topic, bounds)
+    light = light_bounds(whole, found)
+    configs = cut_configs(
+        whole, lambda topic: wanted.has_topic(topic) or (topic, 0) in light, {**bounds, **light}
+    )
     version = str(store.dialect.version)
     made = NewStore(
         sources, found, placement, version, whole, options.version, options.broker_conf, options.delay_levels,
         configs=configs.contents, forgets_halves=True,
     )  # fmt: skip
-    left_out = tuple(queues_left_out(whole, wanted, bounds))
+    left_out = tuple(queues_left_out(whole, wanted, {**bounds, **light}))
+
+    def carry(building: Path) -> None:
+        _put_groups(building, made)
+
     with new_directory(into, sync=options.sync) as building:
-        report, starts = fill_store(building, made)
+        report, starts = fill_store(building, made, carry)
+        written = open_made(building, made)
+        prove_bounds(written, {**bounds, **light})
         prove_sound(report, store)
-        prove_same(made, open_made(building, made))
+        prove_same(made, written)
     return ExtractDocument(
         schema_version=SCHEMA_VERSION,
         kind="rocketfsck.extract",
@@ -132,18 +154,18 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
         commitlog_file_size=file_size,
         moved_count=configs.moved_count,
         queues=tuple(queues),
+        light_queue_count=len(light),
         queues_left_out=left_out,
         parts_left_out=(*_left_out(store), *configs.parts_left_out),
         starts=starts,
     )
 
 
-def _refuse_unknown(store: Store, wanted: Wanted) -> None:
-    with StoreView(store) as view:
-        for topic in sorted(wanted.topics):
-            reason = view.why_no_topic(topic)
-            if reason is not None:
-                raise UsageError(f"{visible(str(store.root))}: {visible(reason)}")
+def _put_groups(building: Path, made: NewStore) -> None:
+    """Write subscriptionGroup.json where groups have offsets, but the old store has no settings of groups."""
+    content = build_subscriptions(open_made(building, made))
+    if content is not None:
+        fileops.write_new(place_at(building / "config" / SUBSCRIPTIONS), content)
 
 
 def _matters(finding: Finding, wanted: Wanted) -> bool:
@@ -160,21 +182,43 @@ def _matters(finding: Finding, wanted: Wanted) -> bool:
 def _wanted_records(store: Store, wanted: Wanted) -> tuple[Sequence[SourceFile], CarvedRecords, int]:
     """The files of the log, the records to take, and how many are outside the time window.
 
-    Raises UsageError where there is none.
+    Raises UsageError where there is none, and for a topic of which the store knows nothing.
     """
     sources, found = log_records(store, wanted.has_queue)
+    _refuse_unknown(store, wanted, {os.fsdecode(topic) for topic, _ in found.table.names})
     found = found.take(np.flatnonzero(served_rows(store, found)))
     flags, outside_count = rows_between(found, wanted)
     found = found.take(np.flatnonzero(flags))
-    if not len(found):
-        raise UsageError(f"{visible(str(store.root))}: has no such message in a queue")
+    if not takes_queue_offset(found).any():
+        raise UsageError(f"{visible(str(store.root))}: consumers get no such message")
     return sources, found, outside_count
+
+
+def _refuse_unknown(store: Store, wanted: Wanted, seen: set[str]) -> None:
+    """`seen` are the topics of the records of the log."""
+    with StoreView(store) as view:
+        for topic in sorted(wanted.topics):
+            reason = None if topic in seen else view.why_no_topic(topic)
+            if reason is None and topic.startswith(LMQ_PREFIX):
+                reason = f"{topic} is a light queue: take the topics whose messages it lists"
+            if reason is not None:
+                raise UsageError(f"{visible(str(store.root))}: {visible(reason)}")
 
 
 def _left_out(store: Store) -> Iterator[PartLeftOut]:
     parts = {}
     for other in store.others:
-        if other.kind in NOT_TAKEN:
+        if other.kind is OtherKind.ROCKSDB:
+            parts[other.relative] = _reason_of(other.relative)
+        elif other.kind in NOT_TAKEN:
             name, reason = NOT_TAKEN[other.kind]
             parts[name or other.relative] = reason
     yield from (PartLeftOut(path, reason) for path, reason in parts.items())
+
+
+def _reason_of(database: str) -> str:
+    if database in QUEUE_DATABASES:
+        return "the queues of the new store are in files: start with storeType=default"
+    if database == MESSAGE_DATABASE:
+        return "the index of the new store is in files; rows of timers and prepared messages stay behind"
+    return "topics, groups and offsets of the new store are in files of config/"
