@@ -161,7 +161,7 @@ def _offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
     found: dict[Any, dict[int, int]] = {}
     for key, item, topic in _of_topics(table):
         offsets = table_of(item, str(key)).items()
-        kept = {queue_id: offset for queue_id, offset in cut.inside(topic, offsets)}
+        kept = dict(cut.inside(topic, offsets))
         if kept:
             found[key] = kept
     return found

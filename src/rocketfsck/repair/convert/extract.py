@@ -122,15 +122,14 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
         (queue.topic, queue.queue_id): (queue.first_queue_offset, queue.end_queue_offset) for queue in queues
     }
     light = light_bounds(whole, found)
-    configs = cut_configs(
-        whole, lambda topic: wanted.has_topic(topic) or (topic, 0) in light, {**bounds, **light}
-    )
+    all_bounds = {**bounds, **light}
+    configs = cut_configs(whole, lambda topic: wanted.has_topic(topic) or (topic, 0) in light, all_bounds)
     version = str(store.dialect.version)
     made = NewStore(
         sources, found, placement, version, whole, options.version, options.broker_conf, options.delay_levels,
         configs=configs.contents, forgets_halves=True,
     )  # fmt: skip
-    left_out = tuple(queues_left_out(whole, wanted, {**bounds, **light}))
+    left_out = tuple(queues_left_out(whole, wanted, all_bounds))
 
     def carry(building: Path) -> None:
         _put_groups(building, made)
@@ -138,7 +137,7 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
     with new_directory(into, sync=options.sync) as building:
         report, starts = fill_store(building, made, carry)
         written = open_made(building, made)
-        prove_bounds(written, {**bounds, **light})
+        prove_bounds(written, all_bounds)
         prove_sound(report, store)
         prove_same(made, written)
     return ExtractDocument(

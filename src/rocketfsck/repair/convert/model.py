@@ -60,8 +60,8 @@ class ExtractDocument:
     """The store that was cut out of another.
 
     `record_count` records, `record_byte_count` bytes, at the physical offsets `start_offset` to `end_offset`;
-    `outside_count` of them were stored outside the times that were asked for. `light_queue_count` light queues
-    list them, too. `moved_count` committed offsets were moved into their queues.
+    `outside_count` of them were stored outside the times that were asked for, and `light_queue_count` light
+    queues list them, too. `moved_count` committed offsets were moved into their queues.
     """
 
     schema_version: int
