@@ -45,6 +45,7 @@ FEATURES = {
     "synthesis and masks of writers": r"synth|writer/mask",
     "remote stores": r"remote|places/(blocks|filesystems|locations|urls)|s3|objects",
     "RocksDB": r"rocks|databases|rowqueue|rowmessage|prepared_rows|rowindex",
+    "extract": r"extract|convert/(chosen|cutconfigs)",
     "DLedger and controller": r"dledger|epoch|convert|nodes?\.py|replication|replicas",
     "timers": r"timer",
     "compaction": r"compact",

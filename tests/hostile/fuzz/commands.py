@@ -38,6 +38,7 @@ STATUSES: Mapping[str, frozenset[int]] = {
     "simulate": frozenset({0, 4, 8}),
     "rebuild": frozenset({0, 4, 8, 16}),
     "salvage": frozenset({0, 1, 4, 5, 8, 16}),
+    "extract": frozenset({0, 4, 8, 16}),
     "convert": frozenset({0, 4, 8, 16}),
     "compare": frozenset({0, 1, 4, 5, 8, 12, 16}),
     "find": QUERY,
@@ -53,8 +54,8 @@ STATUSES: Mapping[str, frozenset[int]] = {
 """The exit statuses that a command may end with on a store, however it is damaged.
 
 16 is there where what is asked may not fit what is there: a directory for `info`, a store without a log for
-`compare` and `convert`, kinds and filters of `dump`, a place without a record for `salvage`, extension files
-for `rebuild --only-missing-tail`.
+`compare` and `convert`, kinds and filters of `dump`, messages for `extract`, a place without a record for
+`salvage`, extension files for `rebuild --only-missing-tail`.
 """
 
 
@@ -207,6 +208,16 @@ def _salvage(rng: random.Random, ground: Ground) -> Line:
     return line + _some(rng, ["--dry-run"], share=0.3) + _some(rng, ["--broker-conf", "{conf}"], share=0.3)
 
 
+def _extract(rng: random.Random, ground: Ground) -> Line:
+    topics = [*(ground.subject.topics or ("TopicA",)), "SCHEDULE_TOPIC_XXXX"]
+    wanted = [word for topic in rng.sample(topics, rng.choice((1, 1, 2))) for word in ("--topic", topic)]
+    times = [["--begin", rng.choice(TIMES)], ["--end", rng.choice(TIMES)]]
+    line = rng.choice(
+        (wanted, times[0], [*wanted, *times[1]], [*wanted[:2], "--queue", str(rng.choice((0, 1)))])
+    )
+    return ["extract", "{store}", *line, "--into", "{out}/part", "--no-sync", *_format(rng, "json")]
+
+
 def _convert(rng: random.Random, ground: Ground) -> Line:
     what = "plain" if ground.subject.name.startswith("dledger") or rng.random() < 0.1 else "controller"
     sides = ["{store}"] if what == "plain" else rng.choice((["{store}"], ["{store}", "{sound}"]))
@@ -322,6 +333,7 @@ COMMANDS: Mapping[str, Draw] = {
     "simulate": _simulate,
     "rebuild": _rebuild,
     "salvage": _salvage,
+    "extract": _extract,
     "convert": _convert,
     "compare": _compare,
     "count": _count,
@@ -331,6 +343,7 @@ COMMANDS: Mapping[str, Draw] = {
 }
 WEIGHTS = {
     "query": 5, "find": 1, "dump": 4, "check": 3, "simulate": 3, "rebuild": 2, "salvage": 1.5, "convert": 1,
+    "extract": 1,
     "info": 2, "plan": 2, "compare": 2, "count": 1, "export": 0.5, "damage": 1.5, "explain": 0.1,
 }  # fmt: skip
 

@@ -20,6 +20,8 @@ _WARM = (
     ("count", "{store}"), ("compare", "{store}", "{sound}"), ("query", "scan", "{store}", "queue_id == 1"),
     ("rebuild", "all", "{store}", "--into", "{out}/built", "--no-sync"), ("salvage", "{store}", "--into",
     "{out}/saved"),
+    ("extract", "{store}", "--topic", "TopicA", "--into", "{out}/part"), ("extract", "{store}", "--begin",
+    "0", "--into", "{out}/late"),
     ("convert", "plain", "{store}", "--into", "{out}/plain"),
     ("convert", "controller", "{store}", "{sound}", "--into", "{out}/epochs"),
     ("dump", "{store}", "--format", "arrow"), ("dump", "{store}", "--format", "parquet"), ("explain",),

@@ -355,6 +355,13 @@ def salvage(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "compare", store_dir(STORE), tmp_path / "b", "--heal", "--into", tmp_path / "healed")
 
 
+@case("extract")
+def extract(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    yield said(cli, "extract", store_dir(STORE), "--topic", "Seg0", "--into", tmp_path / "part")
+    late = ("--begin", "2000-01-01", "--into", tmp_path / "late")
+    yield said(cli, "extract", store_dir("4.9.8-lmq"), *late)
+
+
 @case("convert")
 def convert(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "convert", "controller", store_dir(STORE), "--into", tmp_path / "epochs")

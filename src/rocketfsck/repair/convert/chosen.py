@@ -1,8 +1,8 @@
 """Which records go into a store that is cut out of another, and which of its queues have none there.
 
-A broker serves a queue from its first unit to its last, and finds no way over a hole. So of each queue a run
-of queue offsets is taken: those from the first message of the time window to the last one, also those in
-between whose storeTimestamp is outside the window, as after a step of the broker's clock.
+Of each queue a run of queue offsets is taken: from the first message of the time window to the last one, with
+those between them whose storeTimestamp is outside the window, as after a step of the broker's clock. A 5.5.0
+broker passes over a hole of a packed log, but a hole looks like a loss to everyone else.
 
 The log keeps records that no queue has any more: of topics that were deleted, or whose number a broker has
 given out again. The consume queues tell them from the others. What comes after the last unit of a queue is
