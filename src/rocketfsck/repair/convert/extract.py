@@ -155,7 +155,7 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
         queues=tuple(queues),
         light_queue_count=len(light),
         queues_left_out=left_out,
-        parts_left_out=(*_left_out(store), *configs.parts_left_out),
+        parts_left_out=(*_left_out(store, wanted), *configs.parts_left_out),
         starts=starts,
     )
 
@@ -204,12 +204,12 @@ def _refuse_unknown(store: Store, wanted: Wanted, seen: set[str]) -> None:
                 raise UsageError(f"{visible(str(store.root))}: {visible(reason)}")
 
 
-def _left_out(store: Store) -> Iterator[PartLeftOut]:
+def _left_out(store: Store, wanted: Wanted) -> Iterator[PartLeftOut]:
     parts = {}
     for other in store.others:
         if other.kind is OtherKind.ROCKSDB:
             parts[other.relative] = _reason_of(other.relative)
-        elif other.kind in NOT_TAKEN:
+        elif other.kind in NOT_TAKEN and (other.topic is None or wanted.has_topic(other.topic)):
             name, reason = NOT_TAKEN[other.kind]
             parts[name or other.relative] = reason
     yield from (PartLeftOut(path, reason) for path, reason in parts.items())
