@@ -357,7 +357,7 @@ def salvage(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
 
 @case("extract")
 def extract(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
-    yield said(cli, "extract", store_dir(STORE), "--topic", "Seg0", "--into", tmp_path / "part")
+    yield said(cli, "extract", store_dir(STORE), "--topic", "GammaBulk0", "--into", tmp_path / "part")
     late = ("--begin", "2000-01-01", "--into", tmp_path / "late")
     yield said(cli, "extract", store_dir("4.9.8-lmq"), *late)
 

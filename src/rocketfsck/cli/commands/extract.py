@@ -79,6 +79,9 @@ def _lines(made: ExtractDocument) -> Iterator[str]:
         yield f"  without {visible(part.path)}: {visible(part.reason)}"
     yield f"Written: {visible(str(made.into))}"
     yield from (f"  {line}" for line in verdict_lines(made.starts))
+    repeated = max((start.timer_repeated_count for start in made.starts), default=0)
+    if repeated:
+        yield f"  a broker delivers {count_of(repeated, 'timer message')} again"
 
 
 def _queue_cells(made: ExtractDocument) -> Iterator[tuple[str, ...]]:
