@@ -30,14 +30,12 @@ from rocketfsck.verify.store.offsets import RETRY_PREFIX
 
 DEAD_PREFIX = "%DLQ%"
 _VERSION = "dataVersion"
-_NOT_TAKEN: Mapping[str, str] = {
-    "timercheck": "says how far the timer has read; a broker makes it again",
+NOT_TAKEN: Mapping[str, str] = {
+    "tieredStoreMetadata.json": "tiered storage is not read",
     "timermetrics": "counts what waits for a timer; a broker makes it again",
     "transactionMetrics": "counts half messages; a broker makes it again",
 }
 """Files that are not taken along, and why."""
-
-_UNKNOWN = "nothing says which topics and groups it is about"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +76,12 @@ def cut_configs(store: Store, has_topic: Callable[[str], bool], bounds: QueueBou
     contents: dict[str, bytes] = {}
     left: list[PartLeftOut] = []
     names = sorted({file.name.removesuffix(BACKUP) for file in store.configs})
-    values = {
-        name: value for name in names if name in _TABLES and (value := _loaded(store, name)) is not None
-    }
+    values = {name: value for name in names if name in TABLES and (value := _loaded(store, name)) is not None}
     groups = {group for name, value in values.items() for group in _groups(name, value, has_topic)}
     cut = _Cut(has_topic, frozenset(groups), bounds)
     for name in names:
-        if name not in _TABLES:
-            left.append(PartLeftOut(f"config/{name}", _NOT_TAKEN.get(name, _UNKNOWN)))
+        if name not in TABLES:
+            left.append(PartLeftOut(f"config/{name}", NOT_TAKEN[name]))
         elif name in values:
             contents[name] = encode_config(_kept(store, name, values[name], cut))
     return CutConfigs(contents, cut.moved_count, tuple(left))
@@ -100,14 +96,14 @@ def _loaded(store: Store, name: str) -> Mapping[Any, Any] | None:
 
 def _checked(name: str, value: Any) -> Mapping[Any, Any]:
     """The content of a file, whose tables are tables. Raises FormatError."""
-    for member in _TABLES[name]:
+    for member in TABLES[name]:
         member_of(value, member)
     return table_of(value, "the content")
 
 
 def _groups(name: str, value: Mapping[Any, Any], has_topic: Callable[[str], bool]) -> Iterator[str]:
     """The groups that a file shows as consumers of the topics."""
-    for member, keep in _TABLES[name].items():
+    for member, keep in TABLES[name].items():
         keys = map(str, member_of(value, member))
         if keep in (_offsets, _light_offsets, _by_topic_and_group):
             pairs = (split_topic_group(key) for key in keys)
@@ -124,7 +120,7 @@ def _kept(store: Store, name: str, value: Mapping[Any, Any], cut: _Cut) -> dict[
     try:
         tables = {
             member: keep(member_of(value, member), cut)
-            for member, keep in _TABLES[name].items()
+            for member, keep in TABLES[name].items()
             if member in value
         }
     except FormatError as error:
@@ -188,17 +184,17 @@ def _of_topics(table: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
             yield key, item, pair[0]
 
 
-_OFFSET_TABLES = {
+_OFFSETTABLES = {
     "offsetTable": _offsets,
     "pullOffsetTable": _offsets,
     "resetOffsetTable": _offsets,
     "groupTopicMap": _topics_by_group,
 }
-_TABLES: Mapping[str, Mapping[str, Callable[[Mapping[Any, Any], _Cut], Mapping[Any, Any]]]] = {
+TABLES: Mapping[str, Mapping[str, Callable[[Mapping[Any, Any], _Cut], Mapping[Any, Any]]]] = {
     "topics.json": {"topicConfigTable": _by_topic},
     "subscriptionGroup.json": {"subscriptionGroupTable": _by_group, "forbiddenTable": _topics_by_group},
-    "consumerOffset.json": _OFFSET_TABLES,
-    "lmqConsumerOffset.json": {**_OFFSET_TABLES, "lmqOffsetTable": _light_offsets},
+    "consumerOffset.json": _OFFSETTABLES,
+    "lmqConsumerOffset.json": {**_OFFSETTABLES, "lmqOffsetTable": _light_offsets},
     "delayOffset.json": {"offsetTable": _delay_offsets},
     "consumerFilter.json": {"filterDataByTopic": _by_topic},
     "consumerOrderInfo.json": {"table": _by_topic_and_group},

@@ -218,6 +218,8 @@ def _left_out(store: Store, wanted: Wanted) -> Iterator[PartLeftOut]:
 def _reason_of(database: str) -> str:
     if database in QUEUE_DATABASES:
         return "the queues of the new store are in files: start with storeType=default"
+    if database in ("config/users", "config/acls"):
+        return "users and what they may do stay behind"
     if database == MESSAGE_DATABASE:
         return "the index of the new store is in files; rows of timers and prepared messages stay behind"
     return "topics, groups and offsets of the new store are in files of config/"
