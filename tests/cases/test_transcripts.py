@@ -28,6 +28,7 @@ WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
 WITHOUT_PYTHON = {
     "broker-does-not-start": "it is for operators",
     "convert": "it is about the command line",
+    "extract": "it is about the command line",
     "browse": "it is about a program for terminals",
     "cli": "it is about the command line",
     "fleet-simulation": "a benchmark writes it",
