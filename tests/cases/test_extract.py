@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,15 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.config import decode_config
 from rocketfsck.query.offsets import queue_offsets
 from rocketfsck.repair.convert.chosen import Wanted, prove_bounds, rows_between, served_rows
-from rocketfsck.repair.convert.cutconfigs import NOT_TAKEN, TABLES
+from rocketfsck.repair.convert.cutconfigs import NOT_TAKEN, TABLES, cut_configs
+from rocketfsck.repair.convert.extract import ExtractOptions, extract_store
 from rocketfsck.repair.convert.model import ExtractDocument
 from rocketfsck.repair.convert.plain import log_records
+from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.areas import CONFIG_NAMES
+from rocketfsck.store.circumstances import LiveState, LockState
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Severity
@@ -339,6 +343,17 @@ def test_configs_of_another_form_are_refused(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_config_that_no_broker_loads_is_an_error(grouped: Path) -> None:
+    (grouped / "config/consumerOrderInfo.json").write_text("{")
+    with pytest.raises(StoreError, match="ends inside"):
+        cut_configs(open_store(grouped), lambda _: True, {})
+
+
+def test_light_queues_of_other_messages_stay_behind(any_dir: Directory, tmp_path: Path) -> None:
+    made = cut(any_dir("5.5.0-lite"), tmp_path / "new", "LiBulka")
+    assert (made.light_queue_count, bounds(tmp_path / "new")) == (0, bounds_said(made))
+
+
 def test_delay_levels_come_only_if_named(store_dir: Directory, tmp_path: Path) -> None:
     root = store_dir(DELAY)
     cut(root, tmp_path / "without", "Dly")
@@ -523,3 +538,27 @@ def test_the_proof_sees_other_queue_offsets(store_dir: Directory) -> None:
     for wrong in ({("Seg0", 0): (1, 238)}, {("Seg0", 0): (0, 239)}, {("Seg0", 9): (0, 1)}):
         with pytest.raises(StoreError, match="cannot have the queue offsets"):
             prove_bounds(store, wrong)
+
+
+def test_too_many_queues_to_tell_apart(
+    store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketfsck.repair.convert.plain.QueueTable", partial(QueueTable, max_queues=1))
+    with pytest.raises(StoreError, match="names too many queues"):
+        cut(store_dir(MULTI), tmp_path / "new", "Seg0")
+
+
+def test_a_running_broker_is_refused(store_dir: Directory, tmp_path: Path) -> None:
+    store = open_store(store_dir(MULTI))
+    running = replace(store, live=LiveState(LockState.HELD, "a test says so"))
+    with pytest.raises(StoreError, match="a broker is running in it"):
+        extract_store(running, tmp_path / "new", ExtractOptions(Wanted()))
+
+
+def test_a_database_that_cannot_be_read_is_refused(any_dir: Directory, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(any_dir("5.5.0-rocksdb-cq"), tmp_path / "store"))
+    for file in (root / "consumequeue").glob("MANIFEST-*"):
+        file.write_bytes(b"")
+    with pytest.raises(StoreError, match="consumequeue"):
+        cut(root, tmp_path / "new", "RockBulk0")
+    assert not (tmp_path / "new").exists()
