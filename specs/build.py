@@ -64,9 +64,50 @@ def layout_table(layout: Layout) -> str:
     return "\n".join(lines) + "\n" + total
 
 
+ROW, WIDE = 16, 4
+"""Bytes in a row of a diagram, and the characters of each."""
+
+
+def layout_diagram(layout: Layout) -> str:
+    """A layout as a Markdown block of boxes, 16 bytes a row, true to scale. A field that does not always
+    begin at the same place has a row of its own."""
+    lines = ["```text", "      " + "".join(f"{at:<{WIDE}}" for at in range(ROW)).rstrip()]
+    row, start = "", 0
+    for field in layout.fields:
+        if field.size is None or field.offset is None:
+            lines += [_diagram_row(start, row)] * bool(row)
+            size = "…" if field.size is None else f"({field.size} bytes)"
+            lines.append(f"    … |{field.name} {size}".ljust(6 + ROW * WIDE) + "|")
+            row = ""
+            continue
+        left, text = field.size, field.name
+        if not row:
+            start = field.offset
+        while left:
+            room = ROW - len(row) // WIDE
+            part = min(left, room)
+            row += "|" + text[: part * WIDE - 1].ljust(part * WIDE - 1)
+            text = text[part * WIDE - 1 :]
+            left -= part
+            if len(row) == ROW * WIDE:
+                lines.append(_diagram_row(start, row))
+                row, start = "", start + ROW
+    lines += [_diagram_row(start, row)] * bool(row)
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def _diagram_row(start: int, row: str) -> str:
+    return f"{start:>5} {row}|"
+
+
 def filled(text: str, layouts: Mapping[str, Layout]) -> str:
     """A page with its tables as the layouts are now; KeyError for the name of no layout."""
-    return _TABLE.sub(lambda match: match[1] + layout_table(layouts[match["name"]]) + match[3], text)
+
+    def drawn(match: re.Match[str]) -> str:
+        layout = layouts[match["name"]]
+        return f"{match[1]}{layout_diagram(layout)}\n{layout_table(layout)}{match[3]}"
+
+    return _TABLE.sub(drawn, text)
 
 
 def table_names(text: str) -> list[str]:

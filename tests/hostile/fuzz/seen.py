@@ -214,6 +214,9 @@ def _is_there(ground: Ground, store: Path, mutation: Mutation) -> bool:
         there = file.read(len(data))
     if mutation.label == "consumequeue_unit.size" and data == b"\x7f\xff\xff\xff" and pos == 8:
         return False  # of an empty unit: brokers begin queues with such (0, 2147483647, 0) units
+    if mutation.label == "tiered_compacted_slot.position" and not any(data):
+        length = ground.contents[mutation.file][pos + 4 : pos + 8]
+        return length != bytes(4) and there == data  # an empty slot may have no position
     if mutation.label.startswith("dledger_index.") and _was_unused(ground.contents[mutation.file], pos):
         return False  # units are written one behind the other
     if mutation.label == "record.bodyCRC" and _has_no_body(ground.contents[mutation.file], pos - 8):

@@ -45,7 +45,7 @@ def values(store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def _run(cli: Cli, line: str, values: dict[str, str]) -> int:
-    if line.startswith(("query", "damage")):  # of a store without damage
+    if line.startswith(("query", "damage", "extract")):  # of a store without damage
         values = {**values, "STORE": "REPLICA"}
     ended = cli(*(values.get(word, word) for word in shlex.split(line)))
     if line == "fix STORE":

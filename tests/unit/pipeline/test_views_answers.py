@@ -242,7 +242,7 @@ def test_starts_are_the_predictions(restart_dir: Directory) -> None:
         expected: list[dict[str, Any]] = []
         for verdict in predict_starts(store, start_classes(versions_of(store))):
             members: Row = {member: getattr(verdict, member) for member in verdict.__match_args__}
-            lists: Row = {"alike": list(verdict.alike), "unread_parts": list(verdict.unread_parts)}
+            lists: Row = {name: list(value) for name, value in members.items() if isinstance(value, tuple)}
             own: Row = {**members, **lists, "harmless": verdict.harmless}
             expected += [{**own, "version": version} for version in verdict.alike]
         names = {"broker", "_corrupt_record"}

@@ -71,6 +71,24 @@ def test_every_spec_is_named_by_a_page() -> None:
         assert f"ksy/{spec.name}" in text, spec.name
 
 
+@pytest.mark.parametrize("name", sorted(registry()))
+def test_layout_diagram(name: str) -> None:
+    """Every byte of a field with a place has four characters, in order; the others have a row each."""
+    layout = registry()[name]
+    rows = build.layout_diagram(layout).splitlines()[2:-1]
+    fixed = [field for field in layout.fields if field.offset is not None and field.size is not None]
+    placed = [row for row in rows if "…" not in row[:6]]
+    assert len(rows) - len(placed) == len(layout.fields) - len(fixed)
+    assert {len(row) for row in rows if "…" in row[:6]} <= {6 + build.ROW * build.WIDE + 1}
+    drawn = "".join(row[6:-1] for row in placed)
+    assert len(drawn) == sum(field.size or 0 for field in fixed) * build.WIDE
+    at = 0
+    for field in fixed:
+        part = drawn[at : at + (field.size or 0) * build.WIDE].replace("|", "").strip()
+        assert part and field.name.startswith(part[: len(field.name)]), (field.name, part)
+        at += (field.size or 0) * build.WIDE
+
+
 def test_layout_table() -> None:
     table = build.layout_table(registry()["consumequeue_unit"]).splitlines()
     assert table[2].startswith("| 0 | i64 | offset | bytes |")
