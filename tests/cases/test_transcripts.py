@@ -39,6 +39,7 @@ WITHOUT_PYTHON = {
     "sql": "it is a notebook: tests/spark runs it",
     "report-page": "it is about the command line",
     "settings": "it is about the command line",
+    "situations": "it is about the command line",
     "since": "it is about the command line",
     "spark": "its Python needs a session: tests/spark runs it",
 }

@@ -18,9 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rocketfsck.common.rulenames import RuleName
-from rocketfsck.common.wording import visible
-from rocketfsck.errors import RocketfsckError, StoreError
+from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import (
     Prediction,
@@ -30,6 +28,7 @@ from rocketfsck.query.start.verdict import (
     verdict_of,
     versions_of,
 )
+from rocketfsck.repair.advice import Advice, advice_on
 from rocketfsck.repair.outlook import AfterStart, Outlook, after_start, planned_fates
 from rocketfsck.repair.plan.basis import usual_sizes
 from rocketfsck.repair.plan.law import assumed_names, total_notices
@@ -45,12 +44,11 @@ from rocketfsck.repair.state import (
     state_of,
     unknown_topic_count,
 )
-from rocketfsck.store.model import Store, Stray, StrayReason
+from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import is_remote
-from rocketfsck.store.reading import read_at
 from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.diagnoses import ORIGINS, fix_command, store_command
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 
@@ -130,40 +128,9 @@ def prospect_of(plan: Plan, usual: Collection[str] = ()) -> Prospect:
     )
 
 
-MISSING_FILES = (
-    "look for the missing commit log files first (is a disk not mounted?): once a repair has filled the gap, "
-    "they cannot be put back"
-)
-COMPRESSED = (
-    "uncompress {files} in its place first, and check again: the store seems to need what is in there"
-)
-SHORT_NAME = (
-    "rename {files} first, so that the name has 20 digits, and check again: the store seems to need what is "
-    "in there"
-)
-PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh", b"\x04\x22\x4d\x18", b"PK\x03\x04")
-"""What files of gzip, Zstandard, xz, bzip2, LZ4 and ZIP begin with."""
 INTERRUPTED = (
     "finish what was interrupted before anything else; the repair is in {place}, and `rocketfsck undo` "
     "takes it back"
-)
-MISSING_LAST = (
-    "look for the last commit log files first (is a disk not mounted?): once a broker has written in their "
-    "place, they cannot be put back"
-)
-OLDER_LOG = (
-    "look for the newer copy of the commit log first: once a broker has written at these offsets, it cannot "
-    "be put back"
-)
-OLDER_FILES = (
-    "look for the newer copy of {files} first: once a repair has filled the gap, it cannot be put back"
-)
-FOREIGN_FILES = (
-    "put the right {files} back first: a repair cannot make the messages of a file that is not there"
-)
-FOREIGN_LOG = "put the right commit log back first: queues and index know other messages than this log has"
-FOREIGN_QUEUES = (
-    "find out first whether the log or the queues are this broker's: a repair builds all queues from this log"
 )
 COMPARES = "rocketfsck compare"
 """What a reason names where another copy of the store is all that helps."""
@@ -263,7 +230,7 @@ def judge_store(
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
     origins = [finding for finding in report.findings if RULES[finding.rule].fault_class in ORIGINS]
-    advice = _advice(store, report.account, origins)
+    advice = advice_on(store, report.account, origins)
     return Verdict(
         state,
         MAY_START.get(state),
@@ -290,7 +257,7 @@ def judge_store(
         prospect,
         obstacle,
         tuple(dict.fromkeys(map(describe, origins))),
-        advice if area is None else INTERRUPTED.format(place=area.path),
+        advice.text if area is None else INTERRUPTED.format(place=area.path),
         _next(store, report, prospect, state, advice) if area is None else _finish(store, area),
     )
 
@@ -385,72 +352,6 @@ def _finish(store: Store, area: Area) -> str:
     return f"rocketfsck fix {shlex.quote(str(store.root))}"
 
 
-_BY_ORIGIN: Mapping[str, str] = {
-    RuleName.LOG_FILE_FOREIGN: FOREIGN_FILES,
-    RuleName.LOG_FOREIGN: FOREIGN_LOG,
-    RuleName.QUEUES_FOREIGN: FOREIGN_QUEUES,
-    RuleName.LOG_FILE_OLDER: OLDER_FILES,
-    RuleName.LOG_OLDER: OLDER_LOG,
-}
-"""What to do before a repair, by what is known of where files come from."""
-
-
-def _advice(store: Store, account: MessageAccount | None, origins: Sequence[Finding]) -> str:
-    """What to think of before anything is done; `origins` say where damaged files come from."""
-    if account is None:
-        return ""
-    for rule, text in _BY_ORIGIN.items():
-        files = [finding.where.file for finding in origins if finding.rule == rule]
-        if files:
-            return text.format(files=_named(files))
-    missing = any(tally.why == "missing file" for tally in account.tallies)
-    if not missing and not _lacks_last_file(store, account):
-        return ""
-    strays = [item for item in store.strays if item.area == "commitlog" and item.reason is StrayReason.NAME]
-    for text, is_needed in ((COMPRESSED, _is_packed), (SHORT_NAME, _is_number)):
-        files = [visible(stray.relative) for stray in strays if is_needed(stray)]
-        if files:
-            return text.format(files=_named(files))
-    return MISSING_FILES if missing else MISSING_LAST
-
-
-def _named(files: Sequence[str]) -> str:
-    return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-
-
-def _is_number(stray: Stray) -> bool:
-    """Whether the name is a number of fewer digits: people and tools shorten it."""
-    return stray.path.name.isdecimal() and stray.path.name.isascii()
-
-
-def _is_packed(stray: Stray) -> bool:
-    """Whether it is a compressed file."""
-    try:
-        return read_at(stray.path, 0, min(stray.size, max(map(len, PACKED)))).startswith(PACKED)
-    except StoreError:
-        return False
-
-
-def _lacks_last_file(store: Store, account: MessageAccount) -> bool:
-    """Whether units lead into the commit log file after the last one.
-
-    What a power cut takes is in files that are there, since brokers make a file before they write to it. A
-    single message may be a damaged unit.
-    """
-    size = store.geometry.commitlog_file_size
-    end = max(((file.start_offset or 0) + size for file in store.commitlog.files), default=0)
-    behind = range(end, end + size)
-    return (
-        end > 0
-        and sum(
-            run.message_count
-            for run in account.lost
-            if run.why == "beyond the log" and run.first_physical_offset in behind
-        )
-        > 1
-    )
-
-
 def _outlook(report: Report, starts: Iterable[StartVerdict], plan: Plan | None) -> Outlook | None:
     """The messages now, after each start, after the plan; None where they were not counted."""
     if report.account is None:
@@ -463,11 +364,15 @@ def _outlook(report: Report, starts: Iterable[StartVerdict], plan: Plan | None) 
     return Outlook(now, rows, plan.messages_after or planned_fates(now, plan.actions), plan.is_tried)
 
 
-def _next(store: Store, report: Report, prospect: Prospect | None, state: State, advice: str) -> str | None:
+def _next(
+    store: Store, report: Report, prospect: Prospect | None, state: State, advice: Advice
+) -> str | None:
     """The one command to run: what repairs, else what shows the worst of it; None where a start is enough."""
     if state == "unclean":
         return None
-    if advice:
+    if advice.text and advice.is_mended_by_hand:
+        return store_command(["check"], store.stated, store.root)
+    if advice.text:
         return f"{COMPARES} {shlex.quote(str(store.root))} REPLICA"
     if prospect is not None and prospect.action_count and state != "running":
         return fix_command(store, report.level)

@@ -12,12 +12,12 @@ from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.show.verdict import headline_of, verdict_lines
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.query.start import verdict as starts
+from rocketfsck.repair.advice import MISSING_LAST, MISSING_LOG
 from rocketfsck.repair.plan.model import Unanswered
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import (
     COMPARES,
-    MISSING_LAST,
     judge_store,
     predicted,
     ranked,
@@ -115,7 +115,7 @@ def test_a_broker_without_its_topics_is_not_to_be_started(real_copy: Directory) 
     store = open_store(root)
     verdict = judge_store(store, check_store(store))
     assert (verdict.state, verdict.may_start, verdict.unknown_topic_count) == ("harmful", False, 12)
-    assert headline_of(verdict) == ("Do not start a broker: it would know none of 12 topics with queues.")
+    assert headline_of(verdict) == ("Do not start a broker: it would not know 12 topics that have queues.")
     shutil.rmtree(root / "config")
     store = open_store(root)
     report = check_store(store)
@@ -239,6 +239,27 @@ def test_a_last_file_that_is_gone_is_to_be_looked_for(store_copy: Directory, cut
     assert (verdict.advice == MISSING_LAST) is (cut == "file")
     assert verdict.next_command is not None
     assert verdict.next_command.startswith("rocketfsck compare" if cut == "file" else "rocketfsck fix")
+
+
+def test_a_wrong_setting_is_to_be_set_right(store_copy: Directory, tmp_path: Path) -> None:
+    """A repair would change the files to fit it."""
+    root, conf = store_copy("5.3.3-multiseg"), tmp_path / "broker.conf"
+    for size, is_wrong in ((262144, True), (131072, False)):
+        conf.write_text(f"mappedFileSizeCommitLog={size}\n")
+        store = open_store(root, broker_conf=conf)
+        verdict = judge_store(store, check_store(store))
+        assert ("set mappedFileSizeCommitLog=131072 first" in verdict.advice) is is_wrong
+        if is_wrong:
+            assert verdict.next_command == f"rocketfsck check --broker-conf {conf} {root}"
+
+
+def test_a_commit_log_that_is_gone_is_to_be_found(store_copy: Directory) -> None:
+    root = store_copy("5.3.3-multiseg")
+    for file in (root / "commitlog").iterdir():
+        file.unlink()
+    store = open_store(root)
+    verdict = judge_store(store, check_store(store))
+    assert (verdict.advice, verdict.next_command) == (MISSING_LOG, f"rocketfsck check {root}")
 
 
 def test_a_first_line_names_the_versions_that_do_harm_where_others_do_none(store_dir: Directory) -> None:
