@@ -8,6 +8,7 @@ files of another store, older copies   put the right ones back
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -32,6 +33,9 @@ MISSING_FILES = (
     "look for the missing commit log files first (is a disk not mounted?): once a repair has filled the gap, "
     "they cannot be put back"
 )
+UNFINISHED = "copy the file again of which {files} is an unfinished copy, and check again"
+_UNFINISHED_NAME = re.compile(r"\.\d{20}\.\w{6}|\d{20}\.(?:part|partial|filepart|tmp)")
+"""What rsync, and other programs that copy, call a file that is not whole yet."""
 COMPRESSED = (
     "uncompress {files} in its place first, and check again: the store seems to need what is in there"
 )
@@ -89,13 +93,14 @@ def advice_on(store: Store, account: MessageAccount | None, origins: Sequence[Fi
         files = [finding.where.file for finding in origins if finding.rule == rule]
         if files:
             return Advice(text.format(files=_named(files)))
+    if not store.commitlog.files and account.count("lost"):
+        return Advice(MISSING_LOG, is_mended_by_hand=True)
     missing = any(tally.why == "missing file" for tally in account.tallies)
     if not missing and not _lacks_last_file(store, account):
         return Advice()
-    if not store.commitlog.files:
-        return Advice(MISSING_LOG, is_mended_by_hand=True)
     strays = [item for item in store.strays if item.area == "commitlog" and item.reason is StrayReason.NAME]
-    for text, is_needed in ((COMPRESSED, _is_packed), (SHORT_NAME, _is_number)):
+    tests = ((UNFINISHED, _is_unfinished), (COMPRESSED, _is_packed), (SHORT_NAME, _is_number))
+    for text, is_needed in tests:
         files = [visible(stray.relative) for stray in strays if is_needed(stray)]
         if files:
             return Advice(text.format(files=_named(files)), is_mended_by_hand=True)
@@ -109,6 +114,10 @@ def _named(files: Sequence[str]) -> str:
 def _is_number(stray: Stray) -> bool:
     """Whether the name is a number of fewer digits: people and tools shorten it."""
     return stray.path.name.isdecimal() and stray.path.name.isascii()
+
+
+def _is_unfinished(stray: Stray) -> bool:
+    return _UNFINISHED_NAME.fullmatch(stray.path.name) is not None
 
 
 def _is_packed(stray: Stray) -> bool:

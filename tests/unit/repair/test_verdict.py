@@ -253,13 +253,27 @@ def test_a_wrong_setting_is_to_be_set_right(store_copy: Directory, tmp_path: Pat
             assert verdict.next_command == f"rocketfsck check --broker-conf {conf} {root}"
 
 
-def test_a_commit_log_that_is_gone_is_to_be_found(store_copy: Directory) -> None:
+@pytest.mark.parametrize("gone", [("commitlog",), ("commitlog", "consumequeue")])
+def test_a_commit_log_that_is_gone_is_to_be_found(store_copy: Directory, gone: tuple[str, ...]) -> None:
     root = store_copy("5.3.3-multiseg")
-    for file in (root / "commitlog").iterdir():
-        file.unlink()
+    for name in gone:
+        shutil.rmtree(root / name)
     store = open_store(root)
     verdict = judge_store(store, check_store(store))
     assert (verdict.advice, verdict.next_command) == (MISSING_LOG, f"rocketfsck check {root}")
+
+
+def test_an_unfinished_copy_is_to_be_copied_again(store_copy: Directory) -> None:
+    root = store_copy("5.3.3-multiseg")
+    last, half = sorted((root / "commitlog").iterdir())[-2:]
+    half.unlink()
+    name = f".{last.name}.Xa81Zq"
+    last.with_name(name).write_bytes(last.read_bytes()[:70_000])
+    last.unlink()
+    store = open_store(root)
+    verdict = judge_store(store, check_store(store))
+    assert f"commitlog/{name} is an unfinished copy" in verdict.advice
+    assert verdict.next_command == f"rocketfsck check {root}"
 
 
 def test_a_first_line_names_the_versions_that_do_harm_where_others_do_none(store_dir: Directory) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,12 @@ from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import LiveState, LockState
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import describe
+from rocketfsck.verify.run import check_store
 from rocketfsck.verify.store.layout import check_layout
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 
+from tests.conftest import Directory
 from tests.unit.verify.storemaker import (
     LOG_SIZE,
     NOW,
@@ -130,6 +133,21 @@ def test_st019_an_empty_commit_log_costs_the_queues(tmp_path: Path) -> None:
     maker.file("abort")
     (finding,) = maker.found(check_layout, version="4.4.0")
     assert finding.found["effect"] == "deletes all these queues at its start (4.4.0)"
+
+
+def test_st019_index_entries_alone_show_that_the_log_is_gone(store_dir: Directory, tmp_path: Path) -> None:
+    """The disk with log and queues is not mounted, or they were moved: the index knows messages."""
+    root = Path(shutil.copytree(store_dir("5.3.3-multiseg"), tmp_path / "store"))
+    for name in ("commitlog", "consumequeue"):
+        shutil.rmtree(root / name)
+    report = check_store(open_store(root))
+    (finding,) = (item for item in report.findings if item.rule == "ST019")
+    assert finding.found["entry_count"] == 3123
+    assert "3,123 index entries without a queue: a broker begins a new log" in describe(finding)
+    assert report.account is not None and report.account.lost_count > 1000
+    shutil.rmtree(root / "index")
+    (root / "index").mkdir()
+    assert not [item for item in check_store(open_store(root)).findings if item.rule == "ST019"]
 
 
 def test_st019_not_where_dledger_has_the_log(tmp_path: Path) -> None:

@@ -66,8 +66,10 @@ def merge_index_files(
     yield from capped(strange, context.detail_limit)
     yield from capped(judge_tags(context, logs), context.detail_limit)
     if not has_log_elsewhere(context.store):
-        if gatherer is not None and log_end is not None:
-            gatherer.indexed(*_offsets_from(context.store, indexes, log_map, log_end))
+        is_gone = not context.store.commitlog.files and not context.store.queues
+        end = 0 if is_gone else log_end
+        if gatherer is not None and end is not None:
+            gatherer.indexed(*_offsets_from(context.store, indexes, log_map, end))
         yield from _ahead(indexes, log_end)
     yield from capped(check_spread(context, indexes), context.detail_limit)
 

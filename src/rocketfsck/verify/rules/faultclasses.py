@@ -79,7 +79,7 @@ _TABLE = (
     FaultClass(
         "C8",
         "commit log empty while queues are full",
-        "There are consume queues but no commit log. From 4.5.1 on every start in this state deletes all "
+        "There are consume queues or index entries but no commit log. From 4.5.1 on every start deletes all "
         "consume queues; older brokers do so after an unclean stop. An unmounted disk is enough to cause "
         "this state.",
         "Find the commit log before you start a broker: check the mounts and storePathCommitLog. The "

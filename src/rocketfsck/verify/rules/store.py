@@ -218,10 +218,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.COMMITLOG_MISSING,
         severity=Severity.ERROR,
-        template=(
-            "there is no commit log, but there {queue_count?is|are} {queue_count:consume queue} with "
-            "{unit_size:byte}: a broker {effect}"
-        ),
+        template=("there is no commit log, but there {evidence}: a broker {effect}"),
         why=(
             "A start with an empty commit log deletes every consume queue (from 4.5.1 on always, before that "
             "after an unclean stop). An unmounted disk or a wrong storePathCommitLog is enough. Up to 4.9.3 "

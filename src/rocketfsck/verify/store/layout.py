@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.common.wording import fill_numbers
+from rocketfsck.common.wording import count_of, fill_numbers
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import java_parse_long
+from rocketfsck.reader.index import readable_headers
 from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.elsewhere import databases, has_log_elsewhere
 from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
@@ -51,16 +52,26 @@ def _check_repair(store: Store) -> Iterator[Finding]:
         yield Finding(rule, Where(), {"directory": store.repair.directory})
 
 
+_QUEUES_LEFT = "{count?is|are} {count:consume queue} with {size:byte}"
+_INDEX_EFFECT = "begins a new log, and indexes nothing until the log has grown past these entries"
+
+
 def _check_presence(store: Store) -> Iterator[Finding]:
     if store.commitlog.files or has_log_elsewhere(store):
         return
     queues = [queue for queue in store.queues if queue.files]
     if queues:
+        size = sum(queue.mapped_files.size for queue in queues)
         found: Facts = {
             "queue_count": len(queues),
-            "unit_size": sum(queue.mapped_files.size for queue in queues),
+            "unit_size": size,
+            "evidence": fill_numbers(_QUEUES_LEFT, count=len(queues), size=size),
             "effect": by_version(store.dialect_evidence, partial(_empty_log_effect, store.abort is None)),
         }
+        yield Finding(RuleName.COMMITLOG_MISSING, Where(file="commitlog"), found)
+    elif count := sum(max(header.index_count - 1, 0) for _, header in readable_headers(store.indexes)):
+        evidence = f"{'is' if count == 1 else 'are'} {count_of(count, 'index entry', 'index entries')}"
+        found = {"entry_count": count, "evidence": f"{evidence} without a queue", "effect": _INDEX_EFFECT}
         yield Finding(RuleName.COMMITLOG_MISSING, Where(file="commitlog"), found)
     elif not (store.indexes or store.checkpoint or store.others or store.configs):
         yield Finding(RuleName.NOT_A_STORE, Where(), {"root": str(store.root)})
