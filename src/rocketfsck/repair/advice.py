@@ -93,10 +93,9 @@ def advice_on(store: Store, account: MessageAccount | None, origins: Sequence[Fi
         files = [finding.where.file for finding in origins if finding.rule == rule]
         if files:
             return Advice(text.format(files=_named(files)))
-    if not store.commitlog.files and account.count("lost"):
-        return Advice(MISSING_LOG, is_mended_by_hand=True)
+    is_gone = not store.commitlog.files and account.count("lost") > 0
     missing = any(tally.why == "missing file" for tally in account.tallies)
-    if not missing and not _lacks_last_file(store, account):
+    if not (is_gone or missing or _lacks_last_file(store, account)):
         return Advice()
     strays = [item for item in store.strays if item.area == "commitlog" and item.reason is StrayReason.NAME]
     tests = ((UNFINISHED, _is_unfinished), (COMPRESSED, _is_packed), (SHORT_NAME, _is_number))
@@ -104,6 +103,8 @@ def advice_on(store: Store, account: MessageAccount | None, origins: Sequence[Fi
         files = [visible(stray.relative) for stray in strays if is_needed(stray)]
         if files:
             return Advice(text.format(files=_named(files)), is_mended_by_hand=True)
+    if is_gone:
+        return Advice(MISSING_LOG, is_mended_by_hand=True)
     return Advice(MISSING_FILES if missing else MISSING_LAST)
 
 

@@ -170,6 +170,11 @@ def unknown_topic_count(report: Report) -> int:
     return _summed(report, "topic_count", RuleName.TOPICS_GONE, RuleName.TOPICS_ELSEWHERE)
 
 
+def unlisted_topic_count(report: Report) -> int:
+    """How many topics with queues are not in topics.json: deleted ones, or those that an older copy lacks."""
+    return report.counts.get(RuleName.QUEUE_WITHOUT_TOPIC, 0)
+
+
 def newer_record_count(report: Report) -> int:
     """How many records of the log are a newer broker's."""
     return _summed(report, "record_count", RuleName.RECORD_MAGIC_UNKNOWN)

@@ -43,6 +43,7 @@ from rocketfsck.repair.state import (
     newer_record_count,
     state_of,
     unknown_topic_count,
+    unlisted_topic_count,
 )
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import is_remote
@@ -146,7 +147,8 @@ class Verdict:
     `starts` has a prediction for every class of versions in question; `urgent` are the fault classes found
     whose damage a start makes worse. `lost_configs` are config files that a broker cannot read: its start
     resets what they hold, or is refused. `unknown_topic_count` topics are in no config file: a broker that
-    starts knows nothing of them. `newer_record_count` records have a magic code that no known broker writes.
+    starts knows nothing of them, nor of `unlisted_topic_count` others that topics.json lacks.
+    `newer_record_count` records have a magic code that no known broker writes.
     `damaged_byte_count` bytes of the log belong to no sound record.
     `account` is that of the messages, None where they were not counted; `messages` has it in three states:
     now, after the starts, after the plan. `depth` says what was not looked at,
@@ -168,6 +170,7 @@ class Verdict:
     urgent: tuple[str, ...] = ()
     lost_configs: tuple[str, ...] = ()
     unknown_topic_count: int = 0
+    unlisted_topic_count: int = 0
     newer_record_count: int = 0
     damaged_byte_count: int = 0
     account: MessageAccount | None = None
@@ -242,6 +245,7 @@ def judge_store(
         tuple(name for name in urgent_classes(starts) if name in found),
         lost_configs(report),
         unknown_topic_count(report),
+        unlisted_topic_count(report),
         newer_record_count(report),
         sum(
             region.byte_count

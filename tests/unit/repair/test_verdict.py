@@ -253,6 +253,33 @@ def test_a_wrong_setting_is_to_be_set_right(store_copy: Directory, tmp_path: Pat
             assert verdict.next_command == f"rocketfsck check --broker-conf {conf} {root}"
 
 
+def test_topics_that_an_older_topics_json_lacks_are_said(store_copy: Directory) -> None:
+    """A topics.json out of a backup: the store is sound, and consumers of the later topics get errors."""
+    root = store_copy("5.3.3-multiseg")
+    (root / "config").mkdir(exist_ok=True)
+    topic = '{"topicName":"Seg0","readQueueNums":2,"writeQueueNums":2}'
+    (root / "config" / "topics.json").write_text(f'{{"topicConfigTable":{{"Seg0":{topic}}}}}')
+    report = check_store(open_store(root))
+    verdict = judge_store(open_store(root), report)
+    assert (verdict.state, verdict.unlisted_topic_count) == ("healthy", 2)
+    lines = " ".join(verdict_lines(verdict, report.store, Palette(colored=False), 100))
+    assert "does not know 2 topics that have queues: not in config/topics.json" in lines
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "lock"])
+def test_a_directory_with_the_name_of_a_file_keeps_a_broker_from_starting(
+    store_copy: Directory, name: str
+) -> None:
+    """A 5.5.0 broker refused it: java.io.RandomAccessFile opens no directory."""
+    root = store_copy("5.3.3-multiseg")
+    (root / name).unlink(missing_ok=True)
+    (root / name).mkdir()
+    verdict = judge_store(open_store(root), check_store(open_store(root)))
+    assert verdict.state == "refused"
+    assert {(start.loads, start.file) for start in verdict.starts} == {(False, name)}
+    assert all("Is a directory" in start.reason for start in verdict.starts)
+
+
 @pytest.mark.parametrize("gone", [("commitlog",), ("commitlog", "consumequeue")])
 def test_a_commit_log_that_is_gone_is_to_be_found(store_copy: Directory, gone: tuple[str, ...]) -> None:
     root = store_copy("5.3.3-multiseg")

@@ -214,6 +214,8 @@ def _configs(verdict: Verdict) -> Iterator[str]:
         )
     if count and verdict.state in _TOPICS_SHOWN:
         yield f"any version: does not know {fill_numbers(NO_TOPIC, count=count)}: no config/topics.json"
+    elif (count := verdict.unlisted_topic_count) and verdict.state in _TOPICS_SHOWN:
+        yield f"any version: does not know {fill_numbers(NO_TOPIC, count=count)}: not in config/topics.json"
 
 
 def _lost(verdict: Verdict) -> Iterator[str]:

@@ -11,7 +11,7 @@ The steps of a broker's start on a `StartState`: load, recover, cut, dispatch. R
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rocketfsck.common.budget import within
@@ -20,7 +20,7 @@ from rocketfsck.progress import phase
 from rocketfsck.query.start.compacted import start_compaction
 from rocketfsck.query.start.databases import row_queues, with_queues
 from rocketfsck.query.start.dispatch import QueueName, Watcher
-from rocketfsck.query.start.index import IndexModel, PutEntries
+from rocketfsck.query.start.index import DIRECTORY_REASON, IndexModel, PutEntries
 from rocketfsck.query.start.load import NO_AREAS, Areas, Disk, LoadedFile, load_files
 from rocketfsck.query.start.losses import Census, Look, look_over
 from rocketfsck.query.start.model import Refusal, Start
@@ -45,7 +45,7 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Settings
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import Store, StrayReason
 
 ACCELERATED_REASON = (
     "java.lang.RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is "
@@ -73,6 +73,7 @@ def run_start(state: StartState) -> None:
         loading.deleted += compacted.changes
         loading.ignored += compacted.ignored
         state.refusals += compacted.refusals
+    state.refusals += _directories(state.store)
     state.loading = loading
     state.all_files = tuple(loading.log_files)
     state.log_files = list(loading.log_files)
@@ -89,6 +90,13 @@ def run_start(state: StartState) -> None:
     batch_topics = {queue.loaded.topic for queue in state.queues.models() if queue.loaded.kind == "batch"}
     if batch_topics and not state.kinds_known:
         state.notes.append(kinds_note(batch_topics))
+
+
+def _directories(store: Store) -> Iterator[Refusal]:
+    """Directories with the names of files that a broker opens: no version gets past them."""
+    for stray in store.strays:
+        if stray.relative in ("lock", "checkpoint") and stray.reason is StrayReason.DIRECTORY:
+            yield Refusal(stray.relative, DIRECTORY_REASON.format(name=stray.path))
 
 
 def _recover(state: StartState) -> None:
