@@ -20,8 +20,8 @@ from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epoc
 from rocketfsck.query.timers import wheel_messages
 from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.convert.controller import EPOCH_FILE
-from rocketfsck.repair.convert.model import ConvertDocument, PlainStore
-from rocketfsck.repair.convert.plain import carry_parts, log_records, prove_same
+from rocketfsck.repair.convert.model import ConvertDocument, ConvertedStore
+from rocketfsck.repair.convert.whole import carry_parts, log_records, prove_same
 from rocketfsck.repair.salvage.build import NewStore
 from rocketfsck.repair.salvage.choose import place_packed
 from rocketfsck.store import Store, open_store
@@ -37,11 +37,11 @@ MIXED, PURE = "4.9.7-dledger-mixed", "5.5.0-dledger"
 TIMERS, HA = "5.3.3-dledger-timers", "5.5.0-ha"
 
 
-def plain(store: Path, into: Path, **more: Any) -> PlainStore:
+def plain(store: Path, into: Path, **more: Any) -> ConvertedStore:
     made = convert(ConvertCommand(what="plain", paths=(store,), into=into, no_sync=True, **more))
     assert (made.exit_code, made.controller) == (0, None)
-    assert made.plain is not None
-    return made.plain
+    assert made.converted is not None
+    return made.converted
 
 
 def messages(store: Store) -> list[tuple[Any, ...]]:
@@ -77,7 +77,7 @@ def copied(group_dir: Directory, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def timed(group_dir: Directory, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, PlainStore]:
+def timed(group_dir: Directory, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, ConvertedStore]:
     """A node with timers and transactions, and what became of it."""
     source = open_store(group_dir(TIMERS) / "store")
     return source, plain(source.root, tmp_path_factory.mktemp("timed") / "new")
@@ -107,7 +107,7 @@ def test_another_file_size(real_dir: Directory, tmp_path: Path) -> None:
     assert not (tmp_path / "small").exists()
 
 
-def test_ends_of_transactions_name_their_half_messages(timed: tuple[Store, PlainStore]) -> None:
+def test_ends_of_transactions_name_their_half_messages(timed: tuple[Store, ConvertedStore]) -> None:
     source, after = timed[0], open_store(timed[1].into)
 
     def halves(store: Store) -> list[tuple[Any, ...]]:
@@ -118,7 +118,7 @@ def test_ends_of_transactions_name_their_half_messages(timed: tuple[Store, Plain
     assert halves(after) == halves(source) != []
 
 
-def test_timers_lead_to_their_messages(timed: tuple[Store, PlainStore]) -> None:
+def test_timers_lead_to_their_messages(timed: tuple[Store, ConvertedStore]) -> None:
     source, made = timed
     assert made.timer_unit_count == 26
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,39 +15,25 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.commands.extract import ExtractCommand, extract
-from rocketfsck.commands.query import (
-    KeyOrTagQuery,
-    OffsetQuery,
-    UniqueKeyQuery,
-    query_key,
-    query_offset,
-)
 from rocketfsck.commands.shared import WantedTimes
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.config import decode_config
-from rocketfsck.query.offsets import queue_offsets
 from rocketfsck.repair.convert.chosen import Wanted, prove_bounds, rows_between, served_rows
 from rocketfsck.repair.convert.cutconfigs import NOT_TAKEN, TABLES, cut_configs
 from rocketfsck.repair.convert.extract import ExtractOptions, extract_store
 from rocketfsck.repair.convert.model import ExtractDocument
-from rocketfsck.repair.convert.plain import log_records
+from rocketfsck.repair.convert.whole import log_records
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.views.messages import Message
-from rocketfsck.store import Store, open_store
+from rocketfsck.store import open_store
 from rocketfsck.store.areas import CONFIG_NAMES
 from rocketfsck.store.circumstances import LiveState, LockState
-from rocketfsck.store.rocks.lifting import lifted
-from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.finding import Severity
-from rocketfsck.verify.rules.catalog import RULES
 
 from tests.conftest import Directory
+from tests.converted import Bounds, answers_of, bounds, content, contents, keys_of, problems
 
 BASIC, MULTI, EXPIRED = "5.3.3-basic", "4.9.8-multiseg", "5.1.3-expired"
 LIGHT, SHARED_LIGHT = "4.9.8-lmq", "5.1.4-lmq-lists"
 DELAY, COMPACTED = "4.9.8-delay", "5.5.0-compaction"
-
-Bounds = dict[tuple[str, int], tuple[int, int]]
 
 
 def cut(
@@ -61,41 +46,8 @@ def cut(
     return made
 
 
-def problems(store: Store) -> list[str]:
-    counts = check_store(store, CheckOptions(level="full")).counts
-    return [rule for rule, count in counts.items() if count and RULES[rule].severity > Severity.INFO]
-
-
-def content(message: Message) -> tuple[Any, ...]:
-    """All of a message but where it is in the log, and what follows from that."""
-    properties = tuple(item for item in (message.properties or {}).items() if item[0] != "__CRC32#")
-    return (
-        message.topic,
-        message.queue_id,
-        message.queue_offset,
-        message.store_timestamp,
-        message.born_timestamp,
-        message.sys_flag,
-        properties,
-        message.body,
-    )
-
-
-def contents(store: Store, *topics: str) -> list[tuple[Any, ...]]:
-    return [content(m) for m in iter_messages(store) if not topics or m.topic in topics]
-
-
 def bounds_said(made: ExtractDocument) -> Bounds:
     return {(q.topic, q.queue_id): (q.first_queue_offset, q.end_queue_offset) for q in made.queues}
-
-
-def bounds(root: Path, *topics: str) -> Bounds:
-    with lifted(open_store(root)) as lifting:
-        return {
-            (queue.topic, queue.queue_id): (queue.min_offset, queue.max_offset)
-            for queue in queue_offsets(lifting.store)
-            if not topics or queue.topic in topics
-        }
 
 
 def config(root: Path, name: str) -> Any:
@@ -145,24 +97,12 @@ def test_queries_answer_the_same(store_dir: Directory, tmp_path: Path, name: str
     messages = [m for m in iter_messages(open_store(root)) if m.topic == topic][::9]
     count = 0
     for message in messages:
-        properties = message.properties or {}
-        keys = [*properties.get("KEYS", "").split(), properties.get("UNIQ_KEY", "none")]
+        keys = keys_of(message)
         before, after = (answers_of(place, message, keys) for place in (root, tmp_path / "new"))
         assert before == after
         assert after[0] == [content(message)]
         count += sum(content(message) in answer for answer in after[1:])
     assert count > len(messages)
-
-
-def answers_of(root: Path, message: Message, keys: Sequence[str]) -> list[list[tuple[Any, ...]]]:
-    """What a store answers to the place of a message, its keys and its unique key."""
-    topic, queue_id, offset = message.topic, message.queue_id, message.queue_offset
-    found = [
-        query_offset(OffsetQuery(path=root, topic=topic, queue_id=queue_id, queue_offset=offset)),
-        *(query_key(KeyOrTagQuery(path=root, topic=topic, key=key)) for key in keys),
-        query_key(UniqueKeyQuery(path=root, topic=topic, key=keys[-1])),
-    ]
-    return [[content(item.message) for item in answer.found.found] for answer in found]
 
 
 def test_a_queue_and_a_time_window(store_dir: Directory, tmp_path: Path) -> None:
@@ -543,7 +483,7 @@ def test_the_proof_sees_other_queue_offsets(store_dir: Directory) -> None:
 def test_too_many_queues_to_tell_apart(
     store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocketfsck.repair.convert.plain.QueueTable", partial(QueueTable, max_queues=1))
+    monkeypatch.setattr("rocketfsck.repair.convert.whole.QueueTable", partial(QueueTable, max_queues=1))
     with pytest.raises(StoreError, match="names too many queues"):
         cut(store_dir(MULTI), tmp_path / "new", "Seg0")
 

@@ -1,4 +1,4 @@
-"""Makes stores of another kind: a plain one of DLedger's, a controller's of a master and its slaves."""
+"""Makes stores of another kind: a plain one of DLedger's, one with files of other sizes, a controller's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from rocketfsck.commands.shared import (
     CommitlogFileSize,
+    ConsumequeueFileSize,
     DelayLevels,
     Into,
     NoSync,
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 class ConvertCommand:
     """What is made of which stores, and where it goes."""
 
-    what: Annotated[Literal["plain", "controller"], Argument()]
+    what: Annotated[Literal["plain", "geometry", "controller"], Argument()]
     paths: Annotated[tuple[Path, ...], Argument(metavar="STORE…", kind=STORE)]
     into: Into
     commitlog_file_size: CommitlogFileSize = None
+    consumequeue_file_size: ConsumequeueFileSize = None
     delay_levels: DelayLevels = None
     no_sync: NoSync = False
     stated: StoreOptions = field(default_factory=StoreOptions)
@@ -40,7 +42,7 @@ def convert(command: ConvertCommand) -> ConvertDocument:
     from rocketfsck.pipeline.sources import broker_name, demand_unique
     from rocketfsck.repair.convert.controller import convert_to_controller
     from rocketfsck.repair.convert.model import SCHEMA_VERSION, ConvertDocument
-    from rocketfsck.repair.convert.plain import PlainOptions, convert_to_plain
+    from rocketfsck.repair.convert.whole import ConvertOptions, convert_store
 
     refuse_inside(command.into, command.paths)
     stated, sync = command.stated, not command.no_sync
@@ -50,16 +52,17 @@ def convert(command: ConvertCommand) -> ConvertDocument:
         stores = [open_named_store("convert controller", path, **stated.facts) for path in command.paths]
         joined = convert_to_controller(stores, names, command.into, sync=sync)
         return ConvertDocument(SCHEMA_VERSION, "rocketfsck.convert", "controller", controller=joined)
+    name = f"convert {command.what}"
     if len(command.paths) != 1:
-        raise UsageError("convert plain takes one store: the node whose log is the longest")
+        which = ": the node whose log is the longest" if command.what == "plain" else ""
+        raise UsageError(f"{name} takes one store{which}")
+    sizes = (command.commitlog_file_size, command.consumequeue_file_size)
+    if command.what == "geometry" and sizes == (None, None):
+        raise UsageError("say the new size: --commitlog-file-size or --consumequeue-file-size")
     facts = {**stated.facts, "delay_levels": command.delay_levels}
-    store = open_named_store("convert plain", command.paths[0], **facts)
-    options = PlainOptions(
-        version=stated.broker_version,
-        broker_conf=stated.broker_conf,
-        delay_levels=command.delay_levels,
-        file_size=command.commitlog_file_size,
-        sync=sync,
+    store = open_named_store(name, command.paths[0], **facts)
+    options = ConvertOptions(
+        command.what, stated.broker_version, stated.broker_conf, command.delay_levels, *sizes, sync=sync
     )
-    made = convert_to_plain(store, command.into, options)
-    return ConvertDocument(SCHEMA_VERSION, "rocketfsck.convert", "plain", plain=made)
+    made = convert_store(store, command.into, options)
+    return ConvertDocument(SCHEMA_VERSION, "rocketfsck.convert", command.what, converted=made)

@@ -110,6 +110,7 @@ StartOffset = Annotated[
     ),
 ]
 CommitlogFileSize = Annotated[int | None, Option("Size of a commit log file.", kind="size")]
+ConsumequeueFileSize = Annotated[int | None, Option("Size of a consume queue file.", kind="size")]
 SlotCount = Annotated[
     int | None, Option("Hash slots of an index file.", names=("--slots",), metavar="N", least=1)
 ]

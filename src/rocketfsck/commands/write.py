@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from rocketfsck.commands.shared import (
     BrokerConf,
     CommitlogFileSize,
+    ConsumequeueFileSize,
     EntryCount,
     Into,
     NoSync,
@@ -50,9 +51,7 @@ class StoreShape:
     ] = WRITTEN_NAME
     broker_conf: BrokerConf = None
     commitlog_file_size: CommitlogFileSize = None
-    consumequeue_file_size: Annotated[
-        int | None, Option("Bytes of a consume queue file; default 6000000.", kind="size")
-    ] = None
+    consumequeue_file_size: ConsumequeueFileSize = None
     batch_file_size: Annotated[
         int | None, Option("Bytes of a batch consume queue file; default 13800000.", kind="size")
     ] = None

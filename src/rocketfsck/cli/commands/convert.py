@@ -17,7 +17,7 @@ from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
-    from rocketfsck.repair.convert.model import ControllerFiles, ConvertDocument, PlainStore
+    from rocketfsck.repair.convert.model import ControllerFiles, ConvertDocument, ConvertedStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,10 @@ class ConvertLine(ConvertCommand):
     answer: Annotated[Destination, PutAfter("no_sync"), Formats(("text", "json"))]
 
 
-@command_of(ConvertLine, timing="convert", cls=WritingCommand, advisory=("commitlog_file_size", "no_sync"))
+ADVISORY = ("commitlog_file_size", "consumequeue_file_size", "no_sync")
+
+
+@command_of(ConvertLine, timing="convert", cls=WritingCommand, advisory=ADVISORY)
 def command(line: ConvertLine) -> int:
     """Make a store of another kind, in a new directory; convert only reads the STOREs.
 
@@ -36,6 +39,11 @@ def command(line: ConvertLine) -> int:
     topics and groups stay as they are; physical offsets and offset message ids change. The new store appears
     after the proof that it has the same records and that a check finds nothing. The node must be undamaged
     and stopped; `check` of all nodes names the one to take. Memory: 100 bytes a record.
+
+    convert geometry writes the messages of a store to files of other sizes, for a broker with another
+    mappedFileSizeCommitLog (--commitlog-file-size) or mappedFileSizeConsumeQueue (--consumequeue-file-size):
+    a broker does not take files of another size for its own. What stays, what changes and what is proved are
+    the same as above.
 
     convert controller writes the epoch file that a master and its slaves need to join a controller: their
     history so far becomes epoch 0. Without that a slave that is behind never gets what the master has. Name
@@ -50,23 +58,30 @@ def command(line: ConvertLine) -> int:
 
 
 def _lines(made: ConvertDocument) -> Iterator[str]:
-    if made.plain is not None:
-        yield from _plain_lines(made.plain)
+    if made.converted is not None:
+        yield from _store_lines(made.converted, made.what)
     if made.controller is not None:
         yield from _controller_lines(made.controller)
 
 
-def _plain_lines(made: PlainStore) -> Iterator[str]:
+def _store_lines(made: ConvertedStore, what: str) -> Iterator[str]:
     """A new store, what was proved of it, and what to do."""
     yield (
         f"Converted {count_of(made.record_count, 'record')} of {count_of(made.queue_count, 'queue')}, "
-        f"{byte_size(made.record_byte_count)}, to a plain commit log"
+        f"{byte_size(made.record_byte_count)}, {RESULTS[what]}"
     )
     yield (
         f"  physical offsets {made.start_offset} to {made.end_offset}, files of "
         f"{byte_size(made.commitlog_file_size)}; queue offsets are as before"
     )
     yield "  the same records, but for physical offsets; a check finds nothing wrong"
+    if made.empty_queue_count:
+        yield (
+            f"  {count_of(made.empty_queue_count, 'queue')} without a record: new messages get the queue "
+            "offsets that they would have had"
+        )
+    if made.former_count:
+        yield f"  without {count_of(made.former_count, 'record')} of deleted topics"
     if made.timer_unit_count:
         yield f"  {count_of(made.timer_unit_count, 'unit')} of the timer log lead to the new physical offsets"
     for part in made.parts_left_out:
@@ -75,7 +90,16 @@ def _plain_lines(made: PlainStore) -> Iterator[str]:
         yield f"  the last {count_of(made.unagreed_count, 'entry', 'entries')} may be on this node alone"
     yield f"Written: {visible(str(made.into))}"
     yield from (f"  {line}" for line in verdict_lines(made.starts))
-    yield "Next: remove enableDLegerCommitLog from broker.conf and start with this store; slaves begin empty"
+    todo = NEXT[what].format(log=made.commitlog_file_size, queue=made.consumequeue_file_size)
+    yield f"Next: {todo} and start with this store; slaves begin empty"
+
+
+RESULTS = {"plain": "to a plain commit log", "geometry": "to files of other sizes"}
+NEXT = {
+    "plain": "remove enableDLegerCommitLog from broker.conf",
+    "geometry": "set mappedFileSizeCommitLog={log} and mappedFileSizeConsumeQueue={queue} in broker.conf",
+}
+"""By what is made: what it is, and what is to be done before the start."""
 
 
 def _controller_lines(made: ControllerFiles) -> Iterator[str]:

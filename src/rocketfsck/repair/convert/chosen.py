@@ -12,7 +12,7 @@ dispatched by the next start. Reference 2.13, 3.8, 6.5.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,11 +28,12 @@ from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.convert.model import QueueLeftOut
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.salvage.choose import takes_queue_offset
+from rocketfsck.repair.salvage.ledger import QueueAccount
 from rocketfsck.scan.spans import among, group_bounds
 from rocketfsck.store.model import Store
 from rocketfsck.verify.store.offsets import RETRY_PREFIX, is_system_topic
 
-QueueBounds = Mapping[tuple[str, int], tuple[int, int]]
+QueueBounds = dict[tuple[str, int], tuple[int, int]]
 """The first queue offset, and that after the last one, by topic and queueId."""
 
 
@@ -133,7 +134,7 @@ def light_bounds(store: Store, found: CarvedRecords) -> QueueBounds:
 
     Raises UsageError for one that lists another message between them.
     """
-    bounds: dict[tuple[str, int], tuple[int, int]] = {}
+    bounds: QueueBounds = {}
     with StoreView(store) as view:
         for listing in filter(is_light_queue, store.queues):
             queue = view.queue(listing.topic, listing.queue_id)
@@ -159,11 +160,20 @@ def _unit_offsets(queue: QueueView) -> Iterator[tuple[int, Longs]]:
         yield first, units["offset"].astype(np.int64)
 
 
-def queues_left_out(store: Store, wanted: Wanted, taken: QueueBounds) -> Iterator[QueueLeftOut]:
+def queue_bounds(queues: Iterable[QueueAccount]) -> QueueBounds:
+    """The bounds of the queues that records are taken of."""
+    return {
+        (queue.topic, queue.queue_id): (queue.first_queue_offset, queue.end_queue_offset) for queue in queues
+    }
+
+
+def queues_left_out(
+    store: Store, is_wanted: Callable[[str, int], bool], taken: QueueBounds
+) -> Iterator[QueueLeftOut]:
     """The wanted queues without a record in the new store, but for those that never had one."""
     with StoreView(store) as view:
         for name in sorted({(queue.topic, queue.queue_id) for queue in store.queues}):
-            queue = view.queue(*name) if name not in taken and wanted.has_queue(*name) else None
+            queue = view.queue(*name) if name not in taken and is_wanted(*name) else None
             if queue is not None:
                 if queue.max_offset:
                     yield QueueLeftOut(*name, queue.max_offset)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rocketfsck.common.wording import count_of, visible
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.common.wording import visible
+from rocketfsck.errors import UsageError
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.query.view import StoreView
@@ -31,24 +31,25 @@ from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile
 from rocketfsck.repair.convert.chosen import (
     Wanted,
     light_bounds,
-    prove_bounds,
+    queue_bounds,
     queues_left_out,
     rows_between,
     served_rows,
 )
 from rocketfsck.repair.convert.cutconfigs import cut_configs
 from rocketfsck.repair.convert.model import SCHEMA_VERSION, ExtractDocument, PartLeftOut
-from rocketfsck.repair.convert.plain import (
+from rocketfsck.repair.convert.whole import (
+    database_reason,
     is_problem,
     log_records,
-    prove_same,
-    prove_sound,
+    placed,
     refuse_damaged,
+    refuse_running,
+    write_proved,
 )
-from rocketfsck.repair.salvage.build import NewStore, fill_store, open_made
-from rocketfsck.repair.salvage.choose import fits_file, place_packed, takes_queue_offset
+from rocketfsck.repair.salvage.build import NewStore, open_made
+from rocketfsck.repair.salvage.choose import takes_queue_offset
 from rocketfsck.repair.salvage.ledger import account_queues
-from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.rocks.families import MESSAGE_DATABASE
 from rocketfsck.store.rocks.lifting import lifted
@@ -56,7 +57,7 @@ from rocketfsck.verify.finding import TREES, Finding
 from rocketfsck.verify.store.offsets import SUBSCRIPTIONS
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
-from rocketfsck.writer.disk.publish import demand_free, new_directory
+from rocketfsck.writer.disk.publish import demand_free
 
 _READ_RULES = ("CL", "CF")
 """Families of rules about what is read: the commit log, and config/. Index and checkpoint are made again."""
@@ -98,8 +99,7 @@ def extract_store(store: Store, into: Path, options: ExtractOptions) -> ExtractD
     for a file; StoreError for a store that is damaged where it is read or in use, for what cannot be read or
     written, and if the proof fails: nothing is left then of the new store.
     """
-    if store.live.locked:
-        raise StoreError("a broker is running in it: stop it first", path=str(store.root))
+    refuse_running(store)
     demand_free(into)
     with lifted(store) as lifting:
         for error in lifting.failed.values():
@@ -112,34 +112,23 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
     """`whole` is the store with the queues and configs of its databases."""
     wanted = options.wanted
     sources, found, outside_count = _wanted_records(whole, wanted)
-    file_size = options.file_size or store.geometry.commitlog_file_size
-    rows = fits_file(found, file_size)
-    if len(rows) < len(found):
-        raise UsageError(f"a record is too long for commit log files of {count_of(file_size, 'byte')}")
-    placement = place_packed(found, rows, file_size)
+    placement = placed(found, options.file_size or store.geometry.commitlog_file_size)
     queues = account_queues(found, placement.rows)
-    bounds = {
-        (queue.topic, queue.queue_id): (queue.first_queue_offset, queue.end_queue_offset) for queue in queues
-    }
+    bounds = queue_bounds(queues)
     light = light_bounds(whole, found)
-    all_bounds = {**bounds, **light}
+    all_bounds = bounds | light
     configs = cut_configs(whole, lambda topic: wanted.has_topic(topic) or (topic, 0) in light, all_bounds)
     version = str(store.dialect.version)
     made = NewStore(
         sources, found, placement, version, whole, options.version, options.broker_conf, options.delay_levels,
         configs=configs.contents, forgets_halves=True,
     )  # fmt: skip
-    left_out = tuple(queues_left_out(whole, wanted, all_bounds))
+    left_out = tuple(queues_left_out(whole, wanted.has_queue, all_bounds))
 
     def carry(building: Path) -> None:
         _put_groups(building, made)
 
-    with new_directory(into, sync=options.sync) as building:
-        report, starts = fill_store(building, made, carry)
-        written = open_made(building, made)
-        prove_bounds(written, all_bounds)
-        prove_sound(report, store)
-        prove_same(made, written)
+    starts = write_proved(into, made, all_bounds, carry, sync=options.sync)
     return ExtractDocument(
         schema_version=SCHEMA_VERSION,
         kind="rocketfsck.extract",
@@ -149,8 +138,8 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
         record_byte_count=int(found["total_size"].sum()),
         outside_count=outside_count,
         start_offset=placement.start_offset,
-        end_offset=int(placement.offsets[-1] + found["total_size"][placement.rows[-1]]),
-        commitlog_file_size=file_size,
+        end_offset=placement.end_offset(found),
+        commitlog_file_size=placement.file_size,
         moved_count=configs.moved_count,
         queues=tuple(queues),
         light_queue_count=len(light),
@@ -216,10 +205,8 @@ def _left_out(store: Store, wanted: Wanted) -> Iterator[PartLeftOut]:
 
 
 def _reason_of(database: str) -> str:
-    if database in QUEUE_DATABASES:
-        return "the queues of the new store are in files: start with storeType=default"
     if database in ("config/users", "config/acls"):
         return "users and what they may do stay behind"
     if database == MESSAGE_DATABASE:
-        return "the index of the new store is in files; rows of timers and prepared messages stay behind"
-    return "topics, groups and offsets of the new store are in files of config/"
+        return f"{database_reason(database)}; rows of timers and prepared messages stay behind"
+    return database_reason(database)

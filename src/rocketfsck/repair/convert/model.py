@@ -14,6 +14,8 @@ from rocketfsck.repair.salvage.ledger import QueueAccount
 
 SCHEMA_VERSION = 1
 
+ConversionName = Literal["plain", "geometry", "controller"]
+
 
 @dataclass(frozen=True, slots=True)
 class PartLeftOut:
@@ -24,22 +26,27 @@ class PartLeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainStore:
+class ConvertedStore:
     """The store that was written.
 
     `record_count` records of `queue_count` queues, `record_byte_count` bytes, at the physical offsets
-    `start_offset` to `end_offset`; `timer_unit_count` units of the timer log lead to them. The last
-    `unagreed_count` entries are not known to be on more nodes than this one.
+    `start_offset` to `end_offset`; `timer_unit_count` units of the timer log lead to them. Consumers get none
+    of the `former_count` records that were not taken. `empty_queue_count` queues have no record, and go on
+    with the queue offset of before. The last `unagreed_count` entries are not known to be on more nodes than
+    this one.
     """
 
     into: Path
     version: str
     record_count: int
     record_byte_count: int
+    former_count: int
     queue_count: int
+    empty_queue_count: int
     start_offset: int
     end_offset: int
     commitlog_file_size: int
+    consumequeue_file_size: int
     timer_unit_count: int
     unagreed_count: int
     parts_left_out: tuple[PartLeftOut, ...]
@@ -110,18 +117,18 @@ class ControllerFiles:
 
 @dataclass(frozen=True, slots=True)
 class ConvertDocument:
-    """What came of it: a store with a plain commit log, or the file that joins stores to a controller."""
+    """What came of it: a new store, or the files that join stores to a controller."""
 
     schema_version: int
     kind: Literal["rocketfsck.convert"]
-    what: Literal["plain", "controller"]
-    plain: PlainStore | None = field(default=None, metadata=LEFT_OUT)
+    what: ConversionName
+    converted: ConvertedStore | None = field(default=None, metadata=LEFT_OUT)
     controller: ControllerFiles | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def exit_code(self) -> int:
         """4: a start that was predicted fails or loses something."""
-        return _exit_code(self.plain.starts if self.plain is not None else ())
+        return _exit_code(self.converted.starts if self.converted is not None else ())
 
 
 def _exit_code(starts: Iterable[StartVerdict]) -> int:

@@ -61,6 +61,9 @@ NEAR_SIZE = 512
 
 OPEN_FILES = 32
 
+_OWN_LOG = {"storePathCommitLog": "", "readOnlyCommitLogStorePaths": ""}
+"""Settings of the new store: its log is in its own directory, wherever the old one's is."""
+
 _HEAD_SIZE = 256
 """No filler record's fields before its body take more; the body is zeros."""
 
@@ -74,7 +77,8 @@ class NewStore:
     `version` is that of the fences and of what follows from the log, "" where any will do. `origin` is the
     store that sizes, version and `config/` come from, None without one; `named_version`, `broker_conf` and
     `delay_levels` are what the user said. `configs` are the contents of `config/` by file name, None: as in
-    the origin. With `forgets_halves` a commit whose half message is not taken names none.
+    the origin. With `forgets_halves` a commit whose half message is not taken names none. `settings` go over
+    those of `broker_conf`.
     """
 
     sources: Sequence[SourceFile]
@@ -87,6 +91,7 @@ class NewStore:
     delay_levels: str | None = None
     configs: Mapping[str, bytes] | None = None
     forgets_halves: bool = False
+    settings: dict[str, str] | None = None
 
 
 class LogWriter(Closing):
@@ -339,6 +344,7 @@ def open_made(building: Path, made: NewStore) -> Store:
         broker_conf=made.broker_conf,
         version=made.version or None,
         delay_levels=made.delay_levels or (None if origin is None else origin.delay_levels),
+        settings=_OWN_LOG | (made.settings or {}),
     )
     if origin is None:
         return store

@@ -192,6 +192,10 @@ class Placement:
         """Where the first file begins; 0 without records."""
         return int(self.offsets[0]) // self.file_size * self.file_size if len(self.offsets) else 0
 
+    def end_offset(self, found: CarvedRecords) -> int:
+        """Where the last of the rows ends, which are rows of `found`; there is at least one."""
+        return int(self.offsets[-1] + found["total_size"][self.rows[-1]])
+
 
 @dataclass(frozen=True, slots=True)
 class Moves:

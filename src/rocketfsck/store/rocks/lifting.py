@@ -63,7 +63,7 @@ def lifted(store: Store) -> Iterator[Lifting]:
     A store without such databases is given as it is; so is one whose databases cannot be read, with the
     reasons. Raises StoreError where there is no room for the scratch directory.
     """
-    wanted = [other for other in databases_of(store) if _is_lifted(other)]
+    wanted = [other for other in databases_of(store) if is_lifted(other)]
     lifting = Lifting(store)
     if not wanted:
         yield lifting
@@ -86,7 +86,8 @@ def lifted(store: Store) -> Iterator[Lifting]:
         yield lifting
 
 
-def _is_lifted(other: Other) -> bool:
+def is_lifted(other: Other) -> bool:
+    """Whether a database holds queues or configs."""
     return other.relative in QUEUE_DATABASES or bool(contents_of(other.relative) & CONFIG_CONTENTS)
 
 

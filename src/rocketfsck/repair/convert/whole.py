@@ -1,16 +1,18 @@
-"""A store of DLedger's made into a store with a plain commit log.
+"""A whole store made into one of another kind: a plain one of DLedger's, one with files of other sizes.
 
     dledger-<selfId>/data    entries, each a header of 48 bytes and a record
-    commitlog                what a mixed store has from before DLedger
+    commitlog                or what a mixed store has from before DLedger
       ->  commitlog          the records alone, in the same order, one after the other
 
-Without the headers each record is at another physical offset. What names physical offsets follows: the
-records' own fields (`salvage.build`), consume queues, index and checkpoint, which are built again, and the
-units of the timer log. Queue offsets stay, and so does all that names them: consumer offsets, delay offsets,
-half messages and their ends, compaction.
+Each record is at another physical offset. What names physical offsets follows: the records' own fields
+(`salvage.build`), consume queues, index and checkpoint, which are built again, and the units of the timer
+log. Queue offsets stay, and so does all that names them: consumer offsets, delay offsets, half messages and
+their ends, compaction. A queue without a record gets pre-blank units, so that its next message has the queue
+offset that it would have had.
 
 The new store is proved before it appears: its records are those of the old one, byte for byte but for the
-fields that name physical offsets, and a check finds nothing. Reference 1.8.2, 1.9, 2.7, 2.14.
+fields that name physical offsets, its queues begin and end where the records say, and a check finds nothing.
+Reference 1.8.2, 1.9, 2.7, 2.14, 3.3.
 """
 
 from __future__ import annotations
@@ -26,15 +28,26 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
 from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.rocks import MARKS
 from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.query.nodes import node_side
+from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.reader.timers import TimerBlock, timer_units
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.repair.build.databases import MESSAGE_FAMILIES
+from rocketfsck.repair.build.queues import QueueBuilder
 from rocketfsck.repair.carve.carve import COLUMNS, CarvedRecords, SourceFile, crcs_of
-from rocketfsck.repair.convert.model import PartLeftOut, PlainStore
+from rocketfsck.repair.convert.chosen import (
+    QueueBounds,
+    light_bounds,
+    prove_bounds,
+    queue_bounds,
+    queues_left_out,
+    served_rows,
+)
+from rocketfsck.repair.convert.model import ConvertedStore, PartLeftOut
 from rocketfsck.repair.salvage.build import (
     NewStore,
     copy_file,
@@ -44,14 +57,16 @@ from rocketfsck.repair.salvage.build import (
     records_together,
     without_places,
 )
-from rocketfsck.repair.salvage.choose import fits_file, is_fence, moves_of, place_packed
+from rocketfsck.repair.salvage.choose import Placement, fits_file, is_fence, moves_of, place_packed
 from rocketfsck.repair.salvage.ledger import account_queues
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at
+from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at, databases_of
+from rocketfsck.store.rocks.lifting import is_lifted, lifted
 from rocketfsck.store.rocks.reading import read_rows
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
@@ -69,77 +84,167 @@ COPIED = frozenset({
 """Parts besides the log that name no physical offset, or whose names follow the records."""
 
 NOT_TAKEN: Mapping[OtherKind, str] = {
-    OtherKind.ROCKSDB: "a broker makes it again",
+    OtherKind.TIERED_LOG: "tiered storage is not copied",
     OtherKind.EPOCH: "epochs count another log",
     OtherKind.BROKER_IDENTITY: "a controller gives it again",
 }
 """Parts that are not taken along, but for DLedger's own, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlainOptions:
-    """What is wanted. `file_size` (bytes) is that of a commit log file, None: as before. `sync` makes the
-    store durable before it appears."""
+_MAX_FILE_SIZE = (1 << 31) - 1
 
+Refusal = Callable[[Store], str | None]
+
+
+def _not_in_entries(store: Store) -> str | None:
+    return None if store.has_entries else "the commit log is plain already"
+
+
+def _not_in_plain_files(store: Store) -> str | None:
+    if store.has_entries:
+        return "the commit log is DLedger's: `rocketfsck convert plain` takes --commitlog-file-size, too"
+    databases = [other.relative for other in databases_of(store) if is_lifted(other)]
+    return f"{databases[0]} is a RocksDB: other sizes are for stores in files" if databases else None
+
+
+REFUSALS: Mapping[str, Refusal] = {"plain": _not_in_entries, "geometry": _not_in_plain_files}
+"""By what is made: why a store cannot be made into it, None where it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """What is wanted: `what`, a name of REFUSALS. `file_size` and `queue_file_size` (bytes) are those of the
+    files of the commit log and of the consume queues, None: as before. `sync` makes the store durable before
+    it appears."""
+
+    what: str
     version: str | None = None
     broker_conf: Path | None = None
     delay_levels: str | None = None
     file_size: int | None = None
+    queue_file_size: int | None = None
     sync: bool = True
 
+    def settings(self) -> dict[str, str]:
+        """The new sizes as a broker's settings. Raises UsageError for those that no broker can have."""
+        sizes = {
+            "mappedFileSizeCommitLog": self.file_size,
+            "mappedFileSizeConsumeQueue": self.queue_file_size,
+        }
+        for name, size in sizes.items():
+            if size is not None and size > _MAX_FILE_SIZE:
+                raise UsageError(f"{name} is at most {count_of(_MAX_FILE_SIZE, 'byte')}, not {size}")
+        if (self.queue_file_size or 0) % UNIT_SIZE:
+            raise UsageError(f"files of a consume queue hold whole units of {UNIT_SIZE} bytes")
+        return {name: str(size) for name, size in sizes.items() if size is not None}
 
-def convert_to_plain(store: Store, into: Path, options: PlainOptions) -> PlainStore:
-    """Write the messages of a node of DLedger's to a new store with a plain commit log, and prove it.
 
-    Raises UsageError for a store that is plain already or has a record too long for a file; StoreError for
-    one that is damaged or in use, for what cannot be read or written, and if the proof fails: nothing is left
-    then of the new store.
+def convert_store(store: Store, into: Path, options: ConvertOptions) -> ConvertedStore:
+    """Write all messages of a store to a new store of another kind, and prove it.
+
+    Raises UsageError for a store that cannot be made into one of that kind, for sizes that no broker has, and
+    for a record too long for a file; StoreError for a store that is damaged or in use, for what cannot be
+    read or written, and if the proof fails: nothing is left then of the new store.
     """
-    if not any(file.in_entries for file in store.commitlog.files):
-        raise UsageError(f"{store.root}: the commit log is plain already")
-    if store.live.locked:
-        raise StoreError("a broker is running in it: stop it first", path=str(store.root))
+    reason = REFUSALS[options.what](store)
+    if reason is not None:
+        raise UsageError(f"{store.root}: {reason}")
+    settings = options.settings()
+    refuse_running(store)
     demand_free(into)
     _refuse_rows(store)
-    refuse_damaged(store, lambda finding: RULES[finding.rule].severity is Severity.ERROR)
-    sources, found = log_records(store)
+    with lifted(store) as lifting:
+        for error in lifting.failed.values():
+            raise error
+        refuse_damaged(store, lambda finding: RULES[finding.rule].severity is Severity.ERROR)
+        return _converted(store, lifting.store, into, options, settings)
+
+
+def _converted(
+    store: Store, whole: Store, into: Path, options: ConvertOptions, settings: dict[str, str]
+) -> ConvertedStore:
+    """`whole` is the store with the queues and configs of its databases."""
+    sources, found = log_records(whole)
+    found = found.take(np.flatnonzero(~is_fence(found)))
+    all_count = len(found)
+    found = found.take(np.flatnonzero(served_rows(whole, found)))
     if not len(found):
         raise UsageError(f"{store.root}: the commit log holds no record")
-    file_size = options.file_size or store.geometry.commitlog_file_size
-    rows = fits_file(found, file_size)
-    if len(rows) < len(found):
-        raise UsageError(f"a record is too long for commit log files of {count_of(file_size, 'byte')}")
-    placement = place_packed(found, rows, file_size)
+    placement = placed(found, options.file_size or store.geometry.commitlog_file_size)
     version = str(store.dialect.version)
     made = NewStore(
-        sources, found, placement, version, store, options.version, options.broker_conf, options.delay_levels
-    )
+        sources, found, placement, version, whole, options.version, options.broker_conf, options.delay_levels,
+        forgets_halves=True, settings=settings,
+    )  # fmt: skip
+    bounds = queue_bounds(account_queues(found, placement.rows)) | light_bounds(whole, found)
+    empty = {
+        (queue.topic, queue.queue_id): (queue.next_queue_offset, queue.next_queue_offset)
+        for queue in queues_left_out(whole, lambda *_: True, bounds)
+    }
     timers = 0
 
     def carry(building: Path) -> None:
         nonlocal timers
         timers = carry_parts(store, building, made)
+        _put_empty(building, made, empty)
 
-    with new_directory(into, sync=options.sync) as building:
-        report, starts = fill_store(building, made, carry)
-        prove_sound(report, store)
-        prove_same(made, open_made(building, made))
+    starts = write_proved(into, made, bounds | empty, carry, sync=options.sync)
     node = node_side(store)
     agreed = None if node is None else node.committed_index
-    return PlainStore(
+    return ConvertedStore(
         into=into,
         version=version,
         record_count=len(found),
         record_byte_count=int(found["total_size"].sum()),
-        queue_count=len(account_queues(found, placement.rows)),
+        former_count=all_count - len(found),
+        queue_count=len(bounds),
+        empty_queue_count=len(empty),
         start_offset=placement.start_offset,
-        end_offset=int(placement.offsets[-1] + found["total_size"][placement.rows[-1]]),
-        commitlog_file_size=file_size,
+        end_offset=placement.end_offset(found),
+        commitlog_file_size=placement.file_size,
+        consumequeue_file_size=options.queue_file_size or store.geometry.consumequeue_file_size,
         timer_unit_count=timers,
         unagreed_count=max((node.last_index or 0) - agreed, 0) if node and agreed is not None else 0,
         parts_left_out=tuple(_left_out(store)),
         starts=starts,
     )
+
+
+def _put_empty(building: Path, made: NewStore, queues: QueueBounds) -> None:
+    """Write queues of pre-blank units, as a broker does before the first unit of a queue that begins late."""
+    builder = QueueBuilder(open_made(building, made), building, None, frozenset())
+    for (topic, queue_id), (_, end) in queues.items():
+        per_file = builder.plain.area.file_units
+        start = (end - 1) // per_file * per_file
+        builder.plain.fill(builder.states.number(topic, queue_id), start, end, PRE_BLANK_UNIT, None)
+
+
+def placed(found: CarvedRecords, file_size: int) -> Placement:
+    """Where the records are in the new log. Raises UsageError for one that is too long for a file."""
+    rows = fits_file(found, file_size)
+    if len(rows) < len(found):
+        raise UsageError(f"a record is too long for commit log files of {count_of(file_size, 'byte')}")
+    return place_packed(found, rows, file_size)
+
+
+def write_proved(
+    into: Path, made: NewStore, bounds: QueueBounds, carry: Callable[[Path], None], *, sync: bool
+) -> tuple[StartVerdict, ...]:
+    """Write a new store and prove it; what brokers will do with it. Raises StoreError."""
+    assert made.origin is not None
+    with new_directory(into, sync=sync) as building:
+        report, starts = fill_store(building, made, carry)
+        written = open_made(building, made)
+        prove_bounds(written, bounds)
+        _prove_sound(report, made.origin)
+        prove_same(made, written)
+    return starts
+
+
+def refuse_running(store: Store) -> None:
+    """Raise StoreError if a broker has the store open."""
+    if store.live.locked:
+        raise StoreError("a broker is running in it: stop it first", path=str(store.root))
 
 
 def is_problem(rule: str) -> bool:
@@ -156,7 +261,7 @@ def refuse_damaged(store: Store, matters: Callable[[Finding], bool]) -> None:
         raise StoreError(text, path=str(store.root))
 
 
-def prove_sound(report: Report, store: Store) -> None:
+def _prove_sound(report: Report, store: Store) -> None:
     """Raise StoreError if this check of what was made of `store` has findings above info."""
     problems = [rule for rule, count in report.counts.items() if count and is_problem(rule)]
     if problems:
@@ -253,7 +358,7 @@ def carry_parts(store: Store, building: Path, made: NewStore) -> int:
     """Copy what does not follow from the log; how many units of the timer log were led to their records."""
     count = 0
     for other in store.others:
-        if other.kind in COPIED:
+        if other.kind in COPIED or _is_other_database(other):
             for file in other.files:
                 copy_file(file.location, building / file.relative)
         if other.kind is OtherKind.TIMER_LOG:
@@ -288,5 +393,22 @@ def _lead_timers(log: Other, building: Path, made: NewStore) -> int:
 
 def _left_out(store: Store) -> Iterator[PartLeftOut]:
     for other in store.others:
-        if other.kind in NOT_TAKEN:
+        if other.kind is OtherKind.ROCKSDB and not _is_other_database(other):
+            yield PartLeftOut(other.relative, database_reason(other.relative))
+        elif other.kind in NOT_TAKEN:
             yield PartLeftOut(other.relative, NOT_TAKEN[other.kind])
+
+
+def database_reason(database: str) -> str:
+    """Why a database of queues, configs or messages is not in a new store in files."""
+    if database in QUEUE_DATABASES:
+        return "the queues of the new store are in files: start with storeType=default"
+    if database == MESSAGE_DATABASE:
+        return "the index of the new store is in files"
+    return "topics, groups and offsets of the new store are in files of config/"
+
+
+def _is_other_database(other: Other) -> bool:
+    """Whether a database names no physical offsets: messages that groups took by pop, users and rights."""
+    is_known = is_lifted(other) or other.relative == MESSAGE_DATABASE
+    return other.kind is OtherKind.ROCKSDB and not is_known
