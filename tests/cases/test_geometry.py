@@ -44,9 +44,9 @@ def small_configs(store: Store) -> dict[str, bytes]:
 
 SAME = (
     "4.4.0-multiseg", "4.4.0-trans", "4.9.8-cqext", "4.9.8-delay", "4.9.8-expired", "4.9.8-ipv6",
-    "4.9.8-killed", "4.9.8-lmq", "4.9.8-multiseg", "5.0.0-innerbatch", EXPIRED, "5.3.3-propcrc", "5.3.3-trans",
-    "5.1.4-lmq-lists", "5.5.0-batchcq", "5.5.0-compaction", "5.5.0-lite", "5.5.0-multipath", "5.5.0-timer",
-    "5.5.0-pop-kv-killed",
+    "4.9.8-killed", "4.9.8-lmq", "4.9.8-multiseg", "5.0.0-innerbatch", EXPIRED, "5.3.3-propcrc",
+    "5.3.3-trans", "5.1.4-lmq-lists", "5.5.0-batchcq", "5.5.0-compaction", "5.5.0-lite", "5.5.0-multipath",
+    "5.5.0-timer", "5.5.0-pop-kv-killed",
 )  # fmt: skip
 
 

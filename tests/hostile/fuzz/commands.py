@@ -219,9 +219,11 @@ def _extract(rng: random.Random, ground: Ground) -> Line:
 
 
 def _convert(rng: random.Random, ground: Ground) -> Line:
-    what = "plain" if ground.subject.name.startswith("dledger") or rng.random() < 0.1 else "controller"
-    sides = ["{store}"] if what == "plain" else rng.choice((["{store}"], ["{store}", "{sound}"]))
-    return ["convert", what, *sides, "--into", "{out}/converted", "--no-sync", *_format(rng, "json")]
+    is_plain = ground.subject.name.startswith("dledger") or rng.random() < 0.1
+    what = "plain" if is_plain else rng.choice(("controller", "geometry"))
+    sides = rng.choice((["{store}"], ["{store}", "{sound}"])) if what == "controller" else ["{store}"]
+    size = ["--commitlog-file-size", rng.choice(("64KiB", "1MiB", "100"))] if what == "geometry" else []
+    return ["convert", what, *sides, *size, "--into", "{out}/converted", "--no-sync", *_format(rng, "json")]
 
 
 def _compare(rng: random.Random, _ground: Ground) -> Line:

@@ -365,6 +365,8 @@ def extract(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
 @case("convert")
 def convert(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "convert", "controller", store_dir(STORE), "--into", tmp_path / "epochs")
+    size = ("--commitlog-file-size", "1MiB", "--into", tmp_path / "geometry")
+    yield said(cli, "convert", "geometry", store_dir(STORE), *size)
 
 
 @case("salvage-ledger")

@@ -24,7 +24,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "rebuild": "Rebuild queues, index or checkpoint from the commit log.",
         "salvage": "Carve records out of any files into a new store.",
         "extract": "Cut topics or a time window out, as a small store.",
-        "convert": "Make a DLedger store plain, or join stores to a controller.",
+        "convert": "Make a store plain, of other file sizes, or a controller's.",
         "export": "Write what stores hold as Parquet, Delta or Iceberg tables.",
         "bugreport": "Write an archive for a bug report, with a masked copy.",
     },
