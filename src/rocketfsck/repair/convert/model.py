@@ -30,8 +30,8 @@ class ConvertedStore:
     """The store that was written.
 
     `record_count` records of `queue_count` queues, `record_byte_count` bytes, at the physical offsets
-    `start_offset` to `end_offset`; `timer_unit_count` units of the timer log lead to them. The
-    `former_count` records of deleted topics were left out. `empty_queue_count` queues have no record, and go on
+    `start_offset` to `end_offset`; `timer_unit_count` units of the timer log lead to them. The `former_count`
+    records of deleted topics were left out. `empty_queue_count` queues have no record, and go on
     with the queue offset of before. The last `unagreed_count` entries are not known to be on more nodes than
     this one.
     """
