@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class ConvertCommand:
     """What is made of which stores, and where it goes."""
 
-    what: Annotated[Literal["plain", "geometry", "controller"], Argument()]
+    what: Annotated[Literal["plain", "geometry", "files", "controller"], Argument()]
     paths: Annotated[tuple[Path, ...], Argument(metavar="STORE…", kind=STORE)]
     into: Into
     commitlog_file_size: CommitlogFileSize = None

@@ -45,6 +45,9 @@ def command(line: ConvertLine) -> int:
     a broker does not take files of another size for its own. What stays, what changes and what is proved are
     the same as above.
 
+    convert files writes the messages of a store whose queues, config or index are in RocksDB to a store in
+    files, for a broker with storeType=default. Timers and prepared messages in RocksDB are refused.
+
     convert controller writes the epoch file that a master and its slaves need to join a controller: their
     history so far becomes epoch 0. Without that a slave that is behind never gets what the master has. Name
     all stores of the group: convert compares their logs, and refuses a slave with another history. Stores
@@ -94,9 +97,14 @@ def _store_lines(made: ConvertedStore, what: str) -> Iterator[str]:
     yield f"Next: {todo} and start with this store; slaves begin empty"
 
 
-RESULTS = {"plain": "to a plain commit log", "geometry": "to files of other sizes"}
+RESULTS = {
+    "plain": "to a plain commit log",
+    "geometry": "to files of other sizes",
+    "files": "to queues, config and index in files",
+}
 NEXT = {
     "plain": "remove enableDLegerCommitLog from broker.conf",
+    "files": "set storeType=default in broker.conf, remove indexRocksDBEnable and configManagerVersion",
     "geometry": "set mappedFileSizeCommitLog={log} and mappedFileSizeConsumeQueue={queue} in broker.conf",
 }
 """By what is made: what it is, and what is to be done before the start."""

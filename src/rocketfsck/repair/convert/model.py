@@ -14,7 +14,7 @@ from rocketfsck.repair.salvage.ledger import QueueAccount
 
 SCHEMA_VERSION = 1
 
-ConversionName = Literal["plain", "geometry", "controller"]
+ConversionName = Literal["plain", "geometry", "files", "controller"]
 
 
 @dataclass(frozen=True, slots=True)

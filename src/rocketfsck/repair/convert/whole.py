@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at, databases_of
+from rocketfsck.store.rocks.families import MESSAGE_DATABASE, Content, contents_of, database_at, databases_of
 from rocketfsck.store.rocks.lifting import is_lifted, lifted
 from rocketfsck.store.rocks.reading import read_rows
 from rocketfsck.verify.finding import Finding, Severity
@@ -93,8 +93,6 @@ NOT_TAKEN: Mapping[OtherKind, str] = {
 
 _MAX_FILE_SIZE = (1 << 31) - 1
 
-Refusal = Callable[[Store], str | None]
-
 
 def _not_in_entries(store: Store) -> str | None:
     return None if store.has_entries else "the commit log is plain already"
@@ -104,16 +102,41 @@ def _not_in_plain_files(store: Store) -> str | None:
     if store.has_entries:
         return "the commit log is DLedger's: `rocketfsck convert plain` takes --commitlog-file-size, too"
     databases = [other.relative for other in databases_of(store) if is_lifted(other)]
-    return f"{databases[0]} is a RocksDB: other sizes are for stores in files" if databases else None
+    into = "`rocketfsck convert files` takes --commitlog-file-size, too"
+    return f"{databases[0]} is a RocksDB: {into}" if databases else None
 
 
-REFUSALS: Mapping[str, Refusal] = {"plain": _not_in_entries, "geometry": _not_in_plain_files}
-"""By what is made: why a store cannot be made into it, None where it can."""
+def _not_in_databases(store: Store) -> str | None:
+    if store.has_entries:
+        return "the commit log is DLedger's: make it plain first, with `rocketfsck convert plain`"
+    if any(not _is_other_database(other) for other in databases_of(store)):
+        return None
+    return "queues, config and index are in files already"
+
+
+_IN_FILES = {"storeType": "default", "indexRocksDBEnable": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of conversions: why a store cannot be made into one of that kind, None where it can; and the
+    settings of the new store that are always the same."""
+
+    refusal: Callable[[Store], str | None]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+KINDS: Mapping[str, Kind] = {
+    "plain": Kind(_not_in_entries),
+    "geometry": Kind(_not_in_plain_files),
+    "files": Kind(_not_in_databases, _IN_FILES),
+}
+"""By the name of what is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """What is wanted: `what`, a name of REFUSALS. `file_size` and `queue_file_size` (bytes) are those of the
+    """What is wanted: `what`, a name of KINDS. `file_size` and `queue_file_size` (bytes) are those of the
     files of the commit log and of the consume queues, None: as before. `sync` makes the store durable before
     it appears."""
 
@@ -126,7 +149,7 @@ class ConvertOptions:
     sync: bool = True
 
     def settings(self) -> dict[str, str]:
-        """The new sizes as a broker's settings. Raises UsageError for those that no broker can have."""
+        """What is new, as a broker's settings. Raises UsageError for those that no broker can have."""
         sizes = {
             "mappedFileSizeCommitLog": self.file_size,
             "mappedFileSizeConsumeQueue": self.queue_file_size,
@@ -136,7 +159,8 @@ class ConvertOptions:
                 raise UsageError(f"{name} is at most {count_of(_MAX_FILE_SIZE, 'byte')}, not {size}")
         if (self.queue_file_size or 0) % UNIT_SIZE:
             raise UsageError(f"files of a consume queue hold whole units of {UNIT_SIZE} bytes")
-        return {name: str(size) for name, size in sizes.items() if size is not None}
+        new_sizes = {name: str(size) for name, size in sizes.items() if size is not None}
+        return {**KINDS[self.what].settings, **new_sizes}
 
 
 def convert_store(store: Store, into: Path, options: ConvertOptions) -> ConvertedStore:
@@ -146,13 +170,14 @@ def convert_store(store: Store, into: Path, options: ConvertOptions) -> Converte
     for a record too long for a file; StoreError for a store that is damaged or in use, for what cannot be
     read or written, and if the proof fails: nothing is left then of the new store.
     """
-    reason = REFUSALS[options.what](store)
+    reason = KINDS[options.what].refusal(store)
     if reason is not None:
         raise UsageError(f"{store.root}: {reason}")
     settings = options.settings()
     refuse_running(store)
     demand_free(into)
     _refuse_rows(store)
+    _refuse_forbidden(store)
     with lifted(store) as lifting:
         for error in lifting.failed.values():
             raise error
@@ -277,8 +302,21 @@ def _refuse_rows(store: Store) -> None:
     for family in MESSAGE_FAMILIES[1:]:
         for rows in read_rows(database, [family]):
             if any(key not in MARKS[family] or family == "timer" for key, _ in rows.pairs()):
-                text = f"{MESSAGE_DATABASE} has rows of {family}, which convert does not take along"
-                raise UsageError(f"{store.root}: {text}")
+                _refuse_family(store, database, family)
+
+
+def _refuse_forbidden(store: Store) -> None:
+    """Raise UsageError if a database says which topics groups may not read: what is lifted does not."""
+    for database in databases_of(store):
+        if Content.FORBIDDEN in contents_of(database.relative):
+            for rows in read_rows(database, ["forbidden"]):
+                if any(True for _ in rows.pairs()):
+                    _refuse_family(store, database, "forbidden")
+
+
+def _refuse_family(store: Store, database: Other, family: str) -> None:
+    text = f"{database.relative} has rows of {family}, which convert does not take along"
+    raise UsageError(f"{store.root}: {text}")
 
 
 def log_records(

@@ -315,7 +315,7 @@ def _versions(made: NewStore, store: Store) -> tuple[Version, ...]:
 
 def _copy_config(origin: Store, building: Path) -> None:
     for file in origin.configs:
-        copy_file(file.location, building / file.relative)
+        copy_file(file.location, building / "config" / file.name)
 
 
 def _write_configs(contents: Mapping[str, bytes], building: Path) -> None:
