@@ -20,6 +20,7 @@ import numpy as np
 
 from rocketfsck.common.wording import visible
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.query.view import QueueView, StoreView
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, is_light_queue, kinds_of
@@ -32,6 +33,9 @@ from rocketfsck.repair.salvage.ledger import QueueAccount
 from rocketfsck.scan.spans import among, group_bounds
 from rocketfsck.store.model import Store
 from rocketfsck.verify.store.offsets import RETRY_PREFIX, is_system_topic
+
+MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE
+"""The file of a later unit has no name."""
 
 QueueBounds = dict[tuple[str, int], tuple[int, int]]
 """The first queue offset, and that after the last one, by topic and queueId."""
@@ -170,14 +174,29 @@ def queue_bounds(queues: Iterable[QueueAccount]) -> QueueBounds:
 def queues_left_out(
     store: Store, is_wanted: Callable[[str, int], bool], taken: QueueBounds
 ) -> Iterator[QueueLeftOut]:
-    """The wanted queues without a record in the new store, but for those that never had one."""
+    """The wanted queues without a record in the new store, but for those that never had one.
+
+    A database knows the last queue offset of a queue whose rows have all expired. Raises StoreError where no
+    queue can end.
+    """
+    ends = {
+        name: queue.greatest[0] + 1
+        for database in store.lifted.queues.values()
+        for name, queue in database.bounds.items()
+        if queue.greatest is not None
+    }
     with StoreView(store) as view:
-        for name in sorted({(queue.topic, queue.queue_id) for queue in store.queues}):
-            queue = view.queue(*name) if name not in taken and is_wanted(*name) else None
+        for name in sorted({(queue.topic, queue.queue_id) for queue in store.queues} | ends.keys()):
+            if name in taken or not is_wanted(*name):
+                continue
+            queue, end = view.queue(*name), ends.get(name, 0)
             if queue is not None:
-                if queue.max_offset:
-                    yield QueueLeftOut(*name, queue.max_offset)
+                end = max(end, queue.max_offset)
                 queue.close()
+            if end > MAX_QUEUE_OFFSET:
+                raise StoreError(f"queue {name[1]} of {visible(name[0])} cannot end at queue offset {end}")
+            if end > 0:
+                yield QueueLeftOut(*name, end)
 
 
 def prove_bounds(made: Store, bounds: QueueBounds) -> None:

@@ -26,7 +26,6 @@ from rocketfsck.errors import UsageError
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.query.view import StoreView
-from rocketfsck.repair.build.config import build_subscriptions
 from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile
 from rocketfsck.repair.convert.chosen import (
     Wanted,
@@ -43,20 +42,18 @@ from rocketfsck.repair.convert.whole import (
     is_problem,
     log_records,
     placed,
+    put_groups,
     refuse_damaged,
     refuse_running,
     write_proved,
 )
-from rocketfsck.repair.salvage.build import NewStore, open_made
+from rocketfsck.repair.salvage.build import NewStore
 from rocketfsck.repair.salvage.choose import takes_queue_offset
 from rocketfsck.repair.salvage.ledger import account_queues
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.rocks.families import MESSAGE_DATABASE
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.verify.finding import TREES, Finding
-from rocketfsck.verify.store.offsets import SUBSCRIPTIONS
-from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.disk.publish import demand_free
 
 _READ_RULES = ("CL", "CF")
@@ -125,10 +122,9 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
     )  # fmt: skip
     left_out = tuple(queues_left_out(whole, wanted.has_queue, all_bounds))
 
-    def carry(building: Path) -> None:
-        _put_groups(building, made)
-
-    starts = write_proved(into, made, all_bounds, carry, sync=options.sync)
+    starts = write_proved(
+        into, made, all_bounds, lambda building: put_groups(building, made), sync=options.sync
+    )
     return ExtractDocument(
         schema_version=SCHEMA_VERSION,
         kind="rocketfsck.extract",
@@ -147,13 +143,6 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
         parts_left_out=(*_left_out(store, wanted), *configs.parts_left_out),
         starts=starts,
     )
-
-
-def _put_groups(building: Path, made: NewStore) -> None:
-    """Write subscriptionGroup.json where groups have offsets, but the old store has no settings of groups."""
-    content = build_subscriptions(open_made(building, made))
-    if content is not None:
-        fileops.write_new(place_at(building / "config" / SUBSCRIPTIONS), content)
 
 
 def _matters(finding: Finding, wanted: Wanted) -> bool:

@@ -18,7 +18,7 @@ Reference 1.8.2, 1.9, 2.7, 2.14, 3.3.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,9 @@ from rocketfsck.query.nodes import node_side
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.reader.timers import TimerBlock, timer_units
 from rocketfsck.reader.units import StreamReader
+from rocketfsck.repair.build.config import build_subscriptions
 from rocketfsck.repair.build.databases import MESSAGE_FAMILIES
-from rocketfsck.repair.build.queues import QueueBuilder
+from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of
 from rocketfsck.repair.carve.carve import COLUMNS, CarvedRecords, SourceFile, crcs_of
 from rocketfsck.repair.convert.chosen import (
     QueueBounds,
@@ -47,7 +48,7 @@ from rocketfsck.repair.convert.chosen import (
     queues_left_out,
     served_rows,
 )
-from rocketfsck.repair.convert.model import ConvertedStore, PartLeftOut
+from rocketfsck.repair.convert.model import ConvertedStore, PartLeftOut, QueueLeftOut
 from rocketfsck.repair.salvage.build import (
     NewStore,
     copy_file,
@@ -73,6 +74,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.run import check_store
+from rocketfsck.verify.store.offsets import SUBSCRIPTIONS
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.disk.publish import demand_free, new_directory
@@ -109,7 +111,10 @@ def _not_in_plain_files(store: Store) -> str | None:
 def _not_in_databases(store: Store) -> str | None:
     if store.has_entries:
         return "the commit log is DLedger's: make it plain first, with `rocketfsck convert plain`"
-    if any(not _is_other_database(other) for other in databases_of(store)):
+    if any(is_lifted(other) for other in databases_of(store)):
+        return None
+    database = database_at(store, MESSAGE_DATABASE)
+    if database is not None and any(_has_rows(database, family) for family in MESSAGE_FAMILIES):
         return None
     return "queues, config and index are in files already"
 
@@ -202,9 +207,12 @@ def _converted(
         forgets_halves=True, settings=settings,
     )  # fmt: skip
     bounds = queue_bounds(account_queues(found, placement.rows)) | light_bounds(whole, found)
+    batch_topics = batch_topics_of(whole)
+    left = tuple(queues_left_out(whole, lambda *_: True, bounds))
     empty = {
         (queue.topic, queue.queue_id): (queue.next_queue_offset, queue.next_queue_offset)
-        for queue in queues_left_out(whole, lambda *_: True, bounds)
+        for queue in left
+        if queue.topic not in batch_topics
     }
     timers = 0
 
@@ -212,6 +220,7 @@ def _converted(
         nonlocal timers
         timers = carry_parts(store, building, made)
         _put_empty(building, made, empty)
+        put_groups(building, made)
 
     starts = write_proved(into, made, bounds | empty, carry, sync=options.sync)
     node = node_side(store)
@@ -230,7 +239,7 @@ def _converted(
         consumequeue_file_size=options.queue_file_size or store.geometry.consumequeue_file_size,
         timer_unit_count=timers,
         unagreed_count=max((node.last_index or 0) - agreed, 0) if node and agreed is not None else 0,
-        parts_left_out=tuple(_left_out(store)),
+        parts_left_out=(*_left_out(store), *_batch_left_out(left, batch_topics)),
         starts=starts,
     )
 
@@ -242,6 +251,13 @@ def _put_empty(building: Path, made: NewStore, queues: QueueBounds) -> None:
         per_file = builder.plain.area.file_units
         start = (end - 1) // per_file * per_file
         builder.plain.fill(builder.states.number(topic, queue_id), start, end, PRE_BLANK_UNIT, None)
+
+
+def put_groups(building: Path, made: NewStore) -> None:
+    """Write subscriptionGroup.json where groups have offsets, but the old store has no settings of groups."""
+    content = build_subscriptions(open_made(building, made))
+    if content is not None:
+        fileops.write_new(place_at(building / "config" / SUBSCRIPTIONS), content)
 
 
 def placed(found: CarvedRecords, file_size: int) -> Placement:
@@ -300,18 +316,25 @@ def _refuse_rows(store: Store) -> None:
     if database is None:
         return
     for family in MESSAGE_FAMILIES[1:]:
-        for rows in read_rows(database, [family]):
-            if any(key not in MARKS[family] or family == "timer" for key, _ in rows.pairs()):
-                _refuse_family(store, database, family)
+        if _has_rows(database, family):
+            _refuse_family(store, database, family)
+
+
+def _has_rows(database: Other, family: str) -> bool:
+    """Whether rows of a family of messages say anything: the marks of timers do."""
+    return any(
+        key not in MARKS[family] or family == "timer"
+        for rows in read_rows(database, [family])
+        for key, _ in rows.pairs()
+    )
 
 
 def _refuse_forbidden(store: Store) -> None:
     """Raise UsageError if a database says which topics groups may not read: what is lifted does not."""
     for database in databases_of(store):
         if Content.FORBIDDEN in contents_of(database.relative):
-            for rows in read_rows(database, ["forbidden"]):
-                if any(True for _ in rows.pairs()):
-                    _refuse_family(store, database, "forbidden")
+            if any(True for rows in read_rows(database, ["forbidden"]) for _ in rows.pairs()):
+                _refuse_family(store, database, "forbidden")
 
 
 def _refuse_family(store: Store, database: Other, family: str) -> None:
@@ -430,11 +453,22 @@ def _lead_timers(log: Other, building: Path, made: NewStore) -> int:
 
 
 def _left_out(store: Store) -> Iterator[PartLeftOut]:
+    parts: dict[str, str] = {}
     for other in store.others:
         if other.kind is OtherKind.ROCKSDB and not _is_other_database(other):
-            yield PartLeftOut(other.relative, database_reason(other.relative))
+            parts[other.relative] = database_reason(other.relative)
         elif other.kind in NOT_TAKEN:
-            yield PartLeftOut(other.relative, NOT_TAKEN[other.kind])
+            name = other.relative.partition("/")[0] if other.kind is OtherKind.TIERED_LOG else other.relative
+            parts[name] = NOT_TAKEN[other.kind]
+    return (PartLeftOut(name, reason) for name, reason in parts.items())
+
+
+def _batch_left_out(queues: Iterable[QueueLeftOut], topics: Container[str]) -> Iterator[PartLeftOut]:
+    """Queues without a record that pre-blank units cannot keep: there are none in batch queues."""
+    for queue in queues:
+        if queue.topic in topics:
+            text = f"it has no record: new messages get queue offsets from 0, not {queue.next_queue_offset}"
+            yield PartLeftOut(f"batchconsumequeue/{queue.topic}/{queue.queue_id}", text)
 
 
 def database_reason(database: str) -> str:
