@@ -16,7 +16,7 @@ from rocketfsck.commands.convert import ConvertCommand, convert
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.repair.convert.model import ConvertedStore
+from rocketfsck.repair.convert.model import ConvertedStore, QueueLeftOut
 from rocketfsck.repair.convert.whole import COPIED, ConvertOptions, convert_store
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import LiveState, LockState
@@ -142,6 +142,22 @@ def test_a_queue_whose_records_have_expired_goes_on(
     assert bounds(into)["Gone", 3] == (count, count)
     assert bounds(root)["Gone", 3][1] == count
     assert problems(open_store(into)) == []
+
+
+def test_a_batch_queue_whose_records_have_expired_is_named(
+    real_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(real_dir("5.5.0-batchcq"))
+    topic = next(queue.topic for queue in store.queues if queue.kind == "batch")
+
+    def left(*_: Any) -> list[QueueLeftOut]:
+        return [QueueLeftOut(topic, 9, 42), QueueLeftOut("Plain", 0, 7)]
+
+    monkeypatch.setattr("rocketfsck.repair.convert.whole.queues_left_out", left)
+    made = resized(store.root, tmp_path / "new")
+    reasons = {part.path: part.reason for part in made.parts_left_out}
+    assert reasons[f"batchconsumequeue/{topic}/9"].endswith("from 0, not 42")
+    assert made.empty_queue_count == 1
 
 
 def test_a_broker_conf_names_the_old_log_and_sizes(real_dir: Directory, tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def _extract(rng: random.Random, ground: Ground) -> Line:
 
 def _convert(rng: random.Random, ground: Ground) -> Line:
     is_plain = ground.subject.name.startswith("dledger") or rng.random() < 0.1
-    what = "plain" if is_plain else rng.choice(("controller", "geometry"))
+    what = "plain" if is_plain else rng.choice(("controller", "geometry", "files"))
     sides = rng.choice((["{store}"], ["{store}", "{sound}"])) if what == "controller" else ["{store}"]
     size = ["--commitlog-file-size", rng.choice(("64KiB", "1MiB", "100"))] if what == "geometry" else []
     return ["convert", what, *sides, *size, "--into", "{out}/converted", "--no-sync", *_format(rng, "json")]

@@ -23,6 +23,7 @@ _WARM = (
     ("extract", "{store}", "--topic", "TopicA", "--into", "{out}/part"), ("extract", "{store}", "--begin",
     "0", "--into", "{out}/late"),
     ("convert", "plain", "{store}", "--into", "{out}/plain"),
+    ("convert", "files", "{store}", "--into", "{out}/files"),
     ("convert", "geometry", "{store}", "--commitlog-file-size", "1MiB", "--into", "{out}/geometry"),
     ("convert", "controller", "{store}", "{sound}", "--into", "{out}/epochs"),
     ("dump", "{store}", "--format", "arrow"), ("dump", "{store}", "--format", "parquet"), ("explain",),

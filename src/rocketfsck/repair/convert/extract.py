@@ -37,14 +37,12 @@ from rocketfsck.repair.convert.chosen import (
 )
 from rocketfsck.repair.convert.cutconfigs import cut_configs
 from rocketfsck.repair.convert.model import SCHEMA_VERSION, ExtractDocument, PartLeftOut
+from rocketfsck.repair.convert.refusing import is_problem, refuse_damaged, refuse_running
 from rocketfsck.repair.convert.whole import (
     database_reason,
-    is_problem,
     log_records,
     placed,
     put_groups,
-    refuse_damaged,
-    refuse_running,
     write_proved,
 )
 from rocketfsck.repair.salvage.build import NewStore

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,12 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
 from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.rocks import MARKS
 from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.query.nodes import node_side
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.reader.timers import TimerBlock, timer_units
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.repair.build.config import build_subscriptions
-from rocketfsck.repair.build.databases import MESSAGE_FAMILIES
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of
 from rocketfsck.repair.carve.carve import COLUMNS, CarvedRecords, SourceFile, crcs_of
 from rocketfsck.repair.convert.chosen import (
@@ -49,6 +47,15 @@ from rocketfsck.repair.convert.chosen import (
     served_rows,
 )
 from rocketfsck.repair.convert.model import ConvertedStore, PartLeftOut, QueueLeftOut
+from rocketfsck.repair.convert.refusing import (
+    CONVERSIONS,
+    is_other_database,
+    is_problem,
+    refuse_damaged,
+    refuse_forbidden,
+    refuse_rows,
+    refuse_running,
+)
 from rocketfsck.repair.salvage.build import (
     NewStore,
     copy_file,
@@ -66,14 +73,11 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.store.rocks.families import MESSAGE_DATABASE, Content, contents_of, database_at, databases_of
-from rocketfsck.store.rocks.lifting import is_lifted, lifted
-from rocketfsck.store.rocks.reading import read_rows
-from rocketfsck.verify.finding import Finding, Severity
-from rocketfsck.verify.options import CheckOptions
+from rocketfsck.store.rocks.families import MESSAGE_DATABASE
+from rocketfsck.store.rocks.lifting import lifted
+from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.run import check_store
 from rocketfsck.verify.store.offsets import SUBSCRIPTIONS
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
@@ -96,53 +100,10 @@ NOT_TAKEN: Mapping[OtherKind, str] = {
 _MAX_FILE_SIZE = (1 << 31) - 1
 
 
-def _not_in_entries(store: Store) -> str | None:
-    return None if store.has_entries else "the commit log is plain already"
-
-
-def _not_in_plain_files(store: Store) -> str | None:
-    if store.has_entries:
-        return "the commit log is DLedger's: `rocketfsck convert plain` takes --commitlog-file-size, too"
-    databases = [other.relative for other in databases_of(store) if is_lifted(other)]
-    into = "`rocketfsck convert files` takes --commitlog-file-size, too"
-    return f"{databases[0]} is a RocksDB: {into}" if databases else None
-
-
-def _not_in_databases(store: Store) -> str | None:
-    if store.has_entries:
-        return "the commit log is DLedger's: make it plain first, with `rocketfsck convert plain`"
-    if any(is_lifted(other) for other in databases_of(store)):
-        return None
-    database = database_at(store, MESSAGE_DATABASE)
-    if database is not None and any(_has_rows(database, family) for family in MESSAGE_FAMILIES):
-        return None
-    return "queues, config and index are in files already"
-
-
-_IN_FILES = {"storeType": "default", "indexRocksDBEnable": "false"}
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of conversions: why a store cannot be made into one of that kind, None where it can; and the
-    settings of the new store that are always the same."""
-
-    refusal: Callable[[Store], str | None]
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-
-KINDS: Mapping[str, Kind] = {
-    "plain": Kind(_not_in_entries),
-    "geometry": Kind(_not_in_plain_files),
-    "files": Kind(_not_in_databases, _IN_FILES),
-}
-"""By the name of what is made."""
-
-
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """What is wanted: `what`, a name of KINDS. `file_size` and `queue_file_size` (bytes) are those of the
-    files of the commit log and of the consume queues, None: as before. `sync` makes the store durable before
+    """What is wanted: `what`, a name of CONVERSIONS. `file_size` and `queue_file_size` (bytes) are those of
+    the files of the commit log and of the consume queues, None: as before. `sync` makes the store durable before
     it appears."""
 
     what: str
@@ -165,7 +126,7 @@ class ConvertOptions:
         if (self.queue_file_size or 0) % UNIT_SIZE:
             raise UsageError(f"files of a consume queue hold whole units of {UNIT_SIZE} bytes")
         new_sizes = {name: str(size) for name, size in sizes.items() if size is not None}
-        return {**KINDS[self.what].settings, **new_sizes}
+        return {**CONVERSIONS[self.what].settings, **new_sizes}
 
 
 def convert_store(store: Store, into: Path, options: ConvertOptions) -> ConvertedStore:
@@ -175,14 +136,14 @@ def convert_store(store: Store, into: Path, options: ConvertOptions) -> Converte
     for a record too long for a file; StoreError for a store that is damaged or in use, for what cannot be
     read or written, and if the proof fails: nothing is left then of the new store.
     """
-    reason = KINDS[options.what].refusal(store)
+    reason = CONVERSIONS[options.what].refusal(store)
     if reason is not None:
         raise UsageError(f"{store.root}: {reason}")
     settings = options.settings()
     refuse_running(store)
     demand_free(into)
-    _refuse_rows(store)
-    _refuse_forbidden(store)
+    refuse_rows(store)
+    refuse_forbidden(store)
     with lifted(store) as lifting:
         for error in lifting.failed.values():
             raise error
@@ -282,64 +243,11 @@ def write_proved(
     return starts
 
 
-def refuse_running(store: Store) -> None:
-    """Raise StoreError if a broker has the store open."""
-    if store.live.locked:
-        raise StoreError("a broker is running in it: stop it first", path=str(store.root))
-
-
-def is_problem(rule: str) -> bool:
-    """Whether a finding of this rule is above info."""
-    return RULES[rule].severity > Severity.INFO
-
-
-def refuse_damaged(store: Store, matters: Callable[[Finding], bool]) -> None:
-    """Raise StoreError if a check finds what matters: what is wrong in the log has no place in another."""
-    report = check_store(store, CheckOptions(level="full"))
-    rules = {finding.rule for finding in report.findings if matters(finding)}
-    if rules:
-        text = f"is damaged ({', '.join(sorted(rules))}): repair it first with `rocketfsck fix`"
-        raise StoreError(text, path=str(store.root))
-
-
 def _prove_sound(report: Report, store: Store) -> None:
     """Raise StoreError if this check of what was made of `store` has findings above info."""
     problems = [rule for rule, count in report.counts.items() if count and is_problem(rule)]
     if problems:
         raise StoreError(f"the result has findings: {', '.join(problems)}", path=str(store.root))
-
-
-def _refuse_rows(store: Store) -> None:
-    """Raise UsageError if timers or prepared messages are in a database: its rows name physical offsets, and
-    without its marks a broker would deliver all timers again."""
-    database = database_at(store, MESSAGE_DATABASE)
-    if database is None:
-        return
-    for family in MESSAGE_FAMILIES[1:]:
-        if _has_rows(database, family):
-            _refuse_family(store, database, family)
-
-
-def _has_rows(database: Other, family: str) -> bool:
-    """Whether rows of a family of messages say anything: the marks of timers do."""
-    return any(
-        key not in MARKS[family] or family == "timer"
-        for rows in read_rows(database, [family])
-        for key, _ in rows.pairs()
-    )
-
-
-def _refuse_forbidden(store: Store) -> None:
-    """Raise UsageError if a database says which topics groups may not read: what is lifted does not."""
-    for database in databases_of(store):
-        if Content.FORBIDDEN in contents_of(database.relative):
-            if any(True for rows in read_rows(database, ["forbidden"]) for _ in rows.pairs()):
-                _refuse_family(store, database, "forbidden")
-
-
-def _refuse_family(store: Store, database: Other, family: str) -> None:
-    text = f"{database.relative} has rows of {family}, which convert does not take along"
-    raise UsageError(f"{store.root}: {text}")
 
 
 def log_records(
@@ -419,7 +327,7 @@ def carry_parts(store: Store, building: Path, made: NewStore) -> int:
     """Copy what does not follow from the log; how many units of the timer log were led to their records."""
     count = 0
     for other in store.others:
-        if other.kind in COPIED or _is_other_database(other):
+        if other.kind in COPIED or is_other_database(other):
             for file in other.files:
                 copy_file(file.location, building / file.relative)
         if other.kind is OtherKind.TIMER_LOG:
@@ -455,7 +363,7 @@ def _lead_timers(log: Other, building: Path, made: NewStore) -> int:
 def _left_out(store: Store) -> Iterator[PartLeftOut]:
     parts: dict[str, str] = {}
     for other in store.others:
-        if other.kind is OtherKind.ROCKSDB and not _is_other_database(other):
+        if other.kind is OtherKind.ROCKSDB and not is_other_database(other):
             parts[other.relative] = database_reason(other.relative)
         elif other.kind in NOT_TAKEN:
             name = other.relative.partition("/")[0] if other.kind is OtherKind.TIERED_LOG else other.relative
@@ -467,7 +375,7 @@ def _batch_left_out(queues: Iterable[QueueLeftOut], topics: Container[str]) -> I
     """Queues without a record that pre-blank units cannot keep: there are none in batch queues."""
     for queue in queues:
         if queue.topic in topics:
-            text = f"it has no record: new messages get queue offsets from 0, not {queue.next_queue_offset}"
+            text = f"all records have expired: new messages get queue offsets from 0, not {queue.next_queue_offset}"
             yield PartLeftOut(f"batchconsumequeue/{queue.topic}/{queue.queue_id}", text)
 
 
@@ -478,9 +386,3 @@ def database_reason(database: str) -> str:
     if database == MESSAGE_DATABASE:
         return "the index of the new store is in files"
     return "topics, groups and offsets of the new store are in files of config/"
-
-
-def _is_other_database(other: Other) -> bool:
-    """Whether a database names no physical offsets: messages that groups took by pop, users and rights."""
-    is_known = is_lifted(other) or other.relative == MESSAGE_DATABASE
-    return other.kind is OtherKind.ROCKSDB and not is_known
