@@ -109,12 +109,14 @@ def _left_by(store: Any, queue_offset: int) -> list[QueueLeftOut]:
 
 def test_a_broker_conf_of_rocksdb(real_dir: Directory, tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
-    conf.write_text("storeType=defaultRocksDB\nindexRocksDBEnable=true\n")
+    conf.write_text("storeType=defaultRocksDB\nindexRocksDBEnable=true\nmappedFileSizeConsumeQueue=1200\n")
     command = ConvertCommand(what="files", paths=(real_dir(QUEUES),), into=tmp_path / "new", no_sync=True)
     made = convert(replace(command, stated=replace(command.stated, broker_conf=conf)))
     assert made.converted is not None
     assert [start.harmless for start in made.converted.starts if start.covered] != []
-    assert made.exit_code == 0
+    assert (made.exit_code, made.converted.consumequeue_file_size) == (0, 1200)
+    files = [file for queue in open_store(tmp_path / "new").queues for file in queue.files]
+    assert {file.size for file in files} == {1200}
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,9 @@ def test_what_it_says(real_dir: Directory, tmp_path: Path, capfd: pytest.Capture
     assert run(line) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[0] == "Converted 227 records of 19 queues, 81.1 KiB, to queues, config and index in files"
-    assert lines[-1].startswith("Next: set storeType=default in broker.conf")
+    assert lines[-1].startswith(
+        "Next: set storeType=default and mappedFileSizeConsumeQueue=6000000 in broker.conf"
+    )
     shutil.rmtree(tmp_path / "new")
     assert run([*line, "--format", "json"]) == 0
     assert json.loads(capfd.readouterr().out)["what"] == "files"

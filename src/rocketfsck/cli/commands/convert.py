@@ -46,7 +46,8 @@ def command(line: ConvertLine) -> int:
     the same as above.
 
     convert files writes the messages of a store whose queues, config or index are in RocksDB to a store in
-    files, for a broker with storeType=default. Timers and prepared messages in RocksDB are refused.
+    files, for a broker with storeType=default. RocksDB does not tell the size of queue files: name the
+    broker.conf, or --consumequeue-file-size. Timers and prepared messages in RocksDB are refused.
 
     convert controller writes the epoch file that a master and its slaves need to join a controller: their
     history so far becomes epoch 0. Without that a slave that is behind never gets what the master has. Name
@@ -104,7 +105,8 @@ RESULTS = {
 }
 NEXT = {
     "plain": "remove enableDLegerCommitLog from broker.conf",
-    "files": "set storeType=default in broker.conf, remove indexRocksDBEnable and configManagerVersion",
+    "files": "set storeType=default and mappedFileSizeConsumeQueue={queue} in broker.conf, remove "
+    "indexRocksDBEnable and configManagerVersion",
     "geometry": "set mappedFileSizeCommitLog={log} and mappedFileSizeConsumeQueue={queue} in broker.conf",
 }
 """By what is made: what it is, and what is to be done before the start."""

@@ -103,8 +103,8 @@ _MAX_FILE_SIZE = (1 << 31) - 1
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
     """What is wanted: `what`, a name of CONVERSIONS. `file_size` and `queue_file_size` (bytes) are those of
-    the files of the commit log and of the consume queues, None: as before. `sync` makes the store durable before
-    it appears."""
+    the files of the commit log and of the consume queues, None: as before. `sync` makes the store durable
+    before it appears."""
 
     what: str
     version: str | None = None
@@ -375,8 +375,9 @@ def _batch_left_out(queues: Iterable[QueueLeftOut], topics: Container[str]) -> I
     """Queues without a record that pre-blank units cannot keep: there are none in batch queues."""
     for queue in queues:
         if queue.topic in topics:
-            text = f"all records have expired: new messages get queue offsets from 0, not {queue.next_queue_offset}"
-            yield PartLeftOut(f"batchconsumequeue/{queue.topic}/{queue.queue_id}", text)
+            name = f"batchconsumequeue/{queue.topic}/{queue.queue_id}"
+            text = f"new messages get queue offsets from 0, not {queue.next_queue_offset}"
+            yield PartLeftOut(name, f"all records have expired; {text}")
 
 
 def database_reason(database: str) -> str:
