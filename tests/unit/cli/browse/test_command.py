@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +16,11 @@ import pytest
 
 import rocketfsck
 from rocketfsck.cli.browse.views.app import BrowseApp
+from rocketfsck.cli.output import to_json
+from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import EXIT_USAGE
+from rocketfsck.store import open_store
+from rocketfsck.verify import check_store
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -117,6 +122,48 @@ def test_a_pattern_is_refused(
     assert said in ended.err
     assert len(ended.err.splitlines()) == 1
     assert not browsed
+
+
+def _report_of(root: Path, path: Path) -> Path:
+    """The report of a check, in a file."""
+    path.write_text(to_json(check_store(open_store(root), engine=LocalEngine(1)).to_json()))
+    return path
+
+
+def test_a_report_of_another_store_is_refused(
+    cli: Cli, store_dir: Directory, tmp_path: Path, browsed: list[BrowseApp]
+) -> None:
+    other = store_dir("4.4.0-basic")
+    report = _report_of(other, tmp_path / "report.json")
+    ended = cli("browse", store_dir("5.3.3-trans"), "--report", report)
+    assert ended.code == EXIT_USAGE
+    assert ended.err.startswith(f"Error: the report is about another store, {other}, with ")
+    assert " files (here 9), " in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert not browsed
+
+
+def test_a_report_of_another_state_is_refused(
+    cli: Cli, store_dir: Directory, tmp_path: Path, browsed: list[BrowseApp]
+) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(store_dir("5.3.3-trans"), root)
+    report = _report_of(root, tmp_path / "report.json")
+    shutil.rmtree(root / "commitlog")
+    ended = cli("browse", root, "--report", report)
+    assert ended.code == EXIT_USAGE
+    assert "the report is about this store in another state, with 9 files (here 8), " in ended.err
+    assert "a commit log from 0 on (here none), a commit log up to 65,536 (here none)" in ended.err
+    assert not browsed
+
+
+def test_a_report_goes_with_a_copy_of_its_store(
+    cli: Cli, store_dir: Directory, tmp_path: Path, browsed: list[BrowseApp]
+) -> None:
+    shutil.copytree(store_dir("5.3.3-trans"), tmp_path / "copy")
+    report = _report_of(store_dir("5.3.3-trans"), tmp_path / "report.json")
+    assert cli("browse", tmp_path / "copy", "--report", report).code == 0
+    assert browsed[0].session.findings is not None
 
 
 def _until(descriptor: int, wanted: bytes, seconds: float = 60) -> bytes:
