@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import tarfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,8 +26,11 @@ from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.browse.views.app import BrowseApp
 from rocketfsck.cli.browse.views.session import BrowseRequest, Session
 from rocketfsck.engine import LocalEngine
+from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store
+from rocketfsck.store.model import Store
 from rocketfsck.verify import CheckOptions, check_store
+from rocketfsck.verify.report import Report
 
 from tests.unit.cli.browse.pilot import Driver, no_idling
 from tests.unit.cli.browse.stores import record_bytes, sparse_store
@@ -122,14 +124,21 @@ def _store(name: str, place: Path) -> Path:
     return place / Path(name).name / "store"
 
 
+def _verdict(store: Store, report: Report) -> Verdict:
+    """The verdict that `check` gives, with a place for the store that is the same everywhere."""
+    verdict = judge_store(store, report)
+    command = verdict.next_command
+    return replace(verdict, next_command=command and command.replace(str(store.root), "/data/store"))
+
+
 def draw(screen: Screen) -> str:
     """The picture as SVG."""
     with TemporaryDirectory(prefix="rocketfsck-") as place:
         shelf = Shelf(open_store(_store(screen.store, Path(place))))
         findings = None
         if screen.checked:
-            options = CheckOptions(now_timestamp=NOW)
-            findings = Findings(shelf, check_store(shelf.store, options, engine=LocalEngine(1)))
+            report = check_store(shelf.store, CheckOptions(now_timestamp=NOW), engine=LocalEngine(1))
+            findings = Findings(shelf, report, _verdict(shelf.store, report))
         before = os.environ.pop("NO_COLOR", None)
         if screen.no_color:
             os.environ["NO_COLOR"] = "1"
@@ -168,8 +177,9 @@ def all_pictures() -> Iterator[tuple[Path, str]]:
 def main() -> None:
     """Write all pictures; those that nothing draws any more go."""
     for directory in (GUIDE, SCREENS):
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
+        for path in directory.glob("*.svg"):
+            path.unlink()
     for path, text in all_pictures():
         path.write_text(text, encoding="utf-8")
 

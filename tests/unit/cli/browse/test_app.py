@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.browse.model.files import Shelf
+from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.views.app import BrowseApp
 from rocketfsck.cli.browse.views.filescreen import MOST, Rows
 from rocketfsck.cli.browse.views.lines import Lines
 from rocketfsck.cli.browse.views.session import BrowseRequest, Offer, Session
+from rocketfsck.cli.show.verdict import headline_of
+from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.plan.document import read_plan
 from rocketfsck.store import open_store
+from rocketfsck.verify import check_store
 
 from tests.conftest import Directory
 from tests.unit.cli.browse.pilot import Driver, drive, drive_app
@@ -97,7 +101,7 @@ def test_findings_and_a_plan(restart_dir: Directory, tmp_path: Path) -> None:
         await at.press("f")
         assert "Nothing is checked yet" in at.text
         await at.press("c")
-        assert "Checked: 8 findings" in at.text
+        assert "Checked: 13 findings" in at.text
         assert "1E 1i" in at.text
         await at.press("f")
         assert at.cursor.startswith("> E CL004")
@@ -126,6 +130,42 @@ def test_findings_and_a_plan(restart_dir: Directory, tmp_path: Path) -> None:
 
     drive(restart_dir("4.9.8-multiseg--flip-older-file"), script)
     assert [action.name for action in read_plan(tmp_path / "plan.json").actions] == ["flip-bit"]
+
+
+def test_the_verdict_is_on_top(restart_dir: Directory) -> None:
+    root = restart_dir("4.9.8-multiseg--flip-older-file")
+
+    async def script(at: Driver) -> None:
+        assert at.lines[1] == " Nothing is checked yet: c checks the store."
+        await at.press("f", "enter", "f")
+        assert "Nothing is checked yet" in at.lines[-2]
+        await at.press("c")
+        assert "Nothing is checked yet" not in at.text
+        await at.press("backspace")
+        assert "Nothing is checked yet" not in at.text
+        findings = at.app.session.findings
+        assert findings is not None
+        assert findings.verdict is not None
+        assert f" {headline_of(findings.verdict)}"[:70] in at.text
+        assert f"Next: {findings.verdict.next_command}"[:70] in at.text
+        assert findings.next_step == f"rocketfsck fix {root}"
+        await at.press("f")
+        assert f" {headline_of(findings.verdict)}"[:70] in at.lines[0]
+
+    drive(root, script, size=(160, 30))
+
+
+def test_a_report_without_a_verdict_has_its_counts_on_top(restart_dir: Directory, tmp_path: Path) -> None:
+    shutil.copytree(restart_dir("4.9.8-multiseg--flip-older-file"), tmp_path / "store")
+    report = check_store(open_store(restart_dir("4.9.8-multiseg--flip-older-file")), engine=LocalEngine(1))
+    shelf = Shelf(open_store(tmp_path / "store"))
+
+    async def script(at: Driver) -> None:
+        assert at.lines[1].startswith(" The report has no verdict. Found: 1 error, 12 notes.")
+        assert "(A report on /" in at.text
+        assert report.next_commands[0][:60] in at.text
+
+    drive_app(BrowseApp(Session(shelf, "store", findings=Findings(shelf, report))), script, size=(200, 24))
 
 
 def test_searches_go_on_and_back(store_dir: Directory) -> None:

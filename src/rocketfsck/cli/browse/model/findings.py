@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.cli.browse.model.files import MARKS, FilePlace, Shelf
+from rocketfsck.cli.browse.model.judgement import NOUNS, Tone, headline, next_step, tone_of
 from rocketfsck.cli.pages.reading import verdict_in
 from rocketfsck.cli.show.text import count_of, visible
-from rocketfsck.cli.show.verdict import headline_of
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError, UsageError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
@@ -39,8 +39,6 @@ from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.run import store_facts
-
-NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +85,7 @@ class Findings:
 
     def __init__(self, shelf: Shelf, report: Report, verdict: Verdict | None = None) -> None:
         self.report, self.verdict = report, verdict
+        self._is_here = report.store.root == str(shelf.store.root)
         self.all = tuple(_placed(shelf, finding) for finding in report.findings)
         self._by_file: dict[str, list[Placed]] = {}
         for item in self.all:
@@ -104,11 +103,26 @@ class Findings:
 
     @property
     def about(self) -> str:
-        """What was found, in a line: the verdict, and how many findings each severity has."""
+        """How many findings each severity has, in a line."""
         counts = self.report.severity_counts
         said = [count_of(counts[severity], noun) for severity, noun in NOUNS.items() if counts[severity]]
-        found = f"Findings at level {self.report.level}: {', '.join(said) or 'none'}"
-        return found if self.verdict is None else f"{found}. {headline_of(self.verdict)}"
+        return f"Findings at level {self.report.level}: {', '.join(said) or 'none'}"
+
+    @property
+    def headline(self) -> str:
+        """What `check` says first, and of which directory, where that is not the browsed one."""
+        said = headline(self.report, self.verdict)
+        return said if self._is_here else f"{said} (A report on {visible(self.report.store.root)}.)"
+
+    @property
+    def next_step(self) -> str:
+        """The command line to run next; "" for none."""
+        return next_step(self.report, self.verdict)
+
+    @property
+    def tone(self) -> Tone:
+        """How bad it is."""
+        return tone_of(self.report, self.verdict)
 
     def of_file(self, name: str) -> list[Placed]:
         """The findings of a file, by position."""

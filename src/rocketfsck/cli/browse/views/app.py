@@ -17,11 +17,12 @@ from textual.widgets import Footer, Static
 from rocketfsck.cli.browse.model.cells import file_line, file_title
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
 from rocketfsck.cli.browse.model.question import Question
-from rocketfsck.cli.browse.views.base import StoreScreen
+from rocketfsck.cli.browse.views.base import UNCHECKED, StoreScreen
 from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
 from rocketfsck.cli.browse.views.filescreen import FileScreen
 from rocketfsck.cli.browse.views.lines import Lines, Stop
 from rocketfsck.cli.browse.views.session import Offer, Session
+from rocketfsck.cli.browse.views.verdictpane import VerdictPane
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class FilesScreen(StoreScreen):
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", classes="title", markup=False)
+        yield VerdictPane()
         yield Static(file_title(), classes="columns", markup=False)
         yield Lines(id="files")
         yield Static(self.said, id="status", markup=False)
@@ -50,7 +52,7 @@ class FilesScreen(StoreScreen):
         said = f"{visible(self.session.name)}: {count_of(len(rows), 'file')}, {size}"
         self.query_one("#title", Static).update(f"{said}, RocketMQ {store.dialect.version}{live}")
         self.query_one(Lines).show(len(rows), self._lines, ready=True)
-        self.say("Nothing is checked yet: c checks the store." if self.session.findings is None else "")
+        self.query_one(VerdictPane).show(self.session.findings)
 
     def _lines(self, low: int, high: int) -> list[str]:
         rows, columns = self.session.shelf.rows[low:high], self.size.width - 2
@@ -60,6 +62,7 @@ class FilesScreen(StoreScreen):
         self.query_one(Lines).again()
 
     def findings_changed(self) -> None:
+        self.query_one(VerdictPane).show(self.session.findings)
         self.query_one(Lines).again()
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
@@ -324,7 +327,10 @@ class BrowseApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, StoreScreen):
                 screen.findings_changed()
-        self.front.say(f"Checked: {count_of(len(findings.all), 'finding')}. f lists, p plans repairs.")
+                if screen.said == UNCHECKED:
+                    screen.say("")
+        count = sum(findings.report.severity_counts.values())
+        self.front.say(f"Checked: {count_of(count, 'finding')}. f lists, p plans repairs.")
 
     def action_findings(self) -> None:
         from rocketfsck.cli.browse.views.repairsscreen import FindingsScreen
@@ -339,6 +345,6 @@ class BrowseApp(App[None]):
     def _over(self, kind: type[StoreScreen]) -> None:
         """Show a screen about findings over the others."""
         if self.session.findings is None:
-            self.front.say("Nothing is checked yet: c checks the store.")
+            self.front.say(UNCHECKED)
         elif not isinstance(self.front, kind):
             self.push_screen(kind())

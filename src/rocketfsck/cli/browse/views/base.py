@@ -20,6 +20,7 @@ from rocketfsck.errors import CancelledError, RocketfsckError
 
 Result = TypeVar("Result")
 READING = "Reading… Escape stops."
+UNCHECKED = "Nothing is checked yet: c checks the store."
 PATIENCE = 0.5
 """Seconds after which reading that is not done yet is said."""
 

@@ -13,7 +13,7 @@ from textual.widgets import Footer, Static
 
 from rocketfsck.cli.browse.model.cells import Fields, Table
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
-from rocketfsck.cli.browse.views.base import StoreScreen
+from rocketfsck.cli.browse.views.base import UNCHECKED, StoreScreen
 from rocketfsck.cli.browse.views.dialogs import LinksScreen
 from rocketfsck.cli.browse.views.lines import Lines
 from rocketfsck.cli.dump.item import Item
@@ -286,7 +286,7 @@ class FileScreen(StoreScreen):
         """Go to the next finding of this file, or the one before."""
         findings = self.session.findings
         if findings is None or self.file is None:
-            self.say("Nothing is checked yet: c checks the store.")
+            self.say(UNCHECKED)
             return
         item = self.rows.item
         pos = 0 if item is None else item.end - 1 if step > 0 else item.start

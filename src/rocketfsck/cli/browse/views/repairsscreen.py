@@ -17,6 +17,7 @@ from rocketfsck.cli.browse.model.repairs import Choice, Planned, plan_all, plan_
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import PathScreen
 from rocketfsck.cli.browse.views.lines import Fetch, Lines
+from rocketfsck.cli.browse.views.verdictpane import VerdictPane
 from rocketfsck.cli.show.text import visible
 from rocketfsck.repair.plan.planning import full_scene
 from rocketfsck.verify.rules.catalog import RULES
@@ -31,6 +32,7 @@ class FindingsScreen(StoreScreen):
     ]
 
     def compose(self) -> ComposeResult:
+        yield VerdictPane()
         yield Static(id="title", classes="title", markup=False)
         yield Lines(id="findings")
         yield Static(id="why", markup=False)
@@ -44,6 +46,7 @@ class FindingsScreen(StoreScreen):
     def findings_changed(self) -> None:
         findings = self.session.findings
         assert findings is not None
+        self.query_one(VerdictPane).show(findings)
         self.query_one("#title", Static).update(findings.about)
         self.query_one(Lines).show(len(findings.all), self._lines(findings), ready=True)
         self._explain(0)
