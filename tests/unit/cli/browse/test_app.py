@@ -104,7 +104,7 @@ def test_findings_and_a_plan(restart_dir: Directory, tmp_path: Path) -> None:
         assert "Checked: 13 findings" in at.text
         assert "1E 1i" in at.text
         await at.press("f")
-        assert at.cursor.startswith("> E CL004")
+        assert at.cursor.startswith("> E   CL004 record-body-crc (1): body of the record at 458817")
         assert "record-body-crc: The body or the CRC field changed" in at.text
         await at.press("enter")
         assert at.cursor.startswith("> E  65601") or "E     65601" in at.cursor.replace(">", "")

@@ -218,7 +218,7 @@ def test_findings_are_in_their_places(restart_dir: Directory) -> None:
     assert error not in findings.at(error.name, 0, 65601)
     assert error not in findings.at(error.name, error.end, error.end + 1)
     assert findings.worst(error.name, 65601, 65602) == Severity.ERROR
-    assert findings.counts(error.name)[Severity.ERROR] == 1
+    assert findings.counts(error.name).counts[Severity.ERROR] == 1
     assert findings.next(error.name, 10_000) == error
     before = findings.next(error.name, error.start, backward=True)
     assert before is not None

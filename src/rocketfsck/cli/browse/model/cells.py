@@ -155,9 +155,9 @@ def file_line(row: FileRow, findings: Findings | None, columns: int) -> str:
 
     The size on the disk is there where the file has holes.
     """
-    counts = {} if findings is None else findings.counts(row.key)
-    marks = " ".join(f"{count}{MARKS[severity]}" for severity, count in counts.items())
-    mark = MARKS[max(counts)] if counts else " "
+    counts = None if findings is None else findings.counts(row.key)
+    marks = "" if counts is None else counts.said
+    mark = " " if counts is None or counts.worst is None else MARKS[counts.worst]
     on_disk = byte_size(row.allocated_size) if row.allocated_size < row.size else ""
     sizes = f"{byte_size(row.size):>9}  {on_disk:>9}"
     before = f"{mark} {sizes}  {marks:<8}  "

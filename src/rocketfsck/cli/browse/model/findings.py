@@ -17,8 +17,10 @@ import sys
 import tempfile
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +47,15 @@ from rocketfsck.verify.run import store_facts
 class Placed:
     """A finding with the bytes it is about; `end` is `start` for one that is about the file as a whole.
 
-    `name` is the file's on the shelf, "" for one that is not there (or the store as a whole).
+    `name` is the file's on the shelf, "" for one that is not there (or the store as a whole). `severity` is
+    the report's, which a policy may have changed.
     """
 
     finding: Finding
     name: str
     start: int
     end: int
-
-    @property
-    def severity(self) -> Severity:
-        return RULES[self.finding.rule].severity
+    severity: Severity
 
     @property
     def mark(self) -> str:
@@ -70,13 +70,45 @@ class Placed:
     @property
     def title(self) -> str:
         """The finding in one printable line."""
-        return f"{self.finding.rule} {visible(describe(self.finding), keep_backslash=True)}"
+        return f"{self.finding.rule} {self.text}"
+
+    @property
+    def text(self) -> str:
+        """What was found, printable, without the rule."""
+        return visible(describe(self.finding), keep_backslash=True)
 
     @property
     def where(self) -> str:
         """The file and the position, printable."""
         file = visible(self.finding.where.file) or "the store"
         return file if self.end == self.start else f"{file} at byte {self.start}"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """The findings of a rule. `count` is exact, as `check` says it; `items` are those that the report lists,
+    each of which may stand for several."""
+
+    rule: str
+    severity: Severity
+    count: int
+    items: tuple[Placed, ...]
+
+    @property
+    def title(self) -> str:
+        """The rule and how many findings it has, in a printable line; of a single one also what it says."""
+        said = f"{self.rule} {RULES[self.rule].slug} ({self.count:,})"
+        return f"{said}: {self.items[0].text}" if self.is_single else said
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one finding, which needs no list."""
+        return len(self.items) == 1 and not self.left_count
+
+    @property
+    def left_count(self) -> int:
+        """Findings that the report counts and does not list."""
+        return max(self.count - sum(item.finding.count for item in self.items), 0)
 
 
 class Findings:
@@ -86,7 +118,11 @@ class Findings:
     def __init__(self, shelf: Shelf, report: Report, verdict: Verdict | None = None) -> None:
         self.report, self.verdict = report, verdict
         self._is_here = report.store.root == str(shelf.store.root)
-        self.all = tuple(_placed(shelf, finding) for finding in report.findings)
+        self.all = tuple(
+            _placed(shelf, finding, report.severity_of(finding.rule)) for finding in report.findings
+        )
+        self.groups = tuple(_grouped(report, self.all))
+        self._cut = frozenset(group.rule for group in self.groups if group.left_count)
         self._by_file: dict[str, list[Placed]] = {}
         for item in self.all:
             self._by_file.setdefault(item.name, []).append(item)
@@ -153,9 +189,17 @@ class Findings:
             return max((i for i in items if i.start < pos), key=lambda i: i.start, default=None)
         return min((i for i in items if i.start > pos), key=lambda i: i.start, default=None)
 
-    def counts(self, name: str) -> dict[Severity, int]:
-        """How many findings of each severity a file has."""
-        return count_severities(self.of_file(name))
+    def counts(self, name: str) -> FindingCounts:
+        """How many findings of each severity a file has, by what the report lists."""
+        return self._counts.get(name, NO_COUNTS)
+
+    @cached_property
+    def _counts(self) -> dict[str, FindingCounts]:
+        return {name: self._counted(items) for name, items in self._by_file.items()}
+
+    def _counted(self, items: Sequence[Placed]) -> FindingCounts:
+        more = frozenset(item.severity for item in items if item.finding.rule in self._cut)
+        return FindingCounts(count_severities(items), more)
 
 
 def count_severities(items: Iterable[Placed]) -> dict[Severity, int]:
@@ -166,7 +210,46 @@ def count_severities(items: Iterable[Placed]) -> dict[Severity, int]:
     return {severity: count for severity, count in found.items() if count}
 
 
-def _placed(shelf: Shelf, finding: Finding) -> Placed:
+@dataclass(frozen=True, slots=True)
+class FindingCounts:
+    """How many findings of each severity a report lists; of those in `more` it counts further ones."""
+
+    counts: Mapping[Severity, int]
+    more: frozenset[Severity] = frozenset()
+
+    def __add__(self, other: FindingCounts) -> FindingCounts:
+        return FindingCounts(Counter(self.counts) + Counter(other.counts), self.more | other.more)
+
+    @property
+    def worst(self) -> Severity | None:
+        """The worst severity; None without findings."""
+        return max(self.counts, default=None)
+
+    @property
+    def said(self) -> str:
+        """Each number with the mark of its severity, the worst first; a + where there may be more."""
+        worst_first = sorted(self.counts, reverse=True)
+        return " ".join(f"{self.counts[s]}{MARKS[s]}{'+' if s in self.more else ''}" for s in worst_first)
+
+
+NO_COUNTS = FindingCounts({})
+
+
+def _grouped(report: Report, items: Iterable[Placed]) -> list[RuleGroup]:
+    """The rules that something was found of, the worst first, else in the order of the report."""
+    listed: dict[str, list[Placed]] = {}
+    for item in items:
+        listed.setdefault(item.finding.rule, []).append(item)
+    rules = dict.fromkeys([*listed, *(rule for rule, count in report.counts.items() if count)])
+    groups = []
+    for rule in rules:
+        found = tuple(listed.get(rule, ()))
+        count = report.counts.get(rule, sum(item.finding.count for item in found))
+        groups.append(RuleGroup(rule, report.severity_of(rule), count, found))
+    return sorted(groups, key=lambda group: -group.severity)
+
+
+def _placed(shelf: Shelf, finding: Finding, severity: Severity) -> Placed:
     where = finding.where
     name, start, end = where.file, where.start, where.end
     geometry = shelf.store.geometry
@@ -187,11 +270,10 @@ def _placed(shelf: Shelf, finding: Finding) -> Placed:
         if place is not None:
             name, start, end = place.name, place.pos, place.pos + UNIT_SIZE
     if shelf.row(name) is None:
-        return Placed(finding, "", 0, 0)
+        return Placed(finding, "", 0, 0, severity)
     begin = max(start or 0, 0)
-    return Placed(
-        finding, name, begin, max(begin, begin + 1 if end is None and start is not None else end or 0)
-    )
+    behind = begin + 1 if end is None and start is not None else end or 0
+    return Placed(finding, name, begin, max(begin, behind), severity)
 
 
 LOOK_SECONDS = 0.2

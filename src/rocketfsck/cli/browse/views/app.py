@@ -324,6 +324,7 @@ class BrowseApp(App[None]):
     def _take_findings(self, findings: Findings) -> None:
         self.session.findings = findings
         self.session.planned = None
+        self.session.unfolded, self.session.finding = set(), 0
         for screen in self.screen_stack:
             if isinstance(screen, StoreScreen):
                 screen.findings_changed()
@@ -333,7 +334,7 @@ class BrowseApp(App[None]):
         self.front.say(f"Checked: {count_of(count, 'finding')}. f lists, p plans repairs.")
 
     def action_findings(self) -> None:
-        from rocketfsck.cli.browse.views.repairsscreen import FindingsScreen
+        from rocketfsck.cli.browse.views.findingsscreen import FindingsScreen
 
         self._over(FindingsScreen)
 

@@ -45,7 +45,8 @@ class Offer:
 
 @dataclass(slots=True)
 class Session:
-    """One browsed store; `name` is what the user calls it."""
+    """One browsed store; `name` is what the user calls it. `unfolded` are the rules whose findings are
+    listed, `finding` is the line among these that the cursor was on."""
 
     shelf: Shelf
     name: str
@@ -56,6 +57,8 @@ class Session:
     hits: list[FilePlace] = field(default_factory=list)
     hit: int = 0
     bodies: bool = False
+    unfolded: set[str] = field(default_factory=set)
+    finding: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
