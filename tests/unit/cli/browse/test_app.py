@@ -207,7 +207,7 @@ def test_bodies_are_shown_when_asked_for(store_dir: Directory) -> None:
 
 def test_the_mouse_does_what_keys_do(store_dir: Directory) -> None:
     async def script(at: Driver) -> None:
-        await at.pilot.click("#files", offset=(20, 2), times=2)
+        await at.pilot.click("#files", offset=(20, 4), times=2)
         await at.settle()
         assert "consumequeue/" in at.lines[0]
         await at.pilot.click("#rows", offset=(20, 3))

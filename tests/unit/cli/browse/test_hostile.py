@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.browse.model.cells import Fields, Table, file_line
+from rocketfsck.cli.browse.model.cells import Fields, Table
 from rocketfsck.cli.browse.model.files import OpenFile, Shelf
 from rocketfsck.cli.browse.model.links import chain_links, links_of
+from rocketfsck.cli.browse.model.tree import all_keys, file_tree, line_text, tree_lines
 from rocketfsck.query.view import StoreView
 from rocketfsck.store import open_store
 from rocketfsck.writer.damage import DAMAGES, DamageError, damage_store
@@ -69,8 +70,9 @@ def test_every_named_damage_can_be_looked_at(name: str, any_dir: Directory, tmp_
         pytest.skip("no store here has what this damage needs")
     shelf = Shelf(open_store(target, commitlog_paths=[target / path for path in report.commitlog_paths]))
     changed = {change.file for act in report.acts for change in act.changes}
+    tree = file_tree(shelf.rows)
+    assert all(line_text(line, None, 78).isprintable() for line in tree_lines(tree, all_keys(tree)))
     for row in shelf.rows:
-        assert file_line(row, None, 78).isprintable()
         if row.target.name in changed and row.target.database is None:
             file = shelf.open(row)
             # from behind, the records after a BLANK that is too early are there, as they are in the bytes

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.browse.model.files import MARKS, FileRow, OpenFile
+from rocketfsck.cli.browse.model.files import MARKS, OpenFile
 from rocketfsck.cli.dump.item import Item, value_text
 from rocketfsck.cli.show.hexview import Span, tile
-from rocketfsck.cli.show.text import byte_size, count_of, pad, shorten, visible, width
+from rocketfsck.cli.show.text import count_of, pad, shorten, visible, width
 from rocketfsck.progress import go_on
 
 if TYPE_CHECKING:
@@ -143,31 +143,3 @@ def _block(item: Item) -> str:
     """The values of what is shown in a block of its own elsewhere, in a line."""
     said = " ".join(f"{name}={value_text(value)}" for name, value in item.values.items() if value is not None)
     return f" {shorten(visible(said, keep_backslash=True), NOTE_LIMIT)}" if item.block else ""
-
-
-def file_title() -> str:
-    """The line above the files."""
-    return f"  {'size':>9}  {'on disk':>9}  findings  file"
-
-
-def file_line(row: FileRow, findings: Findings | None, columns: int) -> str:
-    """A file in a line of so many columns: of a long name the end is shown.
-
-    The size on the disk is there where the file has holes.
-    """
-    counts = None if findings is None else findings.counts(row.key)
-    marks = "" if counts is None else counts.said
-    mark = " " if counts is None or counts.worst is None else MARKS[counts.worst]
-    on_disk = byte_size(row.allocated_size) if row.allocated_size < row.size else ""
-    sizes = f"{byte_size(row.size):>9}  {on_disk:>9}"
-    before = f"{mark} {sizes}  {marks:<8}  "
-    of = f"  {row.title}" if row.target.database is not None else ""
-    return before + _end_of(visible(row.target.name) + of, max(columns - len(before), 8))
-
-
-def _end_of(text: str, columns: int) -> str:
-    if width(text) <= columns:
-        return text
-    while width(text) >= columns:
-        text = text[1:]
-    return f"…{text}"

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from rocketfsck.cli.browse.model.files import MARKS
 from rocketfsck.cli.browse.model.findings import Findings, Placed, RuleGroup
+from rocketfsck.cli.browse.model.tree import FOLDED, UNFOLDED
 from rocketfsck.verify.rules.catalog import RULES
-
-FOLDED, UNFOLDED = "▸", "▾"
 
 
 @dataclass(frozen=True, slots=True)

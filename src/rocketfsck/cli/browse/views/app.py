@@ -14,9 +14,17 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
-from rocketfsck.cli.browse.model.cells import file_line, file_title
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
 from rocketfsck.cli.browse.model.question import Question
+from rocketfsck.cli.browse.model.tree import (
+    Folder,
+    file_title,
+    file_tree,
+    folder_counts,
+    line_text,
+    tree_lines,
+    unfolded_at_first,
+)
 from rocketfsck.cli.browse.views.base import UNCHECKED, StoreScreen
 from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
 from rocketfsck.cli.browse.views.filescreen import FileScreen
@@ -26,16 +34,24 @@ from rocketfsck.cli.browse.views.verdictpane import VerdictPane
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.browse.model.findings import CheckProgress, Findings
+    from rocketfsck.cli.browse.model.findings import CheckProgress, FindingCounts, Findings
+    from rocketfsck.cli.browse.model.tree import TreeLine
 
 
 class FilesScreen(StoreScreen):
-    """All files that can be looked at, in the order of the store."""
+    """All files that can be looked at, as a tree; Enter unfolds a folder, and opens a file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Open"),
         Binding("backspace", "app.return", "Back", show=False),
     ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tree: tuple[Folder, ...] = ()
+        self._unfolded: set[tuple[str, ...]] = set()
+        self._shown: list[TreeLine] = []
+        self._counts: dict[tuple[str, ...], FindingCounts] = {}
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", classes="title", markup=False)
@@ -51,22 +67,45 @@ class FilesScreen(StoreScreen):
         live = "; a broker is running" if store.live.locked else ""
         said = f"{visible(self.session.name)}: {count_of(len(rows), 'file')}, {size}"
         self.query_one("#title", Static).update(f"{said}, RocketMQ {store.dialect.version}{live}")
-        self.query_one(Lines).show(len(rows), self._lines, ready=True)
-        self.query_one(VerdictPane).show(self.session.findings)
+        self._tree = file_tree(rows)
+        self._unfolded = unfolded_at_first(self._tree)
+        self._take_findings()
+        is_open = bool(self._tree) and self._tree[0].key in self._unfolded
+        self._show(cursor=1 if is_open else 0, above=1)
+
+    def _show(self, cursor: int, above: int) -> None:
+        self._shown = tree_lines(self._tree, self._unfolded)
+        self.query_one(Lines).show(len(self._shown), self._lines, ready=True, cursor=cursor, above=above)
 
     def _lines(self, low: int, high: int) -> list[str]:
-        rows, columns = self.session.shelf.rows[low:high], self.size.width - 2
-        return [file_line(row, self.session.findings, columns) for row in rows]
+        return [line_text(line, self._counts_of(line), self.size.width - 2) for line in self._shown[low:high]]
+
+    def _counts_of(self, line: TreeLine) -> FindingCounts | None:
+        findings = self.session.findings
+        if findings is None:
+            return None
+        what = line.what
+        return self._counts.get(what.key) if isinstance(what, Folder) else findings.counts(what.key)
+
+    def _take_findings(self) -> None:
+        findings = self.session.findings
+        self.query_one(VerdictPane).show(findings)
+        self._counts = {} if findings is None else folder_counts(self._tree, findings)
 
     def on_resize(self) -> None:
         self.query_one(Lines).again()
 
     def findings_changed(self) -> None:
-        self.query_one(VerdictPane).show(self.session.findings)
+        self._take_findings()
         self.query_one(Lines).again()
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
-        self.browser.go(FilePlace(self.session.shelf.rows[event.number].key))
+        what = self._shown[event.number].what
+        if isinstance(what, Folder):
+            self._unfolded ^= {what.key}
+            self._show(event.number, event.number - int(event.lines.scroll_offset.y))
+        else:
+            self.browser.go(FilePlace(what.key))
 
     def action_choose(self) -> None:
         self.query_one(Lines).action_choose()
