@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import Footer, Static
 
 from rocketfsck.cli.browse.model.cells import Fields, Table
@@ -18,6 +20,7 @@ from rocketfsck.cli.browse.views.dialogs import LinksScreen
 from rocketfsck.cli.browse.views.lines import Lines
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.verify.finding import Severity
 
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.links import Link
@@ -96,6 +99,42 @@ class Rows(Lines):
             self.post_message(self.Needed(direction))
 
 
+class FieldLines(Lines):
+    """The fields of a row, each in a colour next to those of its neighbours, wrong ones as errors."""
+
+    BINDINGS: ClassVar[list[BindingType]] = []
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"fields--0", "fields--1", "fields--2", "fields--place"}
+    DEFAULT_CSS = """
+    FieldLines > .fields--0 { color: $text-primary; }
+    FieldLines > .fields--1 { color: $text-success; }
+    FieldLines > .fields--2 { color: $text-accent; }
+    FieldLines > .fields--place { text-style: dim; }
+    """
+    COLOURS = 3
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  Textual's name
+        super().__init__(id=id, cursor=False)
+        self.fields: Fields | None = None
+
+    def drawn(self, number: int, text: str) -> Strip:
+        """A line in the colour of its field, or of the finding that it is about."""
+        fields = self.fields
+        if fields is None or number < 0:
+            return super().drawn(number, text)
+        field, severity = fields.field_of(number), fields.severity_of(number)
+        name = "" if severity is None else STYLES.get(severity, "")
+        if not name and field is not None:
+            name = f"fields--{field % self.COLOURS}"
+        style = self.rich_style
+        if name:
+            style += self.get_component_rich_style(name, partial=True)
+        digits = 0 if field is None else fields.digits
+        dim = style + self.get_component_rich_style("fields--place", partial=True)
+        strip = Strip([Segment(text[:digits], dim), Segment(text[digits:], style)]).crop(self.shift)
+        return strip.crop_extend(0, self.size.width, self.rich_style)
+
+
+STYLES = {Severity.ERROR: "lines--error", Severity.WARNING: "lines--warning"}
 WIDE = 110
 """Columns from which on a line of bytes has 16 of them."""
 EMPTY, NO_ROWS = "The file is empty.", "The database has no rows of this kind."
@@ -136,7 +175,7 @@ class FileScreen(StoreScreen):
         yield Static(id="columns", classes="columns", markup=False)
         yield Rows(id="rows")
         yield Static(id="about", classes="columns", markup=False)
-        yield Lines(id="fields", cursor=False)
+        yield FieldLines(id="fields")
         yield Static(self.said, id="status", markup=False)
         yield Footer()
 
@@ -242,13 +281,15 @@ class FileScreen(StoreScreen):
     def _show_item(self) -> None:
         """Show the fields and bytes of the row under the cursor."""
         file, item = self.file, self.rows.item
-        lines = self.query_one("#fields", Lines)
+        lines = self.query_one(FieldLines)
         if file is None or item is None:
+            lines.fields = None
             lines.show(0, lambda _low, _high: [], ready=True)
             self.query_one("#about", Static).update("")
             return
         findings = self.session.findings
         found = [] if findings is None else findings.at(file.row.key, item.start, item.end)
+        columns = self.size.width - 1  # the scroll bar
         line_size = 16 if self.size.width >= WIDE else 8
         if file.source.database is None:
             share = f" ({100 * item.start // max(file.source.size, 1)} %)"
@@ -261,14 +302,19 @@ class FileScreen(StoreScreen):
 
         def read() -> Fields:
             with self.session.lock:
-                return Fields(file, item, found, line_size=line_size)
+                return Fields(file, item, found, line_size=line_size, columns=columns)
 
         def show(fields: Fields) -> None:
             sought = self._sought.pos if self._sought.name == file.row.key else item.start
             line = fields.line_of(sought) if item.start < sought < item.end else 0
+            lines.fields = fields
             lines.show(fields.count, fields.lines, ready=False, cursor=line)
 
         self.work("fields", read, show)
+
+    def on_resize(self) -> None:
+        if self.file is not None:
+            self._show_item()
 
     def findings_changed(self) -> None:
         if self.file is not None:
