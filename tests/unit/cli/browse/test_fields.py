@@ -1,4 +1,4 @@
-"""The fields of a row: the wrong ones are marked, each has a colour, long ones continue below."""
+"""The fields of a row: wrong ones are marked, each has a colour, long ones continue in the next line."""
 
 from __future__ import annotations
 

@@ -17,13 +17,14 @@ from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.show.text import visible
 from rocketfsck.common.wording import parse_time
 from rocketfsck.errors import UsageError
-from rocketfsck.progress import go_on, moved_to
+from rocketfsck.progress import go_on, moved_to, part, phase
 from rocketfsck.query.keys import find_by_key
 from rocketfsck.query.places import find_by_offset, find_by_time
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.views.messages import MessageFilter, read_messages
+from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 
 # Points in time in one commit log file: the first record stored at a time or later, by binary search.
@@ -132,15 +133,17 @@ def find_text(
         row, at = shelf.rows[0], -1
     else:
         row, at = file.row, pos
-    for number, other in enumerate([row, *shelf.following(row, backward=backward)]):
-        if other.target.database is not None:
-            continue
-        with FileReader(other.target.path) as reader:
-            start = (at if number == 0 else -1) + 1
-            end = (at if number == 0 else reader.size) if backward else reader.size
-            found = _last_in(reader, needle, end) if backward else _first_in(reader, needle, start)
-        if found is not None:
-            return FilePlace(other.key, found)
+    rows = [row, *shelf.following(row, backward=backward)]
+    files = [other for other in rows if other.target.database is None]
+    with phase("searching", sum(other.size for other in files)):
+        for other in files:
+            is_here = other is row
+            with part(other.size, f"searching {visible(other.key)}"), FileReader(other.target.path) as reader:
+                start = (at if is_here else -1) + 1
+                end = at if is_here and backward else reader.size
+                found = _last_in(reader, needle, end) if backward else _first_in(reader, needle, start)
+            if found is not None:
+                return FilePlace(other.key, found)
     return None
 
 
@@ -169,6 +172,7 @@ def _last_in(reader: FileReader, needle: bytes, end: int) -> int | None:
             if found >= 0:
                 return start + found
             at = start
+            moved_to(reader.size - at)
     return None
 
 
@@ -213,12 +217,14 @@ def find_key(shelf: Shelf, view: StoreView, question: Question) -> list[FilePlac
     unique = question.kind == "unique"
     topics = [question.topic] if question.topic else list(view.topics)
     offsets: set[int] = set()
-    for topic in topics:
-        go_on()
-        answer = find_by_key(
-            shelf.store, topic, question.text, unique=unique, via="index", max_body_size=0, view=view
-        )
-        offsets.update(found.offset for found in answer.found)
+    with phase("searching the index", len(topics), "queues") as asked:
+        for number, topic in enumerate(topics):
+            asked.at(number)
+            go_on()
+            answer = find_by_key(
+                shelf.store, topic, question.text, unique=unique, via="index", max_body_size=0, view=view
+            )
+            offsets.update(found.offset for found in answer.found)
     if not offsets:
         offsets.update(_scanned(shelf, question))
     places = (_record_place(shelf, offset) for offset in sorted(offsets)[:HIT_LIMIT])
@@ -233,24 +239,25 @@ def _scanned(shelf: Shelf, question: Question) -> Iterator[int]:
     """The physical offsets of the records with a key, at most HIT_LIMIT of them, by a scan of the log."""
     wanted = MessageFilter(topic=question.topic or None, key=question.text)
     count = 0
-    for file in shelf.store.commitlog.files:
-        base = file.start_offset or 0
-        with FileReader(file.location) as reader:
-            for message in read_messages(
-                reader,
-                base,
-                log_options(shelf.store, file, read_bodies=False),
-                wanted,
-                max_body_size=0,
-                live_only=True,
-            ):
-                go_on()
-                if question.kind == "unique" and message.unique_key != question.text:
-                    continue
+    files = shelf.store.commitlog.files
+    with phase("searching", sum(file.size for file in files)):
+        for file in files:
+            with part(file.size, f"searching {visible(file.relative)}"):
+                for offset in _matches(shelf, file, question, wanted):
+                    yield offset
+                    count += 1
+                    if count >= HIT_LIMIT:
+                        return
+
+
+def _matches(shelf: Shelf, file: MappedFile, question: Question, wanted: MessageFilter) -> Iterator[int]:
+    base = file.start_offset or 0
+    options = log_options(shelf.store, file, read_bodies=False)
+    with FileReader(file.location) as reader:
+        for message in read_messages(reader, base, options, wanted, max_body_size=0, live_only=True):
+            moved_to(message.pos)
+            if question.kind == "key" or message.unique_key == question.text:
                 yield base + message.pos
-                count += 1
-                if count >= HIT_LIMIT:
-                    return
 
 
 def time_of(text: str) -> int:

@@ -7,13 +7,15 @@ Several stores, one of which is to be browsed: nothing of a store is listed befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.timer import Timer
 from textual.widgets import Footer, Static
 
+from rocketfsck import progress
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.model.tree import (
@@ -25,7 +27,7 @@ from rocketfsck.cli.browse.model.tree import (
     tree_lines,
     unfolded_at_first,
 )
-from rocketfsck.cli.browse.views.base import UNCHECKED, StoreScreen
+from rocketfsck.cli.browse.views.base import UNCHECKED, Result, StoreScreen
 from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
 from rocketfsck.cli.browse.views.filescreen import FileScreen
 from rocketfsck.cli.browse.views.lines import Lines, Stop
@@ -159,6 +161,8 @@ class StoresScreen(StoreScreen, inherit_bindings=False):
 
 MOST_BACK = 1_000
 """Steps back that are remembered."""
+SEARCHING, STOPS = "Searching", "Escape stops."
+LOOK_SECONDS = 0.2
 DARK, LIGHT = "textual-dark", "textual-light"
 
 
@@ -188,6 +192,7 @@ class BrowseApp(App[None]):
         self._session = session if isinstance(session, Session) else None
         self.under_way: set[Stop] = set()
         self._back: list[FilePlace] = []
+        self._watch: Timer | None = None
 
     @property
     def session(self) -> Session:
@@ -287,7 +292,6 @@ class BrowseApp(App[None]):
     def _ask(self, question: Question) -> None:
         """Search in the background."""
         file, pos = self._here()
-        self.front.say("Searching… Escape stops.")
 
         def take(places: list[FilePlace]) -> None:
             self.session.take(question, places)
@@ -298,7 +302,37 @@ class BrowseApp(App[None]):
             self.go(places[0])
             self._say_hit()
 
-        self.front.work("search", lambda: self.session.search(question, file, pos), take)
+        self._search(lambda: self.session.search(question, file, pos), take)
+
+    def _search(self, find: Callable[[], Result], take: Callable[[Result], None]) -> None:
+        """Search in the background, and say how far it is."""
+        self._end_search()
+        self.front.say(f"{SEARCHING}… {STOPS}")
+        self._watch = self.set_interval(LOOK_SECONDS, self._say_how_far)
+
+        def done(result: Result) -> None:
+            self._end_search()
+            take(result)
+
+        self.front.work("search", find, done, failed=self._end_search)
+
+    def _say_how_far(self) -> None:
+        """Say what is searched, and how much of it is done."""
+        if all(worker.is_finished for worker in self.workers if worker.group == "search"):
+            self._end_search()  # the screen that asked is gone, and its search with it
+            return
+        state = progress.state()
+        if state is not None:
+            share = f" {100 * state.done // state.total} %" if state.total else ""
+            self.front.say(f"{SEARCHING}: {state.phase.removeprefix('searching ')}{share}… {STOPS}")
+
+    def _end_search(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+        for screen in self.screen_stack:
+            if isinstance(screen, StoreScreen) and screen.said.startswith(SEARCHING):
+                screen.say("")
 
     def action_again(self, step: int) -> None:
         """The next of what was searched for, or the one before."""
@@ -318,7 +352,6 @@ class BrowseApp(App[None]):
         item = None if screen is None else screen.rows.item
         if item is not None and step > 0:
             pos = item.end - 1
-        self.front.say("Searching… Escape stops.")
 
         def take(place: FilePlace | None) -> None:
             if place is None:
@@ -330,7 +363,7 @@ class BrowseApp(App[None]):
         def find() -> FilePlace | None:
             return self.session.next_text(file, pos, backward=step < 0)
 
-        self.front.work("search", find, take)
+        self._search(find, take)
 
     def _say_hit(self) -> None:
         count = len(self.session.hits)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 HELP = """\
 arrows, j, k   move; also PgUp, PgDn; Home and End: first and last
 left, right    move long lines to the side
-Enter          open a file; follow a row to what it points to
+Enter          unfold a folder or a rule; open a file;
+               follow a row to what it points to
 Backspace      back to where you were
 Tab            from the rows to the bytes, and back
 g              go to an offset: 4711, 0x1267, @BYTE of this file,
@@ -30,7 +31,7 @@ g              go to an offset: 4711, 0x1267, @BYTE of this file,
 n, N           the next match, the one before it
 b              show the bodies of messages, or hide them
 c              check the store in the background
-f              list the findings; Enter shows the place
+f              list the findings by rule; Enter shows the place
 ], [           the next finding in this file, the one before it
 p              choose repairs, see what they cost, save the plan
                (Space: in or out; Enter: the single actions)
