@@ -94,6 +94,12 @@ def test_timers_follow(real_dir: Directory, tmp_path: Path) -> None:
     assert resized(real_dir("5.5.0-timer"), tmp_path / "new").timer_unit_count == 30
 
 
+def test_tiered_storage_is_named(real_dir: Directory, tmp_path: Path) -> None:
+    made = resized(real_dir("5.5.0-tiered"), tmp_path / "new")
+    reasons = {part.path: part.reason for part in made.parts_left_out}
+    assert reasons["tiered"] == "tiered storage is not copied"
+
+
 def test_queues_alone_get_another_size(store_dir: Directory, tmp_path: Path) -> None:
     before = open_store(store_dir(BASIC))
     made = resized(before.root, tmp_path / "new", commitlog_file_size=None)
