@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rocketfsck.cli.show.text import visible
 from rocketfsck.common.documents import BYTES, decode_text, from_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
@@ -52,7 +53,7 @@ def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
     verdict = verdict_in(document)
     if store is None:
         return page_of(report, verdict, engine)
-    _refuse_other(report, store)
+    refuse_other_store(report, store, "check it again with --report")
     plan, _ = plan_or_obstacle(store, report)
     return page_of(
         report,
@@ -83,17 +84,35 @@ def verdict_in(document: Mapping[str, Any]) -> Verdict | None:
     return None if said is None else from_document(Verdict, said, "verdict", exact=False)
 
 
-def _refuse_other(report: Report, store: Store) -> None:
-    """Raise UsageError unless the store has the bytes that the report is about, as far as sizes tell."""
+IDENTITY = {
+    "file_count": "{} files",
+    "byte_count": "{} bytes in files",
+    "start_offset": "a commit log from {} on",
+    "end_offset": "a commit log up to {}",
+}
+"""What a report says of its store that tells stores apart, and states of one store."""
+
+
+def refuse_other_store(report: Report, store: Store, advice: str) -> None:
+    """Raise UsageError with `advice` unless the store has the files that the report is about, as far as sizes
+    tell. The directory may be another one: a report goes with a copy of its store, too."""
     from rocketfsck.verify.run import store_facts
 
     now, then = store_facts(store), report.store
-    for name in ("start_offset", "end_offset", "file_count", "byte_count"):
-        if getattr(now, name) != getattr(then, name):
-            raise UsageError(
-                f"the store is not as the report has it: {name} is {getattr(now, name)}, "
-                f"not {getattr(then, name)}; check it again with --report"
-            )
+    differing = [
+        f"{text.format(_number(getattr(then, name)))} (here {_number(getattr(now, name))})"
+        for name, text in IDENTITY.items()
+        if getattr(now, name) != getattr(then, name)
+    ]
+    if not differing:
+        return
+    root = visible(then.root, keep_backslash=True)
+    which = "this store in another state" if then.root == now.root else f"another store, {root}"
+    raise UsageError(f"the report is about {which}, with {', '.join(differing)}: {advice}")
+
+
+def _number(value: int | None) -> str:
+    return "none" if value is None else f"{value:,}"
 
 
 def _named(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

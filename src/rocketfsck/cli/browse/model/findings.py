@@ -26,9 +26,9 @@ from typing import Any
 
 from rocketfsck.cli.browse.model.files import MARKS, FilePlace, Shelf
 from rocketfsck.cli.browse.model.judgement import NOUNS, Tone, headline, next_step, tone_of
-from rocketfsck.cli.pages.reading import verdict_in
+from rocketfsck.cli.pages.reading import refuse_other_store, verdict_in
 from rocketfsck.cli.show.text import count_of, visible
-from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError, UsageError
+from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
 from rocketfsck.repair.verdict import Verdict
@@ -40,7 +40,6 @@ from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
-from rocketfsck.verify.run import store_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,41 +291,8 @@ def load_findings(shelf: Shelf, path: Path) -> Findings:
     """The findings of a saved report. Raises UsageError if the file has none, or those of another store,
     StoreError if it cannot be read."""
     findings = _findings(shelf, read_document(path, "report"))
-    refuse_other_store(findings.report, shelf.store)
+    refuse_other_store(findings.report, shelf.store, "leave out --report, and press c to check")
     return findings
-
-
-IDENTITY = {
-    "file_count": "{} files",
-    "byte_count": "{} bytes in files",
-    "start_offset": "a commit log from {} on",
-    "end_offset": "a commit log up to {}",
-}
-"""What a report says of its store that tells stores apart, and states of one store."""
-
-
-def refuse_other_store(report: Report, store: Store) -> None:
-    """Raise UsageError unless the store has the files that the report is about, as far as sizes tell.
-
-    The directory may be another one: a report goes with a copy of its store, too.
-    """
-    now, then = store_facts(store), report.store
-    differing = [
-        f"{text.format(_number(getattr(then, name)))} (here {_number(getattr(now, name))})"
-        for name, text in IDENTITY.items()
-        if getattr(now, name) != getattr(then, name)
-    ]
-    if not differing:
-        return
-    root = visible(then.root, keep_backslash=True)
-    which = "this store in another state" if then.root == now.root else f"another store, {root}"
-    raise UsageError(
-        f"the report is about {which}, with {', '.join(differing)}: leave out --report, and press c to check"
-    )
-
-
-def _number(value: int | None) -> str:
-    return "none" if value is None else f"{value:,}"
 
 
 def _findings(shelf: Shelf, document: Any) -> Findings:
