@@ -471,8 +471,8 @@ def kinds(scene: ActScene, action: Action, _arguments: Arguments) -> None:
     tree.set_aside(action.target)
     tree.set_aside("index")
     tree.create("index", 3)
-    tree.set_aside("checkpoint")
-    tree.create("checkpoint/inner/file", 4)
+    tree.set_aside("notes")
+    tree.create("notes/inner/file", 4)
     first, second = [name for name in tree.names("commitlog") if name.isdigit()][:2]
     tree.rename(f"commitlog/{first}", "commitlog/x")
     tree.rename(f"commitlog/{second}", f"commitlog/{first}")
@@ -486,6 +486,7 @@ def test_any_change_can_be_published_and_taken_back(
     damaged: Path, in_place: bool, links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (damaged / "dangling").symlink_to("nowhere")
+    (damaged / "notes").write_bytes(b"x")
     before = snapshot(damaged)
     plan = only(plan_of(damaged), preconditions=())
     logs = sorted(path.name for path in (damaged / "commitlog").iterdir() if path.name.isdigit())[:2]
@@ -493,7 +494,7 @@ def test_any_change_can_be_published_and_taken_back(
     monkeypatch.setattr(fileops, "watch", None if links else no_links)
     apply_plan(plan, repairs=with_act(kinds), check=False, in_place=in_place)
     assert (damaged / "index").read_bytes() == bytes(3)
-    assert (damaged / "checkpoint" / "inner" / "file").read_bytes() == bytes(4)
+    assert (damaged / "notes" / "inner" / "file").read_bytes() == bytes(4)
     assert [(damaged / "commitlog" / name).read_bytes() for name in logs] == content[::-1]
     assert (damaged / "config" / "delayOffset.json").stat().st_mtime_ns == 7
     undo(damaged)
