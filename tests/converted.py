@@ -73,3 +73,14 @@ def answers_of(root: Path, message: Message, keys: Sequence[str]) -> list[list[t
         query_key(UniqueKeyQuery(path=root, topic=topic, key=keys[-1])),
     ]
     return [[content(item.message) for item in answer.found.found] for answer in found]
+
+
+def agreeing_count(root: Path, new: Path, *, step: int) -> int:
+    """Asks two stores for every `step`-th message of the first; how many answers have the message. Fails
+    unless both answer the same."""
+    count = 0
+    for message in list(iter_messages(open_store(root)))[::step]:
+        before, after = (answers_of(place, message, keys_of(message)) for place in (root, new))
+        assert before == after
+        count += sum(content(message) in answer for answer in after)
+    return count

@@ -20,6 +20,13 @@ export function el(name, attributes = {}, ...children) {
     return made;
 }
 
+/** An element of SVG. */
+export function svg(name, attributes = {}) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+    return made;
+}
+
 function put(parent, children) {
     for (const child of children) {
         if (child === null || child === undefined || child === false) continue;

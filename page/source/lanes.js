@@ -4,7 +4,7 @@ import { chart } from "./charts.js";
 import { counted, size } from "./dom.js";
 import { bytesIn } from "./hex.js";
 import { FATES, fileAt } from "./model.js";
-import { cut, firstAfter, gathered } from "./spans.js";
+import { cut, firstAfter, gathered, mergedSpans } from "./spans.js";
 
 const BAR = 22;
 const LABEL = 17;
@@ -22,18 +22,12 @@ export function rankOf(severity) {
 
 /** The places of the plan, merged: spans of the kind `repaired`. */
 export function mergedPlaces(model) {
-    const places = model.actions.flatMap((action) => action.places).sort((one, other) => one[0] - other[0]);
-    const merged = { starts: [], ends: [], kinds: [] };
-    for (const [start, end] of places) {
-        const last = merged.ends.length - 1;
-        if (last >= 0 && start <= merged.ends[last]) merged.ends[last] = Math.max(merged.ends[last], end);
-        else {
-            merged.starts.push(start);
-            merged.ends.push(end);
-            merged.kinds.push(3);
-        }
-    }
-    return merged;
+    const merged = mergedSpans(model.actions.flatMap((action) => action.places));
+    return {
+        starts: merged.map(([start]) => start),
+        ends: merged.map(([, end]) => end),
+        kinds: merged.map(() => 3),
+    };
 }
 
 /** The lanes of a view, from top to bottom: {title, parts} or {title, marks}. */

@@ -1,10 +1,9 @@
 // The top of the page: how many messages consumers get now, after a start and after the repair, and a strip of
 // bytes for each part of the store, with its own scale.
-import { count, counted, el, fill, onWidth, share, size } from "./dom.js";
+import { count, counted, el, fill, onWidth, share, size, svg } from "./dom.js";
 import { rankOf } from "./lanes.js";
 import { firstAfter, gathered, mergedSpans, shares } from "./spans.js";
 
-const NS = "http://www.w3.org/2000/svg";
 const BAR = 24;
 const MARK = 12;
 
@@ -83,12 +82,6 @@ function bar(fates, total) {
     return made;
 }
 
-function svg(name, attributes) {
-    const made = document.createElementNS(NS, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-    return made;
-}
-
 /** A strip for each part of the store. The commit log has the axis of its physical offsets, with holes. */
 export function strips(model, view) {
     const parts = model.areas
@@ -98,7 +91,6 @@ export function strips(model, view) {
     if (parts.length === 0) return null;
     const go = (part, from, to) => {
         const [first, last] = [part.toLine(from), part.toLine(to)];
-        if (first === null || last === null) return;
         view.show(Math.min(first, last), Math.max(first, last));
         document.getElementById("map-stage")?.focus();
     };
@@ -116,14 +108,8 @@ function partOf(model, area) {
         (finding) => finding.at !== null && !finding.gone && finding.at >= area.start && finding.at < area.end,
     );
     const crowds = model.crowds.filter((crowd) => crowd.start >= area.start && crowd.start < area.end);
-    const part = { area, title: area.title, size: area.end - area.start, holes: 0 };
-    const files = area.files.filter((file) => file.size > 0);
-    const axis = area.family === "commitlog" ? physical(files) : null;
-    part.toAxis = axis ? axis.toAxis : (place) => place;
-    part.toLine = axis ? axis.toLine : (place) => place;
-    part.from = axis ? axis.from : area.start;
-    part.to = axis ? axis.to : area.end;
-    part.holes = axis ? axis.holes : 0;
+    const axis = axisOf(area);
+    const part = { area, title: area.title, size: area.end - area.start, ...axis };
     part.spans = moved(spans, part.toAxis);
     part.wrong = moved({ ...wrong, kinds: wrong.starts.map(() => 0) }, part.toAxis);
     part.marks = [
@@ -142,6 +128,14 @@ function partOf(model, area) {
         })),
     ];
     return part;
+}
+
+/** The axis of an area: that of physical offsets for a commit log that has one, else the line of all bytes. */
+function axisOf(area) {
+    const own = (place) => place;
+    const line = { from: area.start, to: area.end, holes: 0, toAxis: own, toLine: own };
+    const files = area.files.filter((file) => file.size > 0);
+    return (area.family === "commitlog" && physical(files)) || line;
 }
 
 function slice(spans, from, to) {

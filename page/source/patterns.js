@@ -1,6 +1,5 @@
 // Each kind of bytes has a pattern of its own, so that nobody needs colour to tell them apart.
-
-const NS = "http://www.w3.org/2000/svg";
+import { svg } from "./dom.js";
 
 /** Lines of each pattern on a tile of 8 by 8; null: plain. */
 const TILES = {
@@ -21,51 +20,30 @@ const TILES = {
 
 /** Puts the patterns of all kinds into the page; charts fill with `url(#kind-NAME)`. */
 export function addPatterns(kinds) {
-    const svg = document.createElementNS(NS, "svg");
-    svg.setAttribute("class", "patterns");
-    svg.setAttribute("aria-hidden", "true");
-    svg.setAttribute("width", "0");
-    svg.setAttribute("height", "0");
-    const defs = svg.appendChild(document.createElementNS(NS, "defs"));
-    for (const kind of kinds) defs.append(pattern(kind));
-    document.body.append(svg);
+    const made = svg("svg", { class: "patterns", "aria-hidden": "true", width: 0, height: 0 });
+    made.appendChild(svg("defs")).append(...kinds.map(pattern));
+    document.body.append(made);
 }
 
 function pattern(kind) {
-    const made = document.createElementNS(NS, "pattern");
-    made.id = `kind-${kind.id}`;
-    for (const [name, value] of [
-        ["width", 8],
-        ["height", 8],
-        ["patternUnits", "userSpaceOnUse"],
-    ]) {
-        made.setAttribute(name, value);
-    }
-    const ground = made.appendChild(document.createElementNS(NS, "rect"));
-    ground.setAttribute("width", 8);
-    ground.setAttribute("height", 8);
-    ground.setAttribute("class", `ground tone-${kind.tone}`);
+    const made = svg("pattern", {
+        id: `kind-${kind.id}`,
+        width: 8,
+        height: 8,
+        patternUnits: "userSpaceOnUse",
+    });
+    made.append(svg("rect", { width: 8, height: 8, class: `ground tone-${kind.tone}` }));
     for (const line of TILES[kind.tile] ?? []) {
-        const path = made.appendChild(document.createElementNS(NS, "path"));
-        path.setAttribute("d", line);
-        path.setAttribute("class", `lines tone-${kind.tone}`);
+        made.append(svg("path", { d: line, class: `lines tone-${kind.tone}` }));
     }
     return made;
 }
 
 /** A small sample of a kind, for legends and tables. */
 export function sample(kind) {
-    const svg = document.createElementNS(NS, "svg");
-    svg.setAttribute("class", "sample");
-    svg.setAttribute("aria-hidden", "true");
-    svg.setAttribute("width", 28);
-    svg.setAttribute("height", 16);
-    const rect = svg.appendChild(document.createElementNS(NS, "rect"));
-    rect.setAttribute("width", 28);
-    rect.setAttribute("height", 16);
-    rect.setAttribute("class", "part");
-    rect.setAttribute("fill", `url(#kind-${kind.id})`);
-    return svg;
+    const made = svg("svg", { class: "sample", "aria-hidden": "true", width: 28, height: 16 });
+    made.append(svg("rect", { width: 28, height: 16, class: "part", fill: `url(#kind-${kind.id})` }));
+    return made;
 }
 
 /** How kinds look: tile, tone and how much they matter (0: plain). Unknown kinds look like damage. */

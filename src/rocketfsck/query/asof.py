@@ -19,6 +19,7 @@ from rocketfsck.common.rows import Text
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.query.info.store import log_info
 from rocketfsck.query.log import LogView
+from rocketfsck.query.offsets import time_at
 from rocketfsck.query.view import QueueView, StoreView
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.scan.log.live import LiveScan
@@ -107,18 +108,10 @@ def _queues(view: StoreView, timestamp: int, end: int, topic: str | None) -> Ite
                     queue.queue_id,
                     found.queue_offset_at(first),
                     found.queue_offset_at(last),
-                    _stored(found, first),
-                    _stored(found, last - 1),
+                    time_at(found, first),
+                    time_at(found, last - 1),
                     _waiting_count(found, first, last, timestamp) if queue.topic == SCHEDULE_TOPIC else 0,
                 )
-
-
-def _stored(queue: QueueView, index: int) -> int | None:
-    unit = queue.unit(index)
-    if unit is None:
-        return None
-    found = queue.log.record_at(unit.physical_offset)
-    return getattr(found, "store_timestamp", None)
 
 
 def _waiting_count(queue: QueueView, first: int, last: int, timestamp: int) -> int:

@@ -122,12 +122,13 @@ def _offsets_of(view: QueueView) -> QueueOffsets:
     queue = view.queue
     first = last = None
     if view.min_index < view.end_index:
-        first, last = _time_at(view, view.min_index), _time_at(view, view.end_index - 1)
+        first, last = time_at(view, view.min_index), time_at(view, view.end_index - 1)
     bounds = (view.min_offset, view.max_offset)
     return QueueOffsets(queue.topic, queue.queue_id, queue.kind, *bounds, first, last, view.stale_count)
 
 
-def _time_at(view: QueueView, index: int) -> int | None:
+def time_at(view: QueueView, index: int) -> int | None:
+    """The storeTimestamp (ms) of the message that a unit leads to, None for none. Raises StoreError."""
     unit = view.unit(index)
     return None if unit is None else _time_of(view, unit)
 
@@ -182,7 +183,7 @@ def _timed(view: StoreView, row: GroupOffsets, newest: dict[tuple[str, int], int
     if queue is None or queue.min_index >= queue.end_index:
         return row
     if name not in newest:
-        newest[name] = _time_at(queue, queue.end_index - 1)
+        newest[name] = time_at(queue, queue.end_index - 1)
     unit = queue.unit_of(max(row.offset, row.min_offset)) if row.lag else None
     due = None if unit is None else _time_of(queue, unit)
     return replace(row, next_timestamp=due, last_timestamp=newest[name])

@@ -247,12 +247,13 @@ def _apply(scene: Scene, scenario: Scenario, plan: Mapping[str, Any], *, whole: 
         if plan["actions"] and not scene.forged and not ended.crash:
             scene.fail("refused", command, _refusal(ended))
         return ended.status
-    lost = lost_records(records, sound_records(scene.store), plan)
+    records_after = sound_records(scene.store)
+    lost = lost_records(records, records_after, plan)
     if lost and not scene.forged:
         scene.fail("lost", command, f"{len(lost)} sound records that the plan does not name, first {lost[0]}")
     if not scene.forged:
         after = predicted_harm(scene.store, version, conf)
-        new_count = new_record_count(records, sound_records(scene.store))
+        new_count = new_record_count(records, records_after)
         worse = "" if after is None or harm is None else after.worse_than(harm, new_count)
         if {action["name"] for action in plan["actions"]} & NAMING:
             worse = ""  # the log is another one: what is in no queue and no index was not in it

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Literal
 
 from rocketfsck.cli.show.start import grouped_starts, versions_text
 from rocketfsck.cli.show.text import Palette, count_of, visible, wrapped
@@ -146,15 +147,32 @@ _HEADLINES: Mapping[State, Callable[[Verdict], str]] = {
 """The first line of each state (ADR 0024)."""
 
 
+Tone = Literal["good", "warning", "error"]
+TONES: Mapping[State, Tone] = {
+    "healthy": "good",
+    "unclean": "good",
+    "interrupted": "error",
+    "harmful": "error",
+    "refused": "error",
+    "unread": "error",
+    "lost": "error",
+}
+"""How bad the states of a store are, by the name of their colour in a palette; the others are warnings."""
+START_IT = "start the broker; nothing has to be repaired"
+
+
+def tone_of_state(state: State) -> Tone:
+    """How bad a state is."""
+    return TONES.get(state, "warning")
+
+
 def verdict_lines(
     verdict: Verdict, store: StoreFacts, palette: Palette, columns: int, *, exact: bool = False
 ) -> Iterator[str]:
     """The headline, and a line or a few each for the start, what is lost, the repair, the next command.
     `exact` names versions one by one where a range has others in it."""
-    good = dict.fromkeys(("healthy", "unclean"), palette.good)
-    paint = good | dict.fromkeys(("interrupted", "harmful", "refused", "unread", "lost"), palette.error)
-    lines = wrapped(headline_of(verdict), columns)
-    yield from (paint.get(verdict.state, palette.warning)(line) for line in lines)
+    paint = getattr(palette, tone_of_state(verdict.state))
+    yield from map(paint, wrapped(headline_of(verdict), columns))
     yield from labelled("Store", [f"{visible(store.root)} ({_versions(store)})"], columns)
     yield from labelled("Start", chain(_starts(verdict.starts, exact=exact), _configs(verdict)), columns)
     if verdict.state != "healthy":
@@ -169,7 +187,7 @@ def verdict_lines(
         command = visible(verdict.next_command, keep_backslash=True)
         yield f"  {'Next':<{LABEL_WIDTH - 2}}{palette.good(command)}"  # never broken: it is to be pasted
     elif verdict.state == "unclean":
-        yield from labelled("Next", ["start the broker; nothing has to be repaired"], columns)
+        yield from labelled("Next", [START_IT], columns)
 
 
 def labelled(label: str, texts: Iterable[str], columns: int) -> Iterator[str]:

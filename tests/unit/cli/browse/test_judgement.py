@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from rocketfsck.cli.browse.model.judgement import START_IT, TONES, headline, next_step, tone_of
-from rocketfsck.cli.show.verdict import headline_of
+from rocketfsck.cli.browse.model.judgement import headline, next_step, tone_of
+from rocketfsck.cli.show.verdict import START_IT, TONES, headline_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.state import State
 from rocketfsck.repair.verdict import judge_store

@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.cli.browse.model.files import MARKS, FilePlace, Shelf
-from rocketfsck.cli.browse.model.judgement import NOUNS, Tone, headline, next_step, tone_of
+from rocketfsck.cli.browse.model.judgement import NOUNS, headline, next_step, tone_of
 from rocketfsck.cli.pages.reading import refuse_other_store, verdict_in
 from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.verdict import Tone
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rocketfsck.cli.show.text import count_of, visible
-from rocketfsck.cli.show.verdict import headline_of
+from rocketfsck.cli.show.verdict import START_IT, Tone, headline_of, tone_of_state
 from rocketfsck.verify.finding import Severity
 
 if TYPE_CHECKING:
-    from rocketfsck.repair.state import State
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.verify.report import Report
 
-Tone = Literal["good", "warning", "error"]
-TONES: dict[State, Tone] = {
-    "healthy": "good",
-    "unclean": "good",
-    "interrupted": "error",
-    "harmful": "error",
-    "refused": "error",
-    "unread": "error",
-    "lost": "error",
-}
-"""How the states of a store are coloured; the others are warnings, as in the text of `check`."""
 NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-START_IT = "start the broker; nothing has to be repaired"
 
 
 def headline(report: Report, verdict: Verdict | None) -> str:
@@ -51,6 +38,6 @@ def next_step(report: Report, verdict: Verdict | None) -> str:
 def tone_of(report: Report, verdict: Verdict | None) -> Tone:
     """How bad it is, for a colour; the headline says the same in words."""
     if verdict is not None:
-        return TONES.get(verdict.state, "warning")
+        return tone_of_state(verdict.state)
     worst = report.worst
     return "error" if worst == Severity.ERROR else "warning" if worst == Severity.WARNING else "good"
