@@ -90,6 +90,7 @@ def test_what_does_harm_is_refused_alone(
     assert {action.name for action in held.actions} == done
     left = {item.fingerprint for item in held.unanswered}
     assert plan.answered <= held.answered | left
+    assert not any("does not mention" in item.reason for item in held.unanswered)
     assert held.answered_count + held.unanswered_count == plan.answered_count + plan.unanswered_count
     applied(held)
 

@@ -23,6 +23,20 @@ KNOWN: tuple[Known, ...] = (
     Known("refused", "apply", "leaves links alone|leads here|links are not moved", "links are left alone"),
     Known("refused", "apply", "lock: has more than", "a lock that no broker made: the refusal says so"),
     Known("plan-again", "plan", "^finish-recovery after", "a recovery is finished once the log is settled"),
+    Known(
+        "plan-again",
+        "plan",
+        "^(rebuild|cut)-queue after .*(salvage|cut)-log",
+        "queues are judged by the log: "
+        "where both are damaged, what the repaired log says of a queue is planned once it is there",
+    ),
+    Known(
+        "check-again",
+        "check",
+        r"^apply \d, check \d: .*'ST003'",
+        "a repair can take the only trait of newer "
+        "versions, made by damage: then older ones are asked about a link, too",
+    ),
     Known("refused", "apply", "exit status 4", "tried, found not to be as promised, and not published"),
     Known(
         "status", "plan", "inside the store that is read", "a link in the store leads to where the plan goes"

@@ -148,6 +148,8 @@ def _as_tried(plan: Plan, found: Report, judged: Judgement) -> Plan:
 
     What no action answers may be a consequence of what is corrected: then nothing of it is left.
     """
+    reasons = {item.fingerprint: item.reason for item in plan.unanswered}
+    unanswered = [replace(item, reason=reasons.get(item.fingerprint, item.reason)) for item in judged.left]
     left = Counter[str]()
     for item in judged.left:
         left[item.rule] += item.count
@@ -163,7 +165,7 @@ def _as_tried(plan: Plan, found: Report, judged: Judgement) -> Plan:
     now = plan.messages_now
     messages = None if now is None or found.account is None else fates_after(now, found.account.fates)
     return replace(
-        plan, unanswered=judged.left, answered_counts=answered, messages_after=messages, is_tried=True
+        plan, unanswered=tuple(unanswered), answered_counts=answered, messages_after=messages, is_tried=True
     )
 
 
