@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers classpaths suites unit coverage spark spark-lowest oracle nightly
-.PHONY: thorough sizes bench mutation audit sbom lock upgrade specs pictures transcripts page-samples clean
+.PHONY: wheel thorough sizes bench mutation audit sbom lock upgrade specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -167,6 +167,14 @@ $(LOCKER)/.installed:
 # The oldest Python decides which versions there are; what differs on later ones has a marker.
 COMPILE = printf '%s\n' $(BUILDERS) | $(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --annotation-style line --custom-compile-command 'make upgrade'
+
+WHEEL_TIME = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}
+
+wheel: $(STAMP) ## build the wheel for this kind of machine, kernels compiled, and the source distribution
+	rm -rf build/kernels build/dist
+	$(WHEEL_TIME) ROCKETFSCK_BUILD_KERNELS=1 $(BIN)/python -m hatchling build -d build/dist -t wheel
+	$(WHEEL_TIME) $(BIN)/python -m hatchling build -d build/dist -t sdist
+	@ls -l build/dist
 
 lock: $(LOCKER)/.installed ## add to constraints.txt what pyproject.toml newly asks for; the rest keeps its version
 	$(COMPILE) $(UPGRADE) --all-extras --output-file constraints.txt pyproject.toml - >/dev/null

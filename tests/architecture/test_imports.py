@@ -14,7 +14,7 @@ from tests.conftest import Directory
 
 HOMES = {
     # whoever imports the left when it is imported itself, wherever in the module, is in the right
-    "numba": ("scan/",),
+    "numba": ("scan/machine/",),
     "llvmlite": ("scan/",),
     "construct": ("formats/",),
     "click": ("cli/",),

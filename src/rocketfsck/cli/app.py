@@ -229,10 +229,26 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
+EXTRAS = {
+    "deltalake": "tables",
+    "pyarrow": "arrow",
+    "pyiceberg": "tables",
+    "pyspark": "spark",
+    "textual": "browse",
+}
+"""Which extra of the package brings a library that a plain install does without."""
+
+
 def _unexpected(error: Exception) -> int:
     if isinstance(error, MemoryError):
         _complain("Error: out of memory.")
         return EXIT_OPERATIONAL
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in EXTRAS:
+        name = (error.name or "").partition(".")[0]
+        _complain(
+            f"Error: this needs {name}, which is not installed: run pip install 'rocketfsck[{EXTRAS[name]}]'"
+        )
+        return EXIT_USAGE
     if isinstance(error, OSError):
         try:
             sys.stdout.flush()

@@ -198,8 +198,8 @@ def _own_descriptor(settings: Settings) -> int | None:
 
 def _compiled_in_vain() -> bool:
     """Whether kernels were compiled that nothing could keep."""
-    compiler = sys.modules.get("rocketfsck.scan.machine.compiler")
-    return compiler is not None and bool(compiler.unkept)
+    library = sys.modules.get("rocketfsck.scan.machine.library")
+    return library is not None and bool(library.unkept)
 
 
 @contextmanager

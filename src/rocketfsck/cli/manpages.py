@@ -31,6 +31,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "ROCKETFSCK_CACHE_DIR": "where compiled code is kept, instead of below ~/.cache",
     "ROCKETFSCK_STATE_DIR": "where plan keeps a plan, instead of below ~/.local/state",
     "ROCKETFSCK_KERNELS": "auto, plain or compiled: whether bulk work runs in compiled code",
+    "ROCKETFSCK_PROCESSOR": "x86-64-v2 or x86-64-v3: a lesser kind of processor for compiled code",
 }
 _BARE = re.compile(r"^([.'])", re.MULTILINE)
 

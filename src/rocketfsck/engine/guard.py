@@ -18,7 +18,7 @@ from rocketfsck.errors import LostError, RocketfsckError, StoreError, UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NEEDED = ("construct", "numba", "numpy", "pyarrow")
+NEEDED = ("construct", "numpy", "pyarrow")
 """What the package imports on executors."""
 
 _UNFIT = "cannot run rocketfsck: "

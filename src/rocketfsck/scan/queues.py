@@ -55,6 +55,7 @@ class QueueTable:
         "max_queues",
         "name_pos",
         "name_size",
+        "parts",
         "queue_id",
         "slots",
         "topic_faults",
@@ -77,6 +78,8 @@ class QueueTable:
         self.topic_faults: NDArray[np.int32] = np.zeros(capacity, np.int32)
         self.topic_hash: NDArray[np.int32] = np.zeros(capacity, np.int32)
         self.arena: NDArray[np.uint8] = np.zeros(min(1 << 15, max_name_size) + 64, np.uint8)
+        # what compiled code knows of these arrays: None once they are others
+        self.parts: NDArray[np.int64] | None = None
         self._names: list[tuple[bytes, int]] = []
         self._rows: dict[tuple[bytes, int], int] = {}
 
@@ -138,6 +141,7 @@ class QueueTable:
 
         Quicker than `intern` for each. The other one may grow meanwhile: what it has of these rows stays.
         """
+        self.parts = None
         count = len(names)
         capacity = max(FIRST_ROWS, 1 << count.bit_length())
         for column in ROW_COLUMNS:
@@ -153,6 +157,7 @@ class QueueTable:
 
     def reserve(self, name_size: int) -> bool:
         """Makes room for one more name of this size, growing where allowed; False when full for good."""
+        self.parts = None
         rows, used = int(self.counts[0]), int(self.counts[1])
         if rows >= self.max_queues or used + name_size > self.max_name_size:
             return False

@@ -300,3 +300,50 @@ def test_color_on_a_terminal() -> None:
     assert b"\x1b[1m" in shown()
     assert b"\x1b[" not in shown(NO_COLOR="1")
     assert b"\x1b[" not in shown(TERM="dumb")
+
+
+WITHOUT = """
+import sys
+from rocketfsck.cli.app import run
+for name in ("pyarrow", "numba", "llvmlite"):
+    sys.modules[name] = None
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command in a Python that has what a plain install brings."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_what_gives_no_arrow_needs_none(store_dir: Store, tmp_path: Path) -> None:
+    store = str(store_dir("5.3.3-basic"))
+    for arguments in (
+        ("check", store, "--report", str(tmp_path / "page.html")),
+        ("plan", store),
+        ("info", store),
+        ("dump", store, "--kind", "all"),
+        ("query", "offsets", store),
+        ("query", "scan", store, "queue_id == 0"),
+        ("find", store, "k1"),
+        ("simulate", store),
+        ("compare", store, store),
+        ("rebuild", "all", store, "--into", str(tmp_path / "built")),
+        ("salvage", store, "--into", str(tmp_path / "saved")),
+        ("write", "--synth", "plain", "--messages", "50", "--into", str(tmp_path / "made")),
+    ):
+        ended = without_extras(*arguments)
+        assert ended.returncode in (0, 4), (arguments, ended.stderr)
+        assert "Error" not in ended.stderr, arguments
+
+
+def test_what_gives_arrow_says_what_it_needs(store_dir: Store, tmp_path: Path) -> None:
+    store = str(store_dir("5.3.3-basic"))
+    for arguments in (("dump", store, "--format", "arrow"), ("export", store, "--into", str(tmp_path / "e"))):
+        ended = without_extras(*arguments)
+        assert ended.returncode == 16
+        assert ended.stderr.splitlines()[-1] == (
+            "Error: this needs pyarrow, which is not installed: run pip install 'rocketfsck[arrow]'"
+        )

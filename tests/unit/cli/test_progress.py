@@ -287,9 +287,9 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
 def test_kernels_that_nothing_keeps_are_told_with_v(
     cli: Cli, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rocketfsck.scan.machine import compiler
+    from rocketfsck.scan.machine import library
 
-    monkeypatch.setattr(compiler, "unkept", ["scan_records"])
+    monkeypatch.setattr(library, "unkept", ["scan_records"])
     assert cli("check", store_dir("5.3.3-basic")).err == ""
     said = cli("check", store_dir("5.3.3-basic"), "-v").err
     assert "no directory can keep the compiled kernels" in said and said.count("\n") == 1

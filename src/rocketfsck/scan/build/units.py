@@ -51,7 +51,7 @@ def link_entries(key_hash: Words, number: int, slots: Words, *, compiled: bool) 
     return previous, int(in_form(_link, compiled)(*arrays, number))
 
 
-def _link(slot: Any, slots: Any, previous: Any, number: int) -> int:
+def _link(slot: Words, slots: Words, previous: Words, number: int) -> int:
     empty = 0
     for row in range(len(slot)):
         newest = slots[slot[row]]
@@ -247,15 +247,15 @@ def place_units(
 
 
 def _place(
-    rows: Any,
-    numbers: Any,
-    state: Any,
-    how: Any,
-    plain_units: Any,
-    batch_units: Any,
-    ext_units: Any,
-    pending_counts: Any,
-    gaps: Any,
+    rows: Longs,
+    numbers: Longs,
+    state: Longs,
+    how: Longs,
+    plain_units: Longs,
+    batch_units: Longs,
+    ext_units: Longs,
+    pending_counts: Longs,
+    gaps: Longs,
 ) -> int:
     gap_count = 0
     for row in range(0, len(rows), ROW_SIZE):

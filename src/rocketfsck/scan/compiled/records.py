@@ -43,6 +43,7 @@ from rocketfsck.formats.dledger import (
     MAGIC_NORMAL,
 )
 from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.magic import (
     BLANK_HEADER_SIZE,
     BORN_HOST_V6,
@@ -127,7 +128,7 @@ from rocketfsck.scan.machine.intrinsics import (
     row_storer,
     store_i64,
 )
-from rocketfsck.scan.machine.jit import entry, helper, inlined, short_entry
+from rocketfsck.scan.machine.jit import entry, helper, inlined
 from rocketfsck.scan.options import ScanOptions, Stop
 from rocketfsck.scan.queues import QueueTable
 
@@ -194,31 +195,27 @@ def _port(behind: int) -> int:
     return load_u32(behind - 4)
 
 
-@short_entry
-def _addresses(
-    longs: tuple[NDArray[np.int64], ...],
-    words: tuple[NDArray[np.int32], ...],
-    arena: NDArray[np.uint8],
-    max_queues: int,
-    max_name_size: int,
-    scratch: NDArray[np.int64],
-) -> None:
-    """Writes what `_scan` wants to know of the queue table; quicker than asking each array."""
-    table = scratch[_TABLE:]
-    table[COUNTS] = longs[0].ctypes.data
-    table[NAME_POS] = longs[1].ctypes.data
-    table[SLOTS] = words[0].ctypes.data
-    table[SLOT_COUNT] = len(words[0])
-    table[NAME_SIZE] = words[1].ctypes.data
-    table[NAME_QUEUE] = words[2].ctypes.data
-    table[STATE] = words[3].ctypes.data
-    table[TOPIC_FAULTS] = words[4].ctypes.data
-    table[TOPIC_HASH] = words[5].ctypes.data
-    table[ARENA] = arena.ctypes.data
-    table[ARENA_SIZE] = len(arena)
-    table[ROW_CAPACITY] = len(words[2])
-    table[MAX_QUEUES] = max_queues
-    table[MAX_NAME_SIZE] = max_name_size
+def _parts_of(table: QueueTable) -> NDArray[np.int64]:
+    """What `_scan` wants to know of a queue table: addresses of its arrays, and sizes."""
+    if table.parts is None:
+        parts = table.parts = np.zeros(TABLE_SIZE, np.int64)
+        for place, array in (
+            (COUNTS, table.counts),
+            (NAME_POS, table.name_pos),
+            (SLOTS, table.slots),
+            (NAME_SIZE, table.name_size),
+            (NAME_QUEUE, table.queue_id),
+            (STATE, table.topic_state),
+            (TOPIC_FAULTS, table.topic_faults),
+            (TOPIC_HASH, table.topic_hash),
+            (ARENA, table.arena),
+        ):
+            parts[place] = array.ctypes.data
+        parts[SLOT_COUNT] = len(table.slots)
+        parts[ARENA_SIZE] = len(table.arena)
+        parts[ROW_CAPACITY] = len(table.queue_id)
+        parts[MAX_QUEUES], parts[MAX_NAME_SIZE] = table.limits
+    return table.parts
 
 
 class Piece(NamedTuple):
@@ -259,7 +256,7 @@ class Room(NamedTuple):
 
 
 @entry
-def _scan(piece: Piece, manner: Manner, room: Room, counts: NDArray[np.int64]) -> tuple[int, int]:
+def _scan(piece: Piece, manner: Manner, room: Room, counts: Longs) -> tuple[int, int]:
     """See `scan_records`."""
     buffer, start, end, file_pos, base_offset, file_size = piece
     split, read_bodies, in_entries, index_tags, external = manner
@@ -590,21 +587,7 @@ def scan_records(
         len(batch.dispatches["dispatch_record"]),
     )
     while True:
-        _addresses(
-            (table.counts, table.name_pos),
-            (
-                table.slots,
-                table.name_size,
-                table.queue_id,
-                table.topic_state,
-                table.topic_faults,
-                table.topic_hash,
-            ),
-            table.arena,
-            table.max_queues,
-            table.max_name_size,
-            scratch,
-        )
+        scratch[_TABLE:_FOUND] = _parts_of(table)
         piece = Piece(buffer.ctypes.data, start, end, file_pos, base_offset, file_size)
         start, stop = _scan(piece, manner, room, batch.counts)
         if stop != _TABLE_FULL:

@@ -13,7 +13,9 @@ has no room included. `open_rows[code]` is where the last row of a code went.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
+
+from rocketfsck.formats.dtypes import Longs, Words
 
 CODE, QUEUE, ROW, OFFSET, END, NUMBER, NUMBER_END, FOUND, EXPECTED, COUNT = range(10)
 MISMATCH_WIDTH = 10
@@ -31,23 +33,21 @@ FAR = 1 << 62
 LOOK_AHEAD = 64
 MAX_TIME_DIFF = 0x7FFFFFFF
 
-Array = Any
-
 
 def join_entry_rows(
-    progress: Array,
-    offset: Array,
-    time: Array,
-    queue: Array,
-    key_start: Array,
-    key_count: Array,
-    key_hash: Array,
-    tagged: Array,
-    untagged: Array,
-    entries: Array,
-    out: Array,
-    state: Array,
-    open_rows: Array,
+    progress: Longs,
+    offset: Longs,
+    time: Longs,
+    queue: Longs,
+    key_start: Longs,
+    key_count: Longs,
+    key_hash: Longs,
+    tagged: Longs,
+    untagged: Longs,
+    entries: Annotated[Longs, 2],
+    out: Annotated[Longs, 2],
+    state: Longs,
+    open_rows: Words,
 ) -> bool:
     """Merge a batch's records and their keys with index entries in order; True if a batch is done with.
 

@@ -10,47 +10,48 @@ from typing import Any
 
 from rocketfsck.scan.machine.compiler import intrinsic, ir, types
 
-I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 WORD_MASK = 0xFFFFFFFF
 
 Builder = Any
 Value = Any
 
 
-def load_at(builder: Builder, address: Value, kind: Any) -> Value:
-    """An unaligned load of `kind` from an int64 address."""
+def load_at(builder: Builder, address: Value, bits: int) -> Value:
+    """An unaligned load of an integer of so many bits from an int64 address."""
+    kind = ir.IntType(bits)
     value = builder.load(builder.inttoptr(address, kind.as_pointer()), typ=kind)
     value.align = 1
     return value
 
 
-def _loader(kind: Any, signed: bool) -> Any:
+def _loader(bits: int, signed: bool) -> Any:
     def load(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
         def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-            value = load_at(builder, args[0], kind)
-            if kind.width > 8:
+            value = load_at(builder, args[0], bits)
+            if bits > 8:
                 value = builder.bswap(value)
-            if kind.width == 64:
+            if bits == 64:
                 return value
-            return builder.sext(value, I64) if signed else builder.zext(value, I64)
+            return builder.sext(value, ir.IntType(64)) if signed else builder.zext(value, ir.IntType(64))
 
         return types.int64(types.int64), codegen
 
     return intrinsic(load)
 
 
-load_u8 = _loader(I8, False)
-load_i8 = _loader(I8, True)
-load_i16 = _loader(I16, True)
-load_i32 = _loader(I32, True)
-load_u32 = _loader(I32, False)
-load_i64 = _loader(I64, True)
+load_u8 = _loader(8, False)
+load_i8 = _loader(8, True)
+load_i16 = _loader(16, True)
+load_i32 = _loader(32, True)
+load_u32 = _loader(32, False)
+load_i64 = _loader(64, True)
 
 
-def _storer(kind: Any) -> Any:
+def _storer(bits: int) -> Any:
     def store(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
         def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-            stored = args[1] if kind.width == 64 else builder.trunc(args[1], kind)
+            kind = ir.IntType(bits)
+            stored = args[1] if bits == 64 else builder.trunc(args[1], kind)
             builder.store(stored, builder.inttoptr(args[0], kind.as_pointer()), align=1)
             return context.get_dummy_value()
 
@@ -59,24 +60,24 @@ def _storer(kind: Any) -> Any:
     return intrinsic(store)
 
 
-store_u8 = _storer(I8)
-store_i32 = _storer(I32)
-store_i64 = _storer(I64)
+store_u8 = _storer(8)
+store_i32 = _storer(32)
+store_i64 = _storer(64)
 
 
-def _native_loader(kind: Any) -> Any:
+def _native_loader(bits: int) -> Any:
     def load(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
         def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-            value = load_at(builder, args[0], kind)
-            return value if kind.width == 64 else builder.sext(value, I64)
+            value = load_at(builder, args[0], bits)
+            return value if bits == 64 else builder.sext(value, ir.IntType(64))
 
         return types.int64(types.int64), codegen
 
     return intrinsic(load)
 
 
-native_i32 = _native_loader(I32)
-native_i64 = _native_loader(I64)
+native_i32 = _native_loader(32)
+native_i64 = _native_loader(64)
 
 
 @intrinsic
@@ -84,11 +85,12 @@ def prefetch(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     """Asks for the cache line at an address; any address may be asked for."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-        pointer = builder.inttoptr(args[0], I8.as_pointer())
-        function_type = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.inttoptr(args[0], byte)
+        function_type = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
         name = "llvm.prefetch.p0"
         function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
-        hints = [ir.Constant(I32, number) for number in (0, 3, 1)]  # read, keep, data
+        hints = [ir.Constant(word, number) for number in (0, 3, 1)]  # read, keep, data
         builder.call(function, [pointer, *hints])
         return context.get_dummy_value()
 
@@ -100,10 +102,11 @@ def call_crc(typingctx: Any, function: Any, address: Any, size: Any) -> Any:  # 
     """CRC-32 by a C function given by its address: `crc(start, pointer, size)`; its low 32 bits."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-        function_type = ir.FunctionType(I64, [I64, I64, I64])
+        number = ir.IntType(64)
+        function_type = ir.FunctionType(number, [number] * 3)
         pointer = builder.inttoptr(args[0], function_type.as_pointer())
-        value = builder.call(pointer, [ir.Constant(I64, 0), args[1], args[2]])
-        return builder.and_(value, ir.Constant(I64, WORD_MASK))
+        value = builder.call(pointer, [ir.Constant(number, 0), args[1], args[2]])
+        return builder.and_(value, ir.Constant(number, WORD_MASK))
 
     return types.int64(types.int64, types.int64, types.int64), codegen
 
@@ -115,7 +118,7 @@ def high_product(typingctx: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
         wide = ir.IntType(128)
         product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), I64)
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
 
     return types.uint64(types.uint64, types.uint64), codegen
 
@@ -129,11 +132,12 @@ def row_storer(kinds: list[str], first: int) -> Any:
     def store(typingctx: Any, columns: Any, row: Any, values: Any) -> Any:  # noqa: ARG001
         def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
             columns, row, values = args
+            long = ir.IntType(64)
             for index, kind in enumerate(kinds):
                 size = int(kind[1:])
-                place = builder.add(columns, ir.Constant(I64, 8 * (first + index)))
-                column = load_at(builder, place, I64)
-                target = builder.add(column, builder.mul(row, ir.Constant(I64, size)))
+                place = builder.add(columns, ir.Constant(long, 8 * (first + index)))
+                column = load_at(builder, place, 64)
+                target = builder.add(column, builder.mul(row, ir.Constant(long, size)))
                 value = builder.extract_value(values, index)
                 element = ir.IntType(8 * size)
                 stored = value if size == 8 else builder.trunc(value, element)

@@ -1,12 +1,7 @@
-"""Whether compiled kernels are wanted, and how they are compiled: lazily, once per user, machine and version.
+"""Whether compiled kernels are wanted, and what they are: functions that `scan.machine.library` has code of.
 
-Numba is imported (`scan.machine.compiler`) when a module with kernels is imported only; whoever wants kernels
-asks `compiled_wanted` first and imports that module after it.
-
-A kernel depends on all the helpers that it calls and on constants of `formats`, so the directory's own name
-carries a hash of every source in both packages and of the versions. A cache holds code: a directory that
-somebody else could write to is not used, and one that cannot be written to is done without
-(`scan.machine.compiler` has the files).
+Whoever wants kernels asks `compiled_wanted` first. Modules with kernels import nothing heavy: an `entry`
+looks for its code at its first call.
 
 CRC-32 (zlib's; reference 2.6) for kernels: a C function of an installed library, called by its address.
 
@@ -17,27 +12,18 @@ function before it gives it out. Compiled code that is cached holds no symbol th
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import importlib.util
 import os
-import re
-import shutil
-import stat
-import sys
-import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from rocketfsck.common import outputs
 from rocketfsck.common.budget import current
 from rocketfsck.errors import UsageError
+from rocketfsck.scan.machine import frames
+from rocketfsck.scan.machine.frames import call, signature_of
 
 LIBRARIES = {"isal": ("isal.isal_zlib", "crc32_gzip_refl"), "zlib": ("zlib", "crc32_z")}
 """Who has such a function: the module that comes with the library, and the symbol; the quickest first."""
@@ -93,13 +79,10 @@ def chosen() -> int | None:
     return None
 
 
-COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
+COMPILED_FROM = 1 << 20  # bytes; below, plain Python is done before the compiled code is loaded
 COMPILED_COLD_FROM = 96 << 20  # the same where it must first be compiled
-KERNEL_PACKAGES = ("rocketfsck.formats", "rocketfsck.scan")
 IN_USE = threading.Event()
 """Set once `auto` chose compiled kernels in this process: from then on small work is quicker by them, too."""
-KEPT_COUNT = 8  # sets of compiled kernels that one user's cache keeps
-_CACHE_NAME = re.compile("kernels-[0-9a-f]{20}")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -140,7 +123,12 @@ def mode_of(variable: str, *others: str) -> str:
 
 @cache
 def _is_warm() -> bool:
-    """Whether this user has compiled kernels before, by what the cache looks like from outside."""
+    """Whether kernels came with the package, or this user compiled some before, by what the cache looks like
+    from outside."""
+    from rocketfsck.scan.machine.library import built, cache_roots
+
+    if built() is not None:
+        return True
     for root in cache_roots(make=False):
         try:
             if next(root.glob("kernels-*/*"), None) is not None:
@@ -151,7 +139,10 @@ def _is_warm() -> bool:
 
 
 def _can_compile() -> bool:
-    return sys.byteorder == "little" and _numba_is_there() and chosen() is not None
+    from rocketfsck.scan.machine.library import built, processor
+
+    has_code = processor() is not None and (built() is not None or _numba_is_there())
+    return has_code and chosen() is not None
 
 
 @cache
@@ -159,20 +150,27 @@ def _numba_is_there() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+class Kernel:
+    """A function that Python calls and that runs compiled, without the GIL. Use `entry`, or `in_form`."""
+
+    __slots__ = ("__wrapped__", "_address", "function", "name")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = self.__wrapped__ = function
+        self.name = f"{function.__module__}:{function.__qualname__}"
+        self._address = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        if not self._address:
+            from rocketfsck.scan.machine.library import address_of
+
+            self._address = address_of(self.name)
+        return call(self._address, signature_of(self.function), arguments)
+
+
 def entry(function: Function) -> Function:
-    """A kernel that Python calls: compiled at its first call, kept in the cache, runs without the GIL."""
-    return _entry(function, nogil=True)
-
-
-def short_entry(function: Function) -> Function:
-    """An `entry` so short that giving up the GIL, and waiting for it again, would be its longest part."""
-    return _entry(function, nogil=False)
-
-
-def _entry(function: Function, *, nogil: bool) -> Function:
-    from rocketfsck.scan.machine.compiler import njit
-
-    return njit(function, directory=cache_directory(), nogil=nogil)  # type: ignore[no-any-return]
+    """A kernel that Python calls. The annotations say what it takes (`scan.machine.frames`)."""
+    return cast(Function, Kernel(function))
 
 
 def helper(function: Function) -> Function:
@@ -186,115 +184,16 @@ def inlined(function: Function) -> Function:
 
 
 def _compiled(function: Function, *, forceinline: bool) -> Function:
+    if not frames.COMPILING:
+        return function
     from rocketfsck.scan.machine.compiler import njit
 
     # without the two wrappers, which only Python and C would call: less to compile
-    options: dict[str, Any] = {
-        "no_cpython_wrapper": True,
-        "no_cfunc_wrapper": True,
-        "forceinline": forceinline,
-    }
-    return njit(function, nogil=True, **options)  # type: ignore[no-any-return]
+    wrapped = njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=forceinline)
+    return cast(Function, wrapped)
 
 
 @cache
 def in_form(function: Function, compiled: bool) -> Function:
     """A function written in the part of Python that Numba compiles too: an `entry`, or as it is."""
     return entry(function) if compiled else function
-
-
-@cache
-def cache_directory() -> Path | None:
-    """Where this user's compiled kernels are kept, None where nothing can or should be kept.
-
-    A directory for this very set of kernels, below the first of `cache_roots` that will do.
-    """
-    name = f"kernels-{_content_key()}"
-    return next(
-        (found for root in cache_roots(make=True) if (found := _usable(root / name)) is not None), None
-    )
-
-
-def _usable(directory: Path) -> Path | None:
-    """The directory, which is made if need be; None where it cannot be used, or others can write to it."""
-    try:
-        if not directory.is_dir():
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _forget_old(directory.parent)
-        found = directory.stat()
-        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
-            return None
-        return directory if os.access(directory, os.W_OK | os.X_OK) else None
-    except OSError:
-        return None
-
-
-def _forget_old(root: Path) -> None:
-    """Keep the newest sets of kernels only: every version and processor leaves one behind."""
-    kept = [path for path in root.glob("kernels-*") if _CACHE_NAME.fullmatch(path.name)]
-    kept.sort(key=lambda path: path.stat().st_mtime)
-    for path in kept[:-KEPT_COUNT]:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def cache_roots(*, make: bool) -> Iterator[Path]:
-    """The places for a cache, best first; ROCKETFSCK_CACHE_DIR alone, where it names one.
-
-    $NUMBA_CACHE_DIR/rocketfsck, the user's cache (`common.outputs`), and rocketfsck-UID in the system's
-    directory for temporary files. Anybody could make that last one, so it counts only where it is a
-    directory, this user's own, that nobody else may look into; `make` says whether to make it.
-    """
-    usual = outputs.cache_directory()
-    if os.environ.get(outputs.VARIABLE):
-        assert usual is not None
-        yield usual
-        return
-    if base := os.environ.get("NUMBA_CACHE_DIR"):
-        yield Path(base) / "rocketfsck"
-    if usual is not None:
-        yield usual
-    with suppress(RuntimeError):  # no home directory
-        if (home := Path.home() / ".cache" / "rocketfsck") != usual:
-            yield home
-    own = Path(tempfile.gettempdir()) / f"rocketfsck-{os.geteuid()}"
-    try:
-        if make:
-            with suppress(FileExistsError):
-                own.mkdir(mode=0o700)
-        found = own.lstat()
-    except OSError:
-        return
-    mine = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
-    if stat.S_ISDIR(found.st_mode) and mine:
-        yield own
-
-
-def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
-    """Path and content of every module in a folder, wherever it lies: the package may be in an archive."""
-    for item in sorted(folder.iterdir(), key=lambda item: item.name):
-        if item.is_dir():
-            for path, content in _sources(item):
-                yield f"{item.name}/{path}", content
-        elif item.name.endswith(".py"):
-            yield item.name, item.read_bytes()
-
-
-def _content_key() -> str:
-    import llvmlite
-    import numpy as np
-
-    from rocketfsck.scan.machine.compiler import numba
-
-    digest = hashlib.sha256()
-    for package in KERNEL_PACKAGES:
-        for name, content in _sources(resources.files(package)):
-            digest.update(f"{package}/{name}\0{len(content)}\0".encode() + content)
-    versions = (
-        sys.version,
-        numba.__version__,
-        llvmlite.__version__,
-        np.__version__,
-        str(numba.config.BOUNDSCHECK),
-    )
-    digest.update("\0".join(versions).encode())
-    return digest.hexdigest()[:20]

@@ -34,7 +34,6 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.magic import MAGIC_V1
 from rocketfsck.scan.machine.compiler import intrinsic, ir, types
 from rocketfsck.scan.machine.intrinsics import (
-    I64,
     call_crc,
     load_u8,
     native_i64,
@@ -118,7 +117,7 @@ def store_be64(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
     """Stores a number of 64 bits, big-endian."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        builder.store(builder.bswap(args[1]), builder.inttoptr(args[0], I64.as_pointer()), align=1)
+        builder.store(builder.bswap(args[1]), builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), codegen
@@ -195,7 +194,7 @@ def index_hash(value: int) -> int:
 
 @entry
 def make_records(
-    parameters: Parameters, words: Words, state: Any, buffer: int, next_offset: Any, columns: Columns
+    parameters: Parameters, words: Words, state: Longs, buffer: int, next_offset: Longs, columns: Columns
 ) -> tuple[int, int]:
     """Writes records into the buffer and a row of each into the columns; how many, and why it stopped."""
     capacity = parameters.capacity

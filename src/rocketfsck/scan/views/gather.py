@@ -1,21 +1,19 @@
 """Byte ranges of a buffer put side by side, hashed and looked through, and properties taken apart.
 
-`_gather` is written in the part of Python that Numba compiles too, and runs as it is or compiled. Properties
-are taken apart in two ways, since each is many times slower in the other's form: here with Python's own
-dictionaries, in `scan.compiled.gather` byte by byte. `formats.properties` says what both must give.
+Both are done in two ways, since each is many times slower in the other's form: here with Python's own slices
+and dictionaries, in `scan.compiled.gather` byte by byte. `formats.properties` says what both must give.
 Reference 2.5.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from rocketfsck.formats.dtypes import Bytes, Flags, Longs, Words
 from rocketfsck.scan.columns import PropertyPairs
-from rocketfsck.scan.machine.jit import in_form
 from rocketfsck.scan.options import PropertyParser
 
 
@@ -32,17 +30,15 @@ def gather(buffer: Bytes, starts: Longs, sizes: Longs, *, compiled: bool) -> tup
     """
     offsets = offsets_of(buffer, starts, sizes)
     out = np.empty(int(offsets[-1]), np.uint8)
-    arrays: list[Any] = [buffer, np.ascontiguousarray(starts, np.int64), offsets, out]
-    if not compiled:
-        arrays = [array.data for array in arrays]  # quicker to index than arrays
-    in_form(_gather, compiled)(*arrays)
+    if compiled:
+        from rocketfsck.scan.compiled import gather as compiled_gather
+
+        compiled_gather.put_together(buffer, np.ascontiguousarray(starts, np.int64), offsets, out)
+        return offsets, out
+    given, taken = buffer.data, out.data  # quicker to index than arrays
+    for start, (low, high) in zip(starts.tolist(), pairwise(offsets.tolist()), strict=True):
+        taken[low:high] = given[start : start + high - low]
     return offsets, out
-
-
-def _gather(buffer: Any, starts: Any, offsets: Any, out: Any) -> None:
-    for row in range(len(starts)):
-        low, high = offsets[row], offsets[row + 1]
-        out[low:high] = buffer[starts[row] : starts[row] + high - low]
 
 
 def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Words:
