@@ -1,6 +1,6 @@
 """A fleet simulated: how long a check of a thousand brokers takes, and what breaks first.
 
-The plan is the product's own: `packing.rounds` and `packing.pack` cut descriptions of made-up stores. Time is
+The plan is the product's own: `stages.bounded` and `stages.pack` group and cut descriptions of made-up stores. Time is
 that of list scheduling: a task goes to the core that is free first, but not before the driver has sent it.
 What a byte, a file, a task cost are `Rates`; the machines are made up.
 """
@@ -103,19 +103,19 @@ class Simulated:
     """What came out. Times in seconds; `busy` is the part of all cores' time that is work.
 
     `plan_seconds` and `plan_memory` (bytes) are those of the real planner in this process;
-    `held_size` are packed bytes in the driver at once, `spooled_size` those in its temporary files.
+    `held_size` are packed bytes in the driver at once, `passed_size` those of the whole run.
     """
 
     store_count: int
     byte_count: int
     task_count: int = 0
-    round_count: int = 0
+    group_count: int = 0
     seconds: float = 0.0
     busy: float = 0.0
     work_seconds: float = 0.0
     driver_seconds: float = 0.0
     held_size: float = 0.0
-    spooled_size: float = 0.0
+    passed_size: float = 0.0
     row_size: int = 0
     plan_seconds: float = 0.0
     plan_memory: int = 0
@@ -176,37 +176,36 @@ def simulate(stores: Sequence[Described], machines: Machines, rates: Rates | Non
     ]
     cores.run(begins)
     cores.barrier()
-    sizes = [round(stores[number].file_count * rates.listed_size) for number in large]
-    counts = [len(weights[number]) for number in large]
-    before: list[int] = []
-    for numbers in stages.rounds(sizes, counts, stages.HELD_SIZE):
-        group = [large[number] for number in numbers]
+    sizes = {
+        number: round(
+            stores[number].file_count * rates.listed_size + len(weights[number]) * rates.result_size
+        )
+        for number in large
+    }
+    for group in stages.bounded(large, [sizes[number] for number in large], stages.HELD_SIZE):
         began = time.process_time()
         pieces = stages.pack([(number, weights[number]) for number in group], machines.cores)
         found.plan_seconds += time.process_time() - began
-        ends = [_end_seconds(stores[number], len(weights[number]), rates) for number in before]
+        again = [begins[number] for number in group]
         shares = [
             piece.weight / GIB * byte_seconds
             + stores[piece.store].file_count * rates.unpack_seconds
             + rates.start_seconds
             for piece in pieces
         ]
-        cores.run([*ends, *shares])
-        cores.barrier()
-        held = float(sum(sizes[number] for number in numbers))
-        held += sum(stores[number].file_count * rates.listed_size for number in before)
-        held += sum(len(weights[number]) * rates.result_size for number in before)
-        found.held_size = max(found.held_size, held)
-        found.task_count += len(shares) + len(ends)
-        found.round_count += 1
+        ends = [_end_seconds(stores[number], len(weights[number]), rates) for number in group]
+        for tasks in (again, shares, ends):
+            cores.run(tasks)
+            cores.barrier()
+        found.held_size = max(found.held_size, sum(sizes[number] for number in group))
+        found.task_count += len(again) + len(shares) + len(ends)
+        found.group_count += 1
         found.plan_memory = max(found.plan_memory, len(pieces) * PIECE_SIZE)
         found.longest_seconds = max(found.longest_seconds, *shares)
-        before = group
-    cores.run([_end_seconds(stores[number], len(weights[number]), rates) for number in before])
-    found.task_count += len(begins) + len(before)
+    found.task_count += len(begins)
     found.seconds, found.work_seconds, found.driver_seconds = cores.end, cores.work, cores.driver
     found.busy = cores.work / (cores.end * machines.cores)
-    found.spooled_size = sum(sizes) + sum(counts) * rates.result_size
+    found.passed_size = sum(sizes.values())
     found.row_size = ROW_SIZE * len(stores)
     found.dollars = cores.end * machines.cores / 3600 * machines.core_price
     found.dollars += found.byte_count / GIB * machines.gib_price

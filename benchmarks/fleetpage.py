@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from rocketfsck.pipeline.fleet import stages
+
 from benchmarks.fleet import GIB, PIB, TIB, Described, Machines, Rates, Simulated, made_up, simulate
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "fleet-simulation.md"
@@ -41,7 +43,9 @@ def page() -> str:
         end_us=rates.end_seconds * 1e6,
         send_ms=rates.send_seconds * 1e3,
         start_ms=rates.start_seconds * 1e3,
-        spooled=f"{base.spooled_size / GIB:.0f} GiB",
+        passed=f"{base.passed_size / GIB:.0f} GiB",
+        held=f"{stages.HELD_SIZE >> 20} MiB",
+        group_count=base.group_count,
         core_rate=1024 / rates.byte_seconds,
         machine_rate=16 / rates.byte_seconds,
         link_factor=linked.dollars / base.dollars,

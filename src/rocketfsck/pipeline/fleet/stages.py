@@ -1,10 +1,12 @@
 """What workers do for a job over many stores: begin a store's job, do a share of its tasks, end the job.
 
-    Begin   open the store, run the job: its result, or what it gives away         -> Ended | Given
+    Begin   open the store, run the job: its result, or how much it would give away -> Ended | Large
+            the same of a store that is known as large                             -> Ended | Given
     Share   some tasks of a stage that a job gave away                             -> bytes
     End     the job again, from the same opened store, with the results            -> Ended | Given
 
-What goes through the driver is packed bytes, which it keeps and hands on, but never unpacks.
+What goes through the driver is packed bytes, which it hands on, but never unpacks. A large store is opened a
+second time when its group is done: so the driver has the lists of files of one group, not those of all.
 
 How the work of many stores is cut for workers: by bytes and by queues, over all stores together.
 
@@ -43,6 +45,7 @@ from rocketfsck.common.budget import within
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import Outcome, Result, Task, bound
 from rocketfsck.errors import PassingError, StoreError, may_pass
+from rocketfsck.progress import part
 from rocketfsck.store.reading import named_errors
 
 Item = TypeVar("Item")
@@ -57,8 +60,8 @@ MOST_WEIGHT = 16 << 30
 """A share is at most so long, if it has more than one task: what is lost with a worker."""
 RESULT_SIZE = 1300
 """Packed bytes of the result of a task, about."""
-HELD_SIZE = 64 << 20
-"""Packed bytes of large stores that travel at once; a store that has more is alone."""
+HELD_SIZE = 128 << 20
+"""Packed bytes of large stores that the driver has at once; a store that has more is alone."""
 SHARES_A_CORE = 4
 """A share is at most this part of what is left for each core."""
 
@@ -95,15 +98,6 @@ def pack(stores: Sequence[tuple[int, Sequence[int]]], cores: int) -> list[TaskPi
             found.append(TaskPiece(store, first, len(weights), weight))
             left -= weight
     return found
-
-
-def rounds(sizes: Iterable[int], counts: Iterable[int], limit: int) -> Iterator[list[int]]:
-    """Large stores in rounds: the numbers of neighbours whose packed `sizes`, with the results of their
-    `counts` of tasks, may be in memory at once. The results of one round travel along with the tasks of the
-    next.
-    """
-    expected = [size + RESULT_SIZE * count for size, count in zip(sizes, counts, strict=True)]
-    return bounded(range(len(expected)), expected, limit)
 
 
 def _target(left: int, cores: int) -> int:
@@ -224,6 +218,13 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Large:
+    """A job gave a stage away: how many packed bytes that is, with the results of its tasks, about."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """A stage that a job gave away: the store, the kernel and its tasks, packed; the weights of the tasks."""
 
@@ -250,8 +251,10 @@ class End:
     packed: bytes
     known: tuple[tuple[bytes, ...], ...]
 
-
-Step = Begin | Share | End
+    @property
+    def number(self) -> int:
+        """The store."""
+        return self.begin.number
 
 
 @contextmanager
@@ -265,29 +268,34 @@ def work_on(place: Path, what: str, done: str) -> Iterator[None]:
         raise StoreError(f"the {what} needs more memory than there is", path=str(place)) from error
 
 
-def run_step(step: Step) -> Ended | Given | bytes | StoreError:
-    """Kernel: one step, on one core of a worker.
+def run_step(step: Begin | End) -> Ended | Given | StoreError:
+    """Kernel: the job of a large store until its next stage, on one core of a worker.
 
     A StoreError of a job is returned: an engine tries again where the cause may pass.
     """
     with within(jobs=1):
-        if isinstance(step, Share):
-            return _share(step)
         try:
             return _begin(step) if isinstance(step, Begin) else _end(step)
         except StoreError as error:
             return error
 
 
-def run_here(begin: Begin) -> Ended | StoreError | None:
-    """Kernel: a store's job on a thread of this process; None where it is too much for one."""
+def run_small(begin: Begin) -> Ended | Large | StoreError:
+    """Kernel: a store's job as one task, on a worker or a thread of this process, where it is little work."""
+    with part(1):
+        return run_here(begin)
+
+
+def run_here(begin: Begin) -> Ended | Large | StoreError:
+    """A store's job, as far as it is little work."""
     with within(jobs=begin.threads or None):
         try:
-            return run_job(begin, begin.job.open)
-        except Elsewhere:
-            return None
+            found = _begin(begin)
         except StoreError as error:
             return error
+    if isinstance(found, Given):
+        return Large(len(found.packed) + RESULT_SIZE * len(found.weights))
+    return found
 
 
 def run_job(begin: Begin, opened: Callable[[], Any], known: Iterable[Known] = ()) -> Ended:
@@ -328,17 +336,19 @@ def _given(store: Any, given: Elsewhere) -> Given:
     return Given(_packed((store, given.kernel, tuple(given.tasks))), given.weights)
 
 
-def _share(share: Share) -> bytes:
+def run_share(share: Share) -> bytes:
+    """Kernel: the tasks of a share, on one core of a worker; their results, packed."""
     _, kernel, tasks = _unpacked(share.packed)
     found = []
-    for task in tasks[share.first : share.last]:
-        try:
-            result = kernel(task)
-        except StoreError as error:
-            result = error
-        if isinstance(result, StoreError) and may_pass(result) and _tries_again(share.attempts):
-            raise result
-        found.append(result)
+    with within(jobs=1):
+        for task in tasks[share.first : share.last]:
+            try:
+                result = kernel(task)
+            except StoreError as error:
+                result = error
+            if isinstance(result, StoreError) and may_pass(result) and _tries_again(share.attempts):
+                raise result
+            found.append(result)
     return pack_results(found)
 
 
