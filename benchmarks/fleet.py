@@ -1,8 +1,8 @@
 """A fleet simulated: how long a check of a thousand brokers takes, and what breaks first.
 
-The plan is the product's own: `stages.bounded` and `stages.pack` group and cut descriptions of made-up stores. Time is
-that of list scheduling: a task goes to the core that is free first, but not before the driver has sent it.
-What a byte, a file, a task cost are `Rates`; the machines are made up.
+The plan is the product's own: `stages.bounded` and `stages.pack` group and cut made-up stores. Time is that
+of list scheduling: a task goes to the core that is free first, but not before the driver has sent it. What a
+byte, a file, a task cost are `Rates`; the machines are made up.
 """
 
 from __future__ import annotations

@@ -30,7 +30,15 @@ from typing import (
     get_type_hints,
 )
 
-from rocketfsck.common.documents import UNITS, base64_text, encode_text, json_text, nameless
+from rocketfsck.common.documents import (
+    BYTES,
+    UNITS,
+    base64_text,
+    decode_text,
+    encode_text,
+    json_text,
+    nameless,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,6 +121,16 @@ def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
     if suffix == UNITS:
         return None, base64_text(text_bytes(str(value)))
     return (None, text) if suffix else (text, None)
+
+
+def named_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of an Arrow table with every name as text, whatever bytes it has."""
+    plain = dict(row)
+    for name in [name for name in plain if name.endswith("_b64")]:
+        value = plain.pop(name)
+        if value is not None:
+            plain[name.removesuffix("_b64")] = decode_text(BYTES, value)
+    return plain
 
 
 def arrow_schema(columns: Sequence[Column], head: Mapping[str, Any]) -> pa.Schema:

@@ -91,7 +91,7 @@ class FleetPage:
 
 
 def fleet_page(
-    rows: Sequence[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]] | None = None
+    rows: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]] | None = None
 ) -> FleetPage:
     """The page of the stores in a table of verdicts, by names of its columns. Raises KeyError, ValueError or
     TypeError for rows of another table."""

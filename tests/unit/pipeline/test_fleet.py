@@ -98,8 +98,8 @@ def test_the_worst_findings_are_listed_all_are_counted(fleet: Path) -> None:
     assert len(some) == 4
     for number, row in enumerate(report.stores):
         mine = [finding for finding in every if finding["root"] == row.root]
-        kept = report.findings.rows(number)
-        assert [one["fingerprint"] for one in kept] == [one["fingerprint"] for one in mine[:2]]
+        [kept] = report.findings.batches([number])
+        assert kept["fingerprint"].to_pylist() == [one["fingerprint"] for one in mine[:2]]
         assert row.unlisted_finding_count == sum(one["count"] for one in mine[2:])
     none = check_stores([fleet / "broker-c"], OPTIONS, finding_limit=0)
     assert list(none.finding_rows()) == []
@@ -248,7 +248,7 @@ def test_the_driver_holds_rows_and_no_findings() -> None:
         report = check_stores([f"/data/{number}" for number in range(count)], OPTIONS, engine)
         held[count] = engine.held
         assert len(report.stores) == count
-        assert len(report.findings.rows(count - 1)) == 1000
+        assert [batch.num_rows for batch in report.findings.batches([count - 1])] == [1000]
         assert all(len(pickle.dumps(row)) < 2048 for row in report.stores)
     assert 1 <= held[10] == held[500] <= 3
 

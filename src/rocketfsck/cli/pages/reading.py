@@ -8,12 +8,13 @@ check --report FILE.json                the data of a page
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.show.text import visible
-from rocketfsck.common.documents import BYTES, decode_text, from_document
+from rocketfsck.common.documents import from_document
+from rocketfsck.common.rows import named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
 from rocketfsck.store.places.urls import file_system, is_remote
@@ -71,7 +72,7 @@ def page_of_rows(document: Mapping[str, Any]) -> FleetPage:
 
     rows, findings = document.get("rows"), document.get("findings")
     try:
-        return fleet_page(_named(rows or ()), None if findings is None else _named(findings))
+        return fleet_page(map(named_row, rows or ()), None if findings is None else map(named_row, findings))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"not a table of verdicts: {type(error).__name__}: {error}") from error
 
@@ -113,19 +114,6 @@ def refuse_other_store(report: Report, store: Store, advice: str) -> None:
 
 def _number(value: int | None) -> str:
     return "none" if value is None else f"{value:,}"
-
-
-def _named(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with every name as text, whatever bytes it has."""
-    found = []
-    for row in rows:
-        plain = dict(row)
-        for name in [name for name in plain if name.endswith("_b64")]:
-            value = plain.pop(name)
-            if value is not None:
-                plain[name.removesuffix("_b64")] = decode_text(BYTES, value)
-        found.append(plain)
-    return found
 
 
 def _tables(path: Path) -> dict[str, Any]:

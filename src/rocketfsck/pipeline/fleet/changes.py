@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset
 
 from rocketfsck.common.documents import printable
-from rocketfsck.common.rows import name_pair
+from rocketfsck.common.rows import name_pair, named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export.storage import delta_options
 from rocketfsck.pipeline.export.tables import CATALOG, catalog_at, catalog_errors, own_catalog
@@ -40,11 +40,11 @@ SHOWN = 10
 """New findings that a report has in full."""
 PROBLEMS = ("error", "warning")
 _STORES = ("run_id", "root", "root_b64", "state", "level", "is_complete", "error_count", "warning_count")
-_PLACE = ("start", "queue_id", "queue_offset", "slot", "entry")
-_FINDINGS = (
-    *("run_id", "root", "root_b64", "severity", "count", "rule", "file", "file_b64", "topic", "topic_b64"),
-    *_PLACE,
+_PLACE = (
+    *("rule", "file", "file_b64", "topic", "topic_b64"),
+    *("start", "queue_id", "queue_offset", "slot", "entry"),
 )
+_FINDINGS = ("run_id", "root", "root_b64", "severity", "count", *_PLACE)
 
 Name = tuple[str | None, str | None]
 """A name as the tables have it: `root`, or else `root_b64`."""
@@ -76,15 +76,18 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
     for item in _rows(tables, "findings", first, report.run_id, _FINDINGS):
         root = (item["root"], item["root_b64"])
         if root in last and last[root].run_id == item["run_id"] and item["severity"] in PROBLEMS:
-            names = (item["file"], item["file_b64"]), (item["topic"], item["topic_b64"])
-            listed[root][_identity(item, *names)] += 1
+            listed[root][_identity(item)] += 1
             counts[root] += item["count"]
     rows: list[StoreRow] = []
     shown: list[dict[str, Any]] = []
     for number, row in enumerate(report.stores):
         root = name_pair(row.root)
         run = last.get(root)
-        problems = [item for item in report.findings.rows(number) if item["severity"] in PROBLEMS]
+        problems = [
+            item
+            for batch in report.findings.batches([number])
+            for item in batch.filter(pc.field("severity").isin(PROBLEMS)).to_pylist()
+        ]
         if (
             run is None
             or counts[root] != run.problem_count
@@ -95,12 +98,13 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
         known = listed[root].copy()
         new = []
         for item in sorted(problems, key=lambda item: str(item["fingerprint"])):
-            identity = _identity(item, name_pair(item["file"]), name_pair(item["topic"]))
+            identity = _identity(item)
             if known[identity]:
                 known[identity] -= 1
             else:
                 new.append(item)
-        shown = sorted([*shown, *new], key=lambda item: PROBLEMS.index(item["severity"]))[:SHOWN]
+        new_here = [*shown, *map(named_row, new)]
+        shown = sorted(new_here, key=lambda item: PROBLEMS.index(item["severity"]))[:SHOWN]
         rows.append(
             replace(
                 row,
@@ -113,9 +117,9 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
     return replace(report, stores=tuple(rows), new_findings=tuple(shown))
 
 
-def _identity(item: Mapping[str, Any], file: Name, topic: Name) -> int:
+def _identity(item: Mapping[str, Any]) -> int:
     """The rule and the place of a finding, as few bytes: a run may have a million."""
-    return hash((item["rule"], file, topic, *(item[name] for name in _PLACE)))
+    return hash(tuple(item[name] for name in _PLACE))
 
 
 def _problem_count(row: Mapping[str, Any]) -> int:

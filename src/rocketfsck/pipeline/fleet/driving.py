@@ -1,7 +1,7 @@
 """Drives a job over many stores on any engine, whatever becomes of each.
 
-    each store as one task                   small ones are done, large ones say how much they are
-    large stores, in groups, stage by stage  their tasks in shares, then their ends, which may give a stage away
+    each store as one task        small ones are done, large ones say how much they are
+    groups of large stores        their tasks in shares, then their ends, which may give a stage away again
 
 The driver has what one group gives away in memory, and of each other store its result. Results come in any
 order.
@@ -56,8 +56,8 @@ Found = tuple[int, Any, float]
 def run_jobs(engine: Engine, jobs: Sequence[StoreJob], *, attempts: int = 1) -> Iterator[Found]:
     """Yield the result of each job as it ends. `attempts`: how often the engine starts a task.
 
-    Several small stores run at once, a core each. In this process large ones follow one after the other on all
-    cores; elsewhere see above.
+    Several small stores run at once, a core each. In this process large ones follow one after the other, on
+    all cores; elsewhere see above.
     """
     begins = [Begin(number, job, WHOLE_WEIGHT, engine.job_count) for number, job in enumerate(jobs)]
     is_here = isinstance(engine, LocalEngine)

@@ -1,18 +1,18 @@
 """A store of a fleet: what is asked about it, and what came of it. Plain values: they travel.
 
-What came of the check of many stores: rows are in memory, some hundred bytes each, findings in a file.
+What came of the check of many stores: rows are in memory, some hundred bytes each, findings in a file, as
+Arrow batches that the workers made.
 """
 
 from __future__ import annotations
 
 import calendar
-import pickle
 import time
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, get_args
@@ -20,7 +20,7 @@ from weakref import finalize
 
 from rocketfsck._version import __version__
 from rocketfsck.common.documents import members, to_document
-from rocketfsck.common.rows import Column, Text, arrow_batch, arrow_schema, columns_of
+from rocketfsck.common.rows import Column, Text, arrow_batch, arrow_schema, columns_of, named_row
 from rocketfsck.errors import EXIT_PROBLEMS, Outcome, outcome_of
 from rocketfsck.repair.compare.groups import ReplicaGroup
 from rocketfsck.repair.state import State
@@ -145,7 +145,7 @@ class StoreRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckedStore:
-    """What a worker sends back: the row, and the findings as `results.packed` packs them."""
+    """What a worker sends back: the row, and the findings as `packed` packs them."""
 
     row: StoreRow
     findings: bytes = b""
@@ -221,27 +221,62 @@ class Spool:
 
 
 def packed(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Rows of findings as few bytes."""
-    return zlib.compress(pickle.dumps(list(rows), pickle.HIGHEST_PROTOCOL), 1) if rows else b""
+    """Rows of findings as a worker sends them: the rows of the table, in Arrow's stream, compressed."""
+    import pyarrow as pa
+
+    if not rows:
+        return b""
+    schema = arrow_schema(FLEET_FINDING_COLUMNS, {}).remove_metadata()
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(arrow_batch(rows, FLEET_FINDING_COLUMNS, schema))
+    return bytes(stream.getvalue())
 
 
 class FindingFile:
-    """The findings of all stores, in a file without a name that goes with this object."""
+    """The findings of all stores as Arrow batches, in a file without a name that goes with this object."""
 
     def __init__(self) -> None:
-        self._spool = Spool("findings")
-        self._places: dict[int, Kept] = {}
+        self._numbers: dict[int, int] = {}
+        self._writer: Any = None
+        with _file_errors():
+            self._file: IO[bytes] = TemporaryFile(prefix="rocketfsck-", dir=scratch_parent())  # noqa: SIM115
+        finalize(self, self._file.close)
 
     def add(self, number: int, findings: bytes) -> None:
-        """Keep the findings of a store. Raises StoreError if the disk is full."""
-        if findings:
-            self._places[number] = self._spool.keep(findings)
+        """Keep the findings of a store, as `packed` made them. Raises StoreError if the disk is full."""
+        import pyarrow as pa
 
-    def rows(self, number: int) -> list[dict[str, Any]]:
-        """The findings of a store, as values of `FLEET_FINDING_COLUMNS`."""
-        data = self._spool.read(self._places.get(number, Kept()))
-        found: list[dict[str, Any]] = pickle.loads(zlib.decompress(data)) if data else []
-        return found
+        if not findings:
+            return
+        [batch] = pa.ipc.open_stream(findings)
+        with _file_errors():
+            if self._writer is None:
+                options = pa.ipc.IpcWriteOptions(compression="zstd")
+                self._writer = pa.ipc.new_file(self._file, batch.schema, options=options)
+            self._writer.write_batch(batch)
+        self._numbers[number] = len(self._numbers)
+
+    @cached_property
+    def _reader(self) -> pa.RecordBatchFileReader:
+        import pyarrow as pa
+
+        self._writer.close()
+        return pa.ipc.open_file(self._file)
+
+    def batches(self, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        """The findings of each of these stores that has any. Nothing is added any more.
+
+        Raises StoreError where the disk does not give them back."""
+        for number in numbers:
+            if number in self._numbers:
+                with _file_errors():
+                    batch = self._reader.get_batch(self._numbers[number])
+                yield batch
+
+
+def _file_errors() -> AbstractContextManager[None]:
+    return named_errors("findings", "cannot be kept in a temporary file")
 
 
 def run_timestamp(run_id: str) -> int | None:
@@ -334,10 +369,14 @@ class FleetReport:
         """The stores, the worst first."""
         return sorted(self.stores, key=lambda row: row.badness)
 
+    def finding_batches(self) -> Iterator[pa.RecordBatch]:
+        """The findings, store by store, in the columns `FLEET_FINDING_COLUMNS`."""
+        return self.findings.batches(range(len(self.stores)))
+
     def finding_rows(self) -> Iterator[dict[str, Any]]:
-        """Every finding, store by store, as values of `FLEET_FINDING_COLUMNS`."""
-        for number in range(len(self.stores)):
-            yield from self.findings.rows(number)
+        """Every finding, store by store, as values of `FLEET_FINDING_COLUMNS`; those of JSON are texts."""
+        for batch in self.finding_batches():
+            yield from map(named_row, batch.to_pylist())
 
     def head(self) -> dict[str, Any]:
         """What is said of all stores together: the members of a `FleetHead`."""
@@ -383,6 +422,5 @@ class FleetReport:
         import pyarrow as pa
 
         schema = arrow_schema(FLEET_FINDING_COLUMNS, self.findings_head)
-        found = (self.findings.rows(number) for number in range(len(self.stores)))
-        batches = [arrow_batch(rows, FLEET_FINDING_COLUMNS, schema) for rows in found if rows]
-        return pa.Table.from_batches(batches, schema)
+        found = [batch.replace_schema_metadata(schema.metadata) for batch in self.finding_batches()]
+        return pa.Table.from_batches(found, schema)

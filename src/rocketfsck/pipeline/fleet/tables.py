@@ -15,7 +15,7 @@ neither depends on what the table had. A killed run leaves at most a file that n
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from rocketfsck._version import __version__
-from rocketfsck.common.rows import Column, arrow_batch, arrow_schema
+from rocketfsck.common.rows import Column, arrow_schema
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.files import Place, errors_of, read_footer
@@ -93,8 +93,8 @@ class RunTables:
                 path=str(self.directory / "stores"),
             )
         if not self._has("findings", report.run_id):
-            self._add("findings", report.run_id, report.findings_head, report.finding_rows())
-        self._add("stores", report.run_id, report.head(), (row.as_row() for row in report.stores))
+            self._add("findings", report.run_id, report.findings_head, report.finding_batches())
+        self._add("stores", report.run_id, report.head(), report.to_arrow().to_batches())
 
     def _root(self, name: str) -> Path:
         return self.directory.absolute() / name
@@ -137,13 +137,13 @@ class RunTables:
         return table is not None and table.has_run(run_id)
 
     def _add(
-        self, name: str, run_id: str, head: Mapping[str, Any], rows: Iterator[Mapping[str, Any]]
+        self, name: str, run_id: str, head: Mapping[str, Any], batches: Iterable[pa.RecordBatch]
     ) -> None:
         place, path = Place(self._root(name)), self._path(run_id)
         about = {"kind": f"rocketfsck.check.{name}", "version": __version__, "view": name, "run": run_id}
         try:
             columns = self._columns(name, self._found(name))
-            file = _write(place, path, columns, head if self._is_parquet else about, rows)
+            file = _write(place, path, columns, head if self._is_parquet else about, batches)
             if not self._is_parquet:
                 self._commit(name, file, about)
         except BaseException:
@@ -229,18 +229,15 @@ def _write(
     path: str,
     columns: Sequence[Column],
     about: Mapping[str, Any],
-    rows: Iterator[Mapping[str, Any]],
+    batches: Iterable[pa.RecordBatch],
 ) -> DataFile:
     """The rows as one file, which is there when it is whole. Raises StoreError."""
-    described = arrow_schema(columns, about)
-    schema = described.remove_metadata()
+    schema = arrow_schema(columns, about)
     with tempfile.TemporaryDirectory(prefix="rocketfsck-tables-", dir=scratch_parent()) as folder:
         part = Path(folder) / "part.parquet"
-        with errors_of(part, "cannot be written"), pq.ParquetWriter(part, described) as writer:
-            for some in _groups(rows):
-                writer.write_batch(
-                    arrow_batch(some, columns, schema).replace_schema_metadata(described.metadata)
-                )
+        with errors_of(part, "cannot be written"), pq.ParquetWriter(part, schema) as writer:
+            for some in _groups(batches):
+                writer.write_table(some.select(schema.names).replace_schema_metadata(schema.metadata))
         place.put_file(path, part)
         file = read_footer(part, path)
     if not place.is_remote:
@@ -249,12 +246,12 @@ def _write(
     return file
 
 
-def _groups(rows: Iterator[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    group: list[Mapping[str, Any]] = []
-    for row in rows:
-        group.append(row)
-        if len(group) >= ROW_COUNT:
-            yield group
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    group: list[pa.RecordBatch] = []
+    for batch in batches:
+        group.append(batch)
+        if sum(some.num_rows for some in group) >= ROW_COUNT:
+            yield pa.Table.from_batches(group)
             group = []
     if group:
-        yield group
+        yield pa.Table.from_batches(group)
