@@ -13,8 +13,8 @@ from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.pipeline.export import job, plan
+from rocketfsck.pipeline.fleet.counting import count_stores
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.statistics import count_stores
 from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows
 from rocketfsck.store.places.locations import locate
 

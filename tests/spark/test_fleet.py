@@ -15,7 +15,7 @@ from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.pipeline.fleet import driving, stages
-from rocketfsck.pipeline.fleet.counting import count_fleet
+from rocketfsck.pipeline.fleet.counting import count_stores
 from rocketfsck.pipeline.fleet.driving import run_jobs
 from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport, FleetRequest
 from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
@@ -177,7 +177,7 @@ def test_counts_are_those_of_a_local_run(
     said = []
     for engine, limit in ((LocalEngine(1), 1 << 40), (SparkEngine(spark), 1 << 40), (SparkEngine(spark), 0)):
         monkeypatch.setattr(driving, "WHOLE_WEIGHT", limit)
-        found = count_fleet(sources, engine=engine, key_count=5)
+        found = count_stores(sources, engine=engine, key_count=5)
         said.append(
             (list(found.brokers), found.total, found.topics, found.topic_days, found.keys, found.failed)
         )

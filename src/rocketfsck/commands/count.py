@@ -63,13 +63,12 @@ def count(options: CountCommand) -> CountAnswer:
 
     Raises UsageError, and StoreError for a single store that cannot be read.
     """
-    from rocketfsck.pipeline.fleet.counting import count_fleet
-    from rocketfsck.pipeline.statistics import count_stores
+    from rocketfsck.pipeline.fleet.counting import count_stores
 
     stated, keys = options.stated, options.key_count
     found = StoresWanted(options.paths, options.stores_from).find()
     sources = stated.sources(found.places, options.brokers, all_there=not found.is_many)
     engine = options.workers.start([*options.paths, *stated.commitlog_paths])
     if found.is_many:
-        return CountAnswer(count_fleet(sources, engine=without_paths(engine), key_count=keys))
+        engine = without_paths(engine)
     return CountAnswer(count_stores(sources, engine=engine, key_count=keys))

@@ -1,7 +1,8 @@
 """What the stores of a cluster hold, counted on any engine: by broker, topic, queue, day and key.
 
 A task counts a run of log files and sends one account back, so that the driver's memory goes with the number
-of queues, topics and days, which are bounded (`query.counts.counting`), and not with messages or files.
+of queues, topics and days, which are bounded (`query.counts.counting`), and not with messages or files. The
+job is in `fleet.counting`.
 
 Which keys are the most frequent, and how many there are: in two passes, in bounded memory.
 
@@ -27,11 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.pipeline.sources import StoreSource, open_source
-from rocketfsck.progress import Phase, phase
 from rocketfsck.query.counts.counting import (
     FileRun,
     LogStatistics,
@@ -40,14 +38,10 @@ from rocketfsck.query.counts.counting import (
     count_file,
     live_batches,
     merged,
-    plan_runs,
-    statistics_of,
 )
 from rocketfsck.scan.columns import KEY_WORD, RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import among
-from rocketfsck.store.areas import demand_listed
-from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 
 CAPACITY = 4096
@@ -296,9 +290,8 @@ class ClusterStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """Log files of one store; `with_keys` makes the sketch of keys, too."""
+    """Log files of a store; `with_keys` makes the sketch of keys, too."""
 
-    store: int
     run: FileRun
     with_keys: bool
 
@@ -309,64 +302,6 @@ class RecountTask:
 
     run: FileRun
     hashes: NDArray[np.int64] = field(repr=False)
-
-
-def count_stores(
-    sources: Sequence[StoreSource],
-    *,
-    engine: Engine | None = None,
-    key_count: int = 0,
-) -> ClusterStatistics:
-    """Count the live records of several stores, and find the `key_count` most frequent keys (0: none).
-
-    Keys take a second pass over the logs. Raises StoreError when a file cannot be read, or a log not be
-    listed.
-    """
-    engine = LocalEngine() if engine is None else engine
-    stores = [open_source(source) for source in sources]
-    for store in stores:
-        demand_listed(store, LOG_AREA)
-    total = sum(store.commitlog.size for store in stores) * (2 if key_count else 1)
-    with phase("counting the messages", total) as at:
-        return _counted(sources, stores, engine, key_count, at)
-
-
-def _counted(
-    sources: Sequence[StoreSource], stores: Sequence[Store], engine: Engine, key_count: int, at: Phase
-) -> ClusterStatistics:
-    runs = [
-        (number, run) for number, store in enumerate(stores) for run in plan_runs(store, engine.job_count)
-    ]
-    done = 0
-
-    def advance(number: int, run: FileRun) -> None:
-        nonlocal done
-        files = stores[number].commitlog.files[run.first : run.first + len(run.items)]
-        done += sum(file.size for file in files)
-        at.at(done)
-
-    accounts = [StoreCounts() for _ in stores]
-    sketch = KeySketch()
-    for outcome in engine.run(count_run, [CountTask(number, run, bool(key_count)) for number, run in runs]):
-        if outcome.result is not None:
-            accounts[outcome.task.store].add(outcome.result[0])
-            sketch.merge(outcome.result[1])
-        advance(outcome.task.store, outcome.task.run)
-    keys = None
-    if key_count:
-        exact = KeyCounts()
-        tasks = [RecountTask(run, sketch.words.hashes) for _, run in runs] if sketch.words.total else []
-        for recounted in engine.run(recount_run, tasks):
-            if recounted.result is not None:
-                exact.merge(recounted.result)
-            advance(runs[recounted.index][0], recounted.task.run)
-        keys = keys_of(sketch, exact, key_count)
-    logs = [statistics_of(store, account) for store, account in zip(stores, accounts, strict=True)]
-    gathered = Gathered()
-    for log in logs:
-        gathered.add(log)
-    brokers = [source.broker for source in sources]
-    return gathered.statistics(tuple(zip(brokers, logs, strict=True)), keys)
 
 
 def count_run(task: CountTask) -> tuple[StoreCounts, KeySketch]:

@@ -13,10 +13,10 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.pipeline.fleet import driving, stages
-from rocketfsck.pipeline.fleet.counting import CountJob, count_fleet
+from rocketfsck.pipeline.fleet.counting import CountJob, count_stores
 from rocketfsck.pipeline.fleet.stages import Begin, Share
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.statistics import ClusterStatistics, count_stores
+from rocketfsck.pipeline.statistics import ClusterStatistics
 from rocketfsck.query.counts.counting import LogStatistics
 
 from tests.conftest import Directory
@@ -38,19 +38,19 @@ def test_as_on_the_driver(store_dir: Directory, monkeypatch: pytest.MonkeyPatch,
     distant = Distant()
     engines: Sequence[Engine] = [LocalEngine(1), LocalEngine(3), distant]
     for engine in engines:
-        found = count_fleet(sources, engine=engine, key_count=10)
+        found = count_stores(sources, engine=engine, key_count=10)
         assert said(found) == expected
         assert found.failed == ()
     assert distant.count(Begin) == 2 * len(SEVERAL) * (1 if limit else 2)  # a large store is opened twice
     assert (distant.count(Share) > 0) == (limit == 0)
-    assert said(count_fleet(sources, engine=LocalEngine(1))) == (*expected[:-1], None)
+    assert said(count_stores(sources, engine=LocalEngine(1))) == (*expected[:-1], None)
 
 
 def test_a_store_that_fails_is_named_and_the_others_are_counted(store_dir: Directory, tmp_path: Path) -> None:
     paths = [store_dir("5.3.3-basic"), store_dir("4.9.8-multiseg"), tmp_path / "none"]
     sources = find_sources(paths, brokers=["good", "bad", "gone"], all_there=False)
     engine = Distant(kills=lambda step: isinstance(step, Begin) and step.number == 1)
-    found = count_fleet(sources, engine=engine)
+    found = count_stores(sources, engine=engine)
     gone = ("gone", f"{tmp_path / 'none'}: cannot be listed: No such file or directory")
     assert found.failed == (("bad", "spark: the job failed: a worker died"), gone)
     assert said(found) == said(count_stores(sources[:1]))
@@ -62,7 +62,7 @@ def test_an_error_of_the_second_pass(store_dir: Directory) -> None:
     def kills(step: Any) -> bool:
         return isinstance(step.job, CountJob) and step.job.hashes is not None and step.number == 1
 
-    found = count_fleet(sources, engine=Distant(kills=kills), key_count=3)
+    found = count_stores(sources, engine=Distant(kills=kills), key_count=3)
     assert [broker for broker, _ in found.failed] == [sources[1].broker]
     assert said(found)[:-1] == said(count_stores(sources[:1]))[:-1]
 
@@ -75,7 +75,7 @@ def test_the_driver_holds_the_counts_of_one_store(store_dir: Directory, tmp_path
         folder.mkdir()
         for number in range(count):
             (folder / f"broker-{number:02}").symlink_to(root)
-        found = count_fleet(find_sources([folder]), engine=LocalEngine(1))
+        found = count_stores(find_sources([folder]), engine=LocalEngine(1))
         assert len(found.brokers) == count
         gc.collect()
         held[count] = sum(isinstance(item, LogStatistics) for item in gc.get_objects())

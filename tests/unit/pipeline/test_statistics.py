@@ -19,6 +19,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline import statistics
+from rocketfsck.pipeline.fleet.counting import count_stores
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.statistics import (
     ClusterStatistics,
@@ -26,8 +27,6 @@ from rocketfsck.pipeline.statistics import (
     Frequent,
     KeyCount,
     KeyCounts,
-    KeySketch,
-    count_stores,
 )
 from rocketfsck.query.counts.counting import count_log
 from rocketfsck.scan.views.messages import Message
@@ -114,9 +113,8 @@ def test_a_small_sketch_says_what_it_may_have_missed(
 ) -> None:
     """Whatever is more frequent than the sketch's error is there, with its exact count."""
     roots = [store_dir("5.1.3-collisions"), store_dir("4.9.8-multiseg")]
-    monkeypatch.setattr(
-        "rocketfsck.pipeline.statistics.KeySketch", lambda: KeySketch(words=Frequent(capacity=40))
-    )
+    made = Frequent.__init__
+    monkeypatch.setattr(made, "__defaults__", (40, *(made.__defaults__ or ())[1:]))  # the capacity
     keys = _count(roots, key_count=5).keys
     words = _words(_messages(roots))
     assert keys is not None

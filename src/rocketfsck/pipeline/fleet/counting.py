@@ -1,13 +1,13 @@
-"""Counts the messages of many stores in one job; the driver holds what grows with topics and days.
+"""Counts the messages of stores in one job; the driver holds what grows with topics and days.
 
-The counts of each store, which grow with its queues, wait in a temporary file. Keys take a second job.
+The counts of each store, which grow with its queues, stay as packed as they came. Keys take a second job.
 """
 
 from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
-from rocketfsck.pipeline.fleet.model import Kept, Spool
 from rocketfsck.pipeline.fleet.run import error_text
 from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, work_on
 from rocketfsck.pipeline.sources import StoreSource, look_at
@@ -47,7 +46,7 @@ class Counted:
     log: bytes = b""
     sketch: bytes = b""
     exact: KeyCounts | None = None
-    error: str | None = None
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,8 @@ class CountJob:
     def work(self, store: Store, engine: Engine) -> Counted:
         """Count. Raises StoreError."""
         runs = plan_runs(store, engine.job_count)
-        with work_on(Path(self.source.path), "count", "counted"):
+        size = store.commitlog.size
+        with work_on(Path(self.source.path), "count", "counted"), phase("reading the commit log", size):
             if self.hashes is not None:
                 exact = KeyCounts()
                 for result in _results(engine, recount_run, [RecountTask(run, self.hashes) for run in runs]):
@@ -76,7 +76,7 @@ class CountJob:
                 return Counted(exact=exact)
             account, sketch = StoreCounts(), KeySketch()
             for counted, keys in _results(
-                engine, count_run, [CountTask(0, run, self.with_keys) for run in runs]
+                engine, count_run, [CountTask(run, self.with_keys) for run in runs]
             ):
                 account.add(counted)
                 sketch.merge(keys)
@@ -92,7 +92,7 @@ class CountJob:
 
     def failed(self, error: Exception) -> Counted:
         """What is said of a store that could not be counted."""
-        return Counted(error=error_text("", error))
+        return Counted(error=error)
 
 
 def _results(engine: Engine, kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -112,15 +112,14 @@ def _unpacked(data: bytes) -> Any:
     return pickle.loads(zlib.decompress(data))
 
 
-class SpooledLogs(Sequence[tuple[str, LogStatistics]]):
-    """The counts of stores by broker, each read from a file when somebody looks at it."""
+class PackedLogs(Sequence[tuple[str, LogStatistics]]):
+    """The counts of stores by broker, each unpacked when somebody looks at it."""
 
-    def __init__(self, spool: Spool, places: Sequence[tuple[str, Kept]]) -> None:
-        self._spool = spool
-        self._places = places
+    def __init__(self, logs: Sequence[tuple[str, bytes]]) -> None:
+        self._logs = logs
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._logs)
 
     @overload
     def __getitem__(self, index: int) -> tuple[str, LogStatistics]: ...
@@ -128,57 +127,54 @@ class SpooledLogs(Sequence[tuple[str, LogStatistics]]):
     def __getitem__(self, index: slice) -> Sequence[tuple[str, LogStatistics]]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return SpooledLogs(self._spool, self._places[index])
-        broker, kept = self._places[index]
-        return broker, _unpacked(self._spool.read(kept))
-
-    def __iter__(self) -> Iterator[tuple[str, LogStatistics]]:
-        return (self[index] for index in range(len(self)))
+            return PackedLogs(self._logs[index])
+        broker, log = self._logs[index]
+        return broker, _unpacked(log)
 
 
-def count_fleet(
+def count_stores(
     sources: Sequence[StoreSource],
     *,
     engine: Engine | None = None,
     key_count: int = 0,
 ) -> ClusterStatistics:
-    """Count the live records of many stores, as `count_stores` does; workers open the stores.
+    """Count the live records of stores, and find the `key_count` most frequent keys (0: none).
 
-    A store that cannot be counted is in `failed` of the result. Raises StoreError only if
-    the counts cannot be kept in a temporary file.
+    Keys take a second pass over the logs. Workers open the stores. Of several, one that cannot be counted is
+    in `failed` of the result. Raises StoreError and UsageError for a single one.
     """
     engine = LocalEngine() if engine is None else engine
-    spool = Spool("counts of stores")
-    places: dict[int, Kept] = {}
-    sketches: dict[int, Kept] = {}
-    errors: dict[int, str] = {}
-    gathered, sketch = Gathered(), KeySketch()
+    logs: dict[int, bytes] = {}
+    sketches: dict[int, bytes] = {}
+    errors: dict[int, Exception] = {}
+    sketch, exact = KeySketch(), KeyCounts()
     first = [CountJob(source, bool(key_count)) for source in sources]
     with phase("counting the messages", len(sources) * (2 if key_count else 1), "files") as at:
         for number, counted, _ in run_jobs(engine, first, attempts=attempts_of(engine)):
             if counted.error is not None:
                 errors[number] = counted.error
             else:
-                places[number] = spool.keep(counted.log)
-                sketches[number] = spool.keep(counted.sketch)
+                logs[number], sketches[number] = counted.log, counted.sketch
             at.add(1)
         if key_count:
             for number in sorted(sketches):  # what a sketch forgets depends on the order
-                sketch.merge(_unpacked(spool.read(sketches[number])))
-        exact = KeyCounts()
+                sketch.merge(_unpacked(sketches.pop(number)))
         if sketch.words.total:
-            again = sorted(places)
+            again = sorted(logs)
             second = [CountJob(sources[number], hashes=sketch.words.hashes) for number in again]
             for number, counted, _ in run_jobs(engine, second, attempts=attempts_of(engine)):
                 if counted.error is not None:
                     errors[again[number]] = counted.error
-                    del places[again[number]]
+                    del logs[again[number]]
                 else:
                     exact.merge(counted.exact)
                 at.add(1)
-    brokers = SpooledLogs(spool, [(sources[number].broker, places[number]) for number in sorted(places)])
+    if len(sources) == 1 and errors:
+        raise errors[0]
+    brokers = PackedLogs([(sources[number].broker, logs[number]) for number in sorted(logs)])
+    gathered = Gathered()
     for _, log in brokers:
         gathered.add(log)
-    wrong = [(sources[number].broker, errors[number]) for number in sorted(errors)]
+    wrong = [(sources[number].broker, error_text("", errors[number])) for number in sorted(errors)]
     keys = keys_of(sketch, exact, key_count) if key_count else None
     return gathered.statistics(brokers, keys, wrong)
