@@ -76,6 +76,16 @@ def test_large_stores_are_cut_into_shares(fleet: Path, monkeypatch: pytest.Monke
     assert report.stores[0].seconds > 1  # of all its steps
 
 
+@pytest.mark.parametrize("whole_weight", [0, 1 << 40])
+def test_a_task_that_runs_twice_doubles_no_row(
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, whole_weight: int
+) -> None:
+    monkeypatch.setattr(driving, "WHOLE_WEIGHT", whole_weight)
+    report = check_stores(paths(fleet), OPTIONS, Distant(twice=True))
+    assert said(report) == said(check_stores(paths(fleet), OPTIONS, LocalEngine(1)))
+    assert report.findings_to_arrow().num_rows == len(said(report)["findings"]) > 5
+
+
 def test_threads_of_this_process(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = said(check_stores(paths(fleet), OPTIONS, LocalEngine(1)))
     assert said(check_stores(paths(fleet), OPTIONS, LocalEngine(3))) == alone

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
+from rocketfsck.pipeline.fleet.driving import run_jobs
 from rocketfsck.pipeline.fleet.run import error_text
 from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, work_on
 from rocketfsck.pipeline.sources import StoreSource, look_at
@@ -150,7 +150,7 @@ def count_stores(
     sketch, exact = KeySketch(), KeyCounts()
     first = [CountJob(source, bool(key_count)) for source in sources]
     with phase("counting the messages", len(sources) * (2 if key_count else 1), "files") as at:
-        for number, counted, _ in run_jobs(engine, first, attempts=attempts_of(engine)):
+        for number, counted, _ in run_jobs(engine, first):
             if counted.error is not None:
                 errors[number] = counted.error
             else:
@@ -162,7 +162,7 @@ def count_stores(
         if sketch.words.total:
             again = sorted(logs)
             second = [CountJob(sources[number], hashes=sketch.words.hashes) for number in again]
-            for number, counted, _ in run_jobs(engine, second, attempts=attempts_of(engine)):
+            for number, counted, _ in run_jobs(engine, second):
                 if counted.error is not None:
                     errors[again[number]] = counted.error
                     del logs[again[number]]

@@ -39,22 +39,12 @@ from rocketfsck.pipeline.fleet.stages import (
 
 _NO_LIMIT = 1 << 62
 
-
-def attempts_of(engine: Engine) -> int:
-    """How often an engine starts a task."""
-    if isinstance(engine, LocalEngine) or not hasattr(engine, "session"):
-        return 1
-    from rocketfsck.engine.session import attempt_count
-
-    return attempt_count(engine.session)
-
-
 Found = tuple[int, Any, float]
 """The number of a store, the result of its job, the seconds that all of it took."""
 
 
-def run_jobs(engine: Engine, jobs: Sequence[StoreJob], *, attempts: int = 1) -> Iterator[Found]:
-    """Yield the result of each job as it ends. `attempts`: how often the engine starts a task.
+def run_jobs(engine: Engine, jobs: Sequence[StoreJob]) -> Iterator[Found]:
+    """Yield the result of each job as it ends.
 
     Several small stores run at once, a core each. In this process large ones follow one after the other, on
     all cores; elsewhere see above.
@@ -82,12 +72,10 @@ def run_jobs(engine: Engine, jobs: Sequence[StoreJob], *, attempts: int = 1) -> 
             yield begin.number, _result(begin.job, ended), took
         return
     for group in bounded([begin for begin, _ in large], [size for _, size in large], HELD_SIZE):
-        yield from _run_group(engine, group, attempts, seconds)
+        yield from _run_group(engine, group, seconds)
 
 
-def _run_group(
-    engine: Engine, begins: Sequence[Begin], attempts: int, seconds: list[float]
-) -> Iterator[Found]:
+def _run_group(engine: Engine, begins: Sequence[Begin], seconds: list[float]) -> Iterator[Found]:
     """The jobs of a group of large stores: all give a stage away, which is done, and continue with it."""
     jobs = {begin.number: begin for begin in begins}
     known: dict[int, tuple[tuple[bytes, ...], ...]] = defaultdict(tuple)
@@ -102,10 +90,7 @@ def _run_group(
             else:
                 yield number, _result(jobs[number].job, found), seconds[number]
         pieces = pack([(number, item.weights) for number, item in given.items()], engine.job_count)
-        shares = [
-            Share(piece.store, given[piece.store].packed, piece.first, piece.last, attempts)
-            for piece in pieces
-        ]
+        shares = [Share(piece.store, given[piece.store].packed, piece.first, piece.last) for piece in pieces]
         results: dict[int, dict[int, bytes]] = {number: {} for number in given}
         for share, done, took in surviving(engine, run_share, shares, _halves):
             seconds[share.number] += took

@@ -33,7 +33,7 @@ from rocketfsck.errors import (
     StoreError,
     UsageError,
 )
-from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
+from rocketfsck.pipeline.fleet.driving import run_jobs
 from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.records import (
     RECORDS,
@@ -237,7 +237,7 @@ def rebuild_stores(
             for number, (place, target) in enumerate(zip(places, targets, strict=True))
         ]
         with phase("rebuilding the stores", len(jobs), "files") as at:
-            for number, row, seconds in run_jobs(engine, jobs, attempts=attempts_of(engine)):
+            for number, row, seconds in run_jobs(engine, jobs):
                 shutil.rmtree(jobs[number].bench, ignore_errors=True)
                 rows[number] = replace(row, seconds=round(seconds, 3))
                 at.at(len(rows))

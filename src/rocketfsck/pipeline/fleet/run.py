@@ -19,7 +19,7 @@ from rocketfsck.common.documents import printable
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError, StoreError, UsageError
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
+from rocketfsck.pipeline.fleet.driving import run_jobs
 from rocketfsck.pipeline.fleet.model import (
     CheckedStore,
     FindingFile,
@@ -244,7 +244,7 @@ def check_stores(
     rows: dict[int, StoreRow] = {}
     findings = FindingFile()
     with phase("checking the stores", len(jobs), "files") as at:
-        for number, checked, seconds in run_jobs(engine, jobs, attempts=attempts_of(engine)):
+        for number, checked, seconds in run_jobs(engine, jobs):
             findings.add(number, checked.findings)
             rows[number] = replace(checked.row, seconds=round(seconds, 3))
             at.at(len(rows))

@@ -44,7 +44,7 @@ from typing import Any, Protocol, TypeVar
 from rocketfsck.common.budget import within
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import Outcome, Result, Task, bound
-from rocketfsck.errors import PassingError, StoreError, may_pass
+from rocketfsck.errors import PassingError, StoreError, demand_lasting
 from rocketfsck.progress import part
 from rocketfsck.store.reading import named_errors
 
@@ -234,13 +234,12 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The tasks `first` to before `last` of a stage. `attempts`: how often the engine starts a share."""
+    """The tasks `first` to before `last` of a stage."""
 
     number: int
     packed: bytes
     first: int
     last: int
-    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,18 +345,10 @@ def run_share(share: Share) -> bytes:
                 result = kernel(task)
             except StoreError as error:
                 result = error
-            if isinstance(result, StoreError) and may_pass(result) and _tries_again(share.attempts):
-                raise result
+            if isinstance(result, StoreError):
+                demand_lasting(result)
             found.append(result)
     return pack_results(found)
-
-
-def _tries_again(attempts: int) -> bool:
-    if attempts < 2:
-        return False
-    from rocketfsck.engine.session import attempt_number
-
-    return attempt_number() + 1 < attempts
 
 
 def pack_results(results: Sequence[Any]) -> bytes:
