@@ -14,6 +14,7 @@ import pytest
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
+from rocketfsck.pipeline import register
 from rocketfsck.pipeline.fleet import driving, stages
 from rocketfsck.pipeline.fleet.counting import count_stores
 from rocketfsck.pipeline.fleet.driving import run_jobs
@@ -183,3 +184,18 @@ def test_counts_are_those_of_a_local_run(
         )
     assert said[0] == said[1] == said[2]
     assert len(said[0][0]) == 6
+    register(spark)
+    columns = "broker,topic,queue_id,queue_offset,size"
+    messages = spark.read.format("rocketmq").option("columns", columns).load(str(fleet))
+    messages.createOrReplaceTempView("counted")
+    by_query = spark.sql("""
+        SELECT broker, topic, queue_id, count(*), sum(size), min(queue_offset), max(queue_offset) + 1
+        FROM counted GROUP BY ALL ORDER BY ALL
+    """).collect()
+    by_command = [
+        (broker, queue.topic, queue.queue_id, tally.message_count, tally.byte_count, *offsets)
+        for broker, log in said[0][0]
+        for queue in log.queues
+        for tally, offsets in [(queue.tally, (queue.min_offset, queue.max_offset))]
+    ]
+    assert [tuple(row) for row in by_query] == sorted(by_command)
