@@ -27,6 +27,7 @@ from rocketfsck.page.model import ByteWindow, FieldSaid, Page, fleet_page
 from rocketfsck.page.survey import Bad, IndexSurvey, LogSurvey, Span, Strip, TimeBuckets
 from rocketfsck.page.surveying import Survey
 from rocketfsck.page.tables import DEFAULT, Limits
+from rocketfsck.page.topictimes import TopicCounter
 from rocketfsck.pipeline.fleet.model import ORDER, StoreRow
 from rocketfsck.query.counts.counting import StoreCounts, Tally
 from rocketfsck.query.start.verdict import Prediction
@@ -260,8 +261,12 @@ def _large_survey(store: Store, limits: Limits) -> Survey:
         times = NOW + number * 3_600_000 + np.arange(60, dtype=np.int64) * 60_000
         buckets.add(times, np.full(60, 1000, np.int64))
         first, last = int(times[0]), int(times[-1])
+        counter = TopicCounter(limits.topic_bucket_count)
+        counter.add(np.arange(60, dtype=np.int64) % 40, times)
+        names = [f"trade-orders-{topic:05d}".encode() for topic in range(40)]
+        cells = counter.cells(names, limits.file_topic_count)
         logs.append(
-            LogSurvey(number, strip.spans(), bad, 40, StoreCounts(), buckets, [], first, last, 900_000)
+            LogSurvey(number, strip.spans(), bad, 40, StoreCounts(), buckets, cells, [], first, last, 900_000)
         )
     for number, queue in enumerate(store.queues):
         name = (queue.topic.encode(), queue.queue_id)

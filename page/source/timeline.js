@@ -3,6 +3,7 @@ import { axisX, axisY, dot, rectY, rect, ruleY } from "@observablehq/plot";
 import { chart } from "./charts.js";
 import { count, counted, el, fill, onWidth, size, time } from "./dom.js";
 import { table } from "./tables.js";
+import { topicTimes } from "./topictimes.js";
 
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "hexagon"];
 
@@ -37,8 +38,8 @@ export function timelineSection(model, view) {
         file: model.files[timeline.events.file[row]] ?? null,
         physical: timeline.events.physical_offset[row],
     }));
-    if (bars.length > 0 || events.length > 0)
-        onWidth(place, (width) => fill(place, drawn(timeline, bars, lost, events, kinds, width)));
+    const domain = domainOf(timeline, bars, events);
+    if (domain) onWidth(place, (width) => fill(place, drawn(domain, bars, lost, events, kinds, width)));
     section.append(
         el(
             "p",
@@ -56,8 +57,9 @@ export function timelineSection(model, view) {
             lost.length > 0 && el("li", {}, "hatched columns: damage"),
         ),
         listOf(events, kinds, timeline, model, view),
-        lostTable(lost, model, view),
+        lostTable(lost, model, view) ?? "",
         barTable(bars),
+        (domain && topicTimes(model, timeline, lost, domain)) ?? "",
     );
     return section;
 }
@@ -82,12 +84,17 @@ function symbolOf(at) {
     return made;
 }
 
-function drawn(timeline, bars, lost, events, kinds, width) {
+/** From where to where charts in time go, a little more than the messages do; null where nothing has a time. */
+function domainOf(timeline, bars, events) {
     const times = [...bars.flatMap((bar) => [bar.from, bar.to]), ...events.map((event) => event.at)];
+    if (times.length === 0) return null;
     const from = timeline.first_timestamp ?? Math.min(...times);
     const to = Math.max(timeline.last_timestamp ?? Math.max(...times), from + 1);
     const margin = (to - from) * 0.02;
-    const [left, right] = [from - margin, to + margin];
+    return [from - margin, to + margin];
+}
+
+function drawn([left, right], bars, lost, events, kinds, width) {
     const inside = bars
         .filter((bar) => bar.to > left && bar.from < right)
         .map((bar) => ({ ...bar, from: Math.max(left, bar.from), to: Math.min(right, bar.to) }));

@@ -319,6 +319,17 @@ def _timeline(events: int, word: Any) -> dict[str, Any]:
             ["first_timestamp", "last_timestamp", "file", "start", "byte_count"],
             [(first + 40_000, first + 45_000, 0, 4096, 256)],
         ),
+        "topics": {
+            "step_ms": 10_000,
+            "rows": columns(
+                ["topic", "timestamp", "message_count"],
+                [(-1, first + 10_000 * at, 1 + at) for at in range(10)]
+                + [(0, first + 10_000 * at, 100 * (1 + at % 3)) for at in range(10)],
+            ),
+            "mixed_count": 0,
+            "undated_count": 0,
+            "unread_file_count": 0,
+        },
     }
 
 

@@ -120,7 +120,7 @@ def after_of(
     every = groups_of(then, survey.positions, limits)
     same_groups = every[:2] == (page.groups, page.positions)
     groups, positions, position_counts, lags = groups_of(then, survey.positions, few)
-    timeline = timeline_of(store, survey.logs, places, survey.events, later, limits)
+    timeline = timeline_of(store, survey.logs, places, survey.events, later, then, limits)
     indexes = indexes_of(store, survey.indexes, later, left, limits)
     files, _ = columns_of(later.rows)
     strips = [

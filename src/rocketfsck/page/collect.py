@@ -200,7 +200,7 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         plan = plan_of(material.plan, report, verdict, table, limits, then, damage, material.untried)
     timeline = None
     if store is not None:
-        timeline = timeline_of(store, survey.logs, places, survey.events, table, limits)
+        timeline = timeline_of(store, survey.logs, places, survey.events, table, stated, limits)
     missing = report.not_checked
     lines = tuple(shown(line, limits.text_size * 4) for line in material.lines)
     page = Page(

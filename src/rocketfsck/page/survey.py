@@ -22,8 +22,9 @@ import numpy as np
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.page.tables import Limits, SpanKind
+from rocketfsck.page.topictimes import FIRST_STEP_MS, TopicCells, TopicCounter
 from rocketfsck.progress import part
-from rocketfsck.query.counts.counting import StoreCounts, count_batches
+from rocketfsck.query.counts.counting import StoreCounts, TopicNumbers, count_batches
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
@@ -34,7 +35,6 @@ from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 
-FIRST_STEP_MS = 1000
 LEAST_COUNT = 4
 """Buckets that all times of 64 bits fall into before a step has more than 64 bits."""
 _RUN_COUNT = 512
@@ -235,6 +235,7 @@ class LogSurvey:
     bad_count: int = 0
     account: StoreCounts = field(default_factory=StoreCounts)
     buckets: TimeBuckets = field(default_factory=lambda: TimeBuckets(1))
+    topics: TopicCells = field(default_factory=TopicCells)
     gaps: list[tuple[int, int, int]] = field(default_factory=list)
     first_timestamp: int | None = None
     last_timestamp: int | None = None
@@ -268,6 +269,7 @@ def survey_log(task: LogTask) -> LogSurvey:
             survey.account = count_batches(walk.batches())
             survey.account.newest = {task.number: survey.last_timestamp}
             survey.spans = walk.strip.spans()
+            survey.topics = walk.by_topic.cells(walk.topics.names, task.limits.file_topic_count)
     except StoreError as error:
         survey.error = str(error)
     return survey
@@ -282,6 +284,8 @@ class _Walk:
         self.reader = reader
         self.strip = Strip(reader.size, task.span_count)
         self.live = LiveScan()
+        self.topics = TopicNumbers()
+        self.by_topic = TopicCounter(task.limits.topic_bucket_count)
         self.run_count = 0
         self.waiting: list[Region] = []
 
@@ -300,6 +304,8 @@ class _Walk:
                 found.cut(int(np.searchsorted(found["pos"], stale_pos)))
             if found.record_count:
                 self._live(found)
+                topic = self.topics.numbers(table)[found["queue_index"]]
+                self.by_topic.add(topic, found["store_timestamp"])
                 yield found, table, self.reader
             found.counts[:] = counts  # the scan continues from the whole batch
         self._flush()

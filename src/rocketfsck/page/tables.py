@@ -79,6 +79,7 @@ class Limits:
     `new_file_count` and `strip_count` are files that a plan brings, and strips that it changes.
 
     `span_count` spans are shared out evenly among the commit log files, each gets `file_span_count` at most.
+    `topic_count` topics are drawn in time, each file counts `file_topic_count` by themselves.
     `file_finding_count` findings of one rule in one file are kept first, and then what is left room for.
     """
 
@@ -99,6 +100,9 @@ class Limits:
     event_count: int = 1000
     gap_count: int = 100
     lost_count: int = 1024
+    topic_count: int = 7
+    topic_bucket_count: int = 128
+    file_topic_count: int = 32
     queue_count: int = 20_480
     position_count: int = 10_000
     index_count: int = 1024
@@ -257,6 +261,32 @@ class LostTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicTimeRows:
+    """Messages of a topic in a bucket of time, which begins at `timestamp`: `topic` is a row of
+    `Page.topics`, -1 for all other topics together. Only buckets with messages have a row."""
+
+    topic: tuple[int, ...]
+    timestamp: tuple[int, ...]
+    message_count: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTimes:
+    """Messages of the largest topics by the time of storing, as far as they could be read, in buckets of
+    `step_ms`.
+
+    `undated_count` messages have a time that is not a date, and are in no row. `mixed_count` messages of the
+    topics that have rows are not in these, but with the other topics or undated. `unread_file_count` files of
+    the log could not be read."""
+
+    step_ms: int
+    rows: TopicTimeRows
+    mixed_count: int
+    undated_count: int
+    unread_file_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """The store in time. `first_timestamp:last_timestamp` is where nearly all messages are: clocks that were
     wrong put a few elsewhere. `event_counts` says how many events there are."""
@@ -268,6 +298,7 @@ class Timeline:
     events: Events
     event_counts: Counts
     lost: LostTimes
+    topics: TopicTimes
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rocketfsck.page.files import FileTable
+from rocketfsck.page.queues import QueueFindings
 from rocketfsck.page.survey import GAP_MS, LogSurvey, TimeBuckets
 from rocketfsck.page.tables import Buckets, Counts, Events, Limits, LostTimes, Timeline, columns, shown
+from rocketfsck.page.topictimes import LAST_MS, topic_times
 from rocketfsck.query.timeline.events import TimelineEvent, gap_text
 from rocketfsck.store.model import Store
 
 _RANK = {"broker": 0, "gap": 1, "deletion": 1, "config": 2, "file": 3}
 """Which events are kept where there are too many."""
-LAST_MS = 253_402_300_799_999
-"""The end of the year 9999: what a clock says beyond it is not a date."""
 
 
 def timeline_of(
@@ -22,6 +23,7 @@ def timeline_of(
     places: Sequence[int],
     events: Iterable[TimelineEvent],
     table: FileTable,
+    stated: QueueFindings,
     limits: Limits,
 ) -> Timeline:
     """The timeline; `places` are the rows of the surveys' files."""
@@ -55,7 +57,21 @@ def timeline_of(
         ),
         Counts(len(listed), len(kept)),
         columns(LostTimes, lost[: limits.lost_count]),
+        topic_times(
+            [None if survey is None or survey.error else survey.topics for survey in surveys],
+            _totals(stated),
+            {topic: row for row, topic in enumerate(sorted({topic for topic, _ in stated.names}))},
+            limits,
+        ),
     )
+
+
+def _totals(stated: QueueFindings) -> Counter[str]:
+    """The messages of each topic in the commit log."""
+    totals: Counter[str] = Counter()
+    for (topic, _), (tally, _, _) in stated.logs.items():
+        totals[topic] += tally.message_count
+    return totals
 
 
 def _gaps(store: Store, surveys: Sequence[LogSurvey | None], limits: Limits) -> list[TimelineEvent]:

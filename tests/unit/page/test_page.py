@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
+import rocketfsck
 from rocketfsck.cli.schema.table import document_schema
 from rocketfsck.common.documents import json_text, to_document
 from rocketfsck.common.rulenames import RuleName
@@ -163,6 +165,25 @@ def test_the_timeline_has_every_message(store_dir: Directory) -> None:
     assert sum(page.timeline.buckets.byte_count) == sum(page.topics.byte_count)
     assert sum(count or 0 for count in page.queues.message_count) == 1400
     assert page.queues.max_offset == page.queues.log_max_offset
+
+
+@pytest.mark.parametrize("name", ["5.3.3-multiseg", "4.9.8-basic"])
+def test_messages_by_topic_and_time_are_those_of_the_log(store_dir: Directory, name: str) -> None:
+    """Counted one by one: the largest topics have rows, all others are together."""
+    page = checked_page(store_dir(name))
+    assert page.timeline is not None
+    found = page.timeline.topics
+    with rocketfsck.open(store_dir(name)) as store:
+        messages = [(message.topic, message.store_timestamp) for message in store]
+    sizes = Counter(topic for topic, _ in messages)
+    largest = sorted(sizes, key=lambda topic: (-sizes[topic], topic))[: DEFAULT.topic_count]
+    plain = Counter(
+        (topic if topic in largest else None, at // found.step_ms * found.step_ms) for topic, at in messages
+    )
+    rows = zip(found.rows.topic, found.rows.timestamp, found.rows.message_count, strict=True)
+    names = {-1: None, **dict(enumerate(page.topics.topic))}
+    assert {(names[topic], at): number for topic, at, number in rows} == plain
+    assert (found.mixed_count, found.undated_count, found.unread_file_count) == (0, 0, 0)
 
 
 def test_the_index_counts_all_entries_in_chains(store_dir: Directory) -> None:

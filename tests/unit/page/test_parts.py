@@ -20,6 +20,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.page.files import FileTable, file_table
 from rocketfsck.page.findings import chosen, findings_of, later_findings
 from rocketfsck.page.model import Findings, FindingsAfter
+from rocketfsck.page.queues import QueueFindings
 from rocketfsck.page.survey import KINDS, LogSurvey, LogTask, Span, Strip, TimeBuckets, survey_log
 from rocketfsck.page.surveying import survey_store
 from rocketfsck.page.tables import DEFAULT, Limits, all_shown, shown
@@ -321,7 +322,7 @@ def test_gaps_within_files_and_between_them_are_events() -> None:
     first.first_timestamp, first.last_timestamp = start, start + 4 * hour
     second = LogSurvey(1)
     second.first_timestamp, second.last_timestamp = start + 30 * hour, start + 31 * hour
-    timeline = timeline_of(store, (first, second), (0, 1), (), table, DEFAULT)
+    timeline = timeline_of(store, (first, second), (0, 1), (), table, QueueFindings((), {}, {}), DEFAULT)
     rows = zip(timeline.events.timestamp, timeline.events.kind, timeline.events.physical_offset, strict=True)
     assert [(at - start, offset) for at, kind, offset in rows if kind == "gap"] == [
         (hour, None),

@@ -147,7 +147,7 @@ def count_batches(
     """Count the records of one log file's batches; `further` gets to see each batch, too."""
     account = StoreCounts()
     columns = _columns(0)
-    topics = _Topics()
+    topics = TopicNumbers()
     names: list[tuple[bytes, int]] = []
     for batch, table, reader in batches:
         names = table.names
@@ -165,7 +165,7 @@ def count_batches(
     return account
 
 
-class _Topics:
+class TopicNumbers:
     """Numbers for the topics of a table's queues."""
 
     def __init__(self) -> None:
