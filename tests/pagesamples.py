@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from rocketfsck.page.tables import DEFAULT, Limits
 from rocketfsck.page.topictimes import TopicCounter
 from rocketfsck.pipeline.fleet.model import ORDER, StoreRow
 from rocketfsck.query.counts.counting import StoreCounts, Tally
+from rocketfsck.query.retention import FileRetention, Retention, RetentionRules, UnconsumedMessages
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.query.timeline.events import TimelineEvent
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Plan, PlanTarget
@@ -301,7 +303,23 @@ def _large_survey(store: Store, limits: Limits) -> Survey:
         )
         for number, file in enumerate(store.commitlog.files)
     )
-    return Survey(tuple(logs), indexes, account, events, positions)
+    retention = _large_retention(store, queues=2000)
+    return Survey(tuple(logs), indexes, account, events, positions, retention)
+
+
+def _large_retention(store: Store, queues: int) -> Retention:
+    """A broker that deletes a file an hour, of which each of so many groups has consumed nothing."""
+    hour = 3_600_000
+    files = tuple(
+        FileRetention(file.relative, file.start_offset or 0, file.size, NOW, NOW + hour * at, NOW + hour * at)
+        for at, file in enumerate(store.commitlog.files)
+    )
+    missed = tuple(
+        UnconsumedMessages(files[0].file, NOW, f"group-{at % 50}", f"trade-orders-{at:05d}", at + 1)
+        for at in range(queues)
+    )
+    rules = RetentionRules(72, (4,), 75, ZoneInfo("UTC"), NOW)
+    return Retention(rules, files, missed, GIB, ())
 
 
 def _large_plan(report: Report) -> Plan:

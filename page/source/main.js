@@ -10,6 +10,7 @@ import { mapSection } from "./map.js";
 import { FATES, makeModel } from "./model.js";
 import { addPatterns } from "./patterns.js";
 import { queuesSection } from "./queues.js";
+import { retentionSection } from "./retention.js";
 import { follow, makeSwitch, switchBar } from "./sides.js";
 import { timelineSection } from "./timeline.js";
 import { madeOf, startsSection, verdictSection } from "./verdict.js";
@@ -30,6 +31,7 @@ function sideOf(page, after) {
         plan?.element,
         damageSection(model, view),
         filesSection(model, view),
+        retentionSection(model),
         timelineSection(model, view),
         queuesSection(model),
         indexSection(model, view),

@@ -103,6 +103,7 @@ def store_page(
         "findings": _findings(log_files, findings, word),
         "windows": [_window(word)],
         "timeline": _timeline(events, word),
+        "retention": _retention(log_files, word),
         "topics": columns(
             ["topic", "queue_count", "message_count", "byte_count", "first_timestamp", "last_timestamp"],
             [(text, 2, 500, 9000, 1_636_265_000_000, 1_636_265_900_000) for text in dict.fromkeys(words)],
@@ -330,6 +331,35 @@ def _timeline(events: int, word: Any) -> dict[str, Any]:
             "undated_count": 0,
             "unread_file_count": 0,
         },
+    }
+
+
+def _retention(log_files: int, word: Any) -> dict[str, Any]:
+    """All files but two go at one time, the last but one a day later, the last stays."""
+    first, day = 1_636_344_000_000, 86_400_000
+    end = log_files * _FILE
+    steps = [
+        (0, end - 2 * _FILE, log_files - 2, end - 2 * _FILE, first, True),
+        (end - 2 * _FILE, end - _FILE, 1, _FILE, first + day, True),
+        (end - _FILE, end, 1, _FILE, None, False),
+    ]
+    return {
+        "reserved_hours": 72,
+        "delete_hours": [4],
+        "time_zone": "UTC",
+        "now_timestamp": 1_636_265_028_587,
+        "growth_per_day": 5 * _FILE,
+        "steps": columns(
+            ["start_offset", "end_offset", "file_count", "byte_count", "delete_timestamp", "is_deleted"],
+            [step for step in steps if step[2] > 0],
+        ),
+        "step_counts": {"count": 3, "kept_count": 3},
+        "unconsumed": columns(
+            ["group", "topic", "message_count", "delete_timestamp"],
+            [(f"group {word(0)}", word(0), 41, first), ("late", word(0), 7, first + day)],
+        ),
+        "unconsumed_counts": {"count": 3, "kept_count": 2},
+        "problem": "",
     }
 
 

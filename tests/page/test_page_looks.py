@@ -139,6 +139,7 @@ def test_the_keyboard_reaches_everything(open_page: Open) -> None:
         "plan",
         "damage",
         "files",
+        "retention",
         "timeline",
         "queues",
         "index",

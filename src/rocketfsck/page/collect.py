@@ -20,6 +20,7 @@ from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, pu
 from rocketfsck.page.findings import WindowOf, findings_of
 from rocketfsck.page.model import ActionSaid, LeftOut, Page, PlanSaid, StartSaid, Summary, UnansweredSaid
 from rocketfsck.page.queues import groups_of, names_of, queues_of, queues_stated, topics_of
+from rocketfsck.page.retention import retention_of
 from rocketfsck.page.survey import LogSurvey
 from rocketfsck.page.surveying import Survey
 from rocketfsck.page.tables import DEFAULT, Counts, Limits, all_shown, shown
@@ -182,7 +183,7 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         _reported(table, report)
         left_out += [
             LeftOut(part, NO_STORE)
-            for part in ("map.spans", "windows", "timeline", "positions", "indexes", "plan")
+            for part in ("map.spans", "windows", "timeline", "retention", "positions", "indexes", "plan")
         ]
     else:
         put_log(table, store, survey.logs)
@@ -226,6 +227,7 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         findings=findings,
         windows=windows,
         timeline=timeline,
+        retention=None if survey.retention is None else retention_of(survey.retention, limits),
         topics=topics_of(stated, limits),
         queues=queues_of(stated, report.findings, lags),
         groups=groups,

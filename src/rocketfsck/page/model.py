@@ -32,6 +32,7 @@ from rocketfsck.page.tables import (
     Indexes,
     Map,
     QueueColumns,
+    RetentionSaid,
     Spans,
     Timeline,
     Topics,
@@ -438,6 +439,7 @@ class Page:
     findings: Findings
     windows: tuple[ByteWindow, ...]
     timeline: Timeline | None
+    retention: RetentionSaid | None
     topics: Topics
     queues: QueueColumns
     groups: tuple[str, ...]

@@ -15,6 +15,7 @@ from rocketfsck.page.tables import DEFAULT, Limits, shown
 from rocketfsck.progress import phase
 from rocketfsck.query.counts.counting import StoreCounts
 from rocketfsck.query.offsets import group_positions
+from rocketfsck.query.retention import Retention, foresee_retention, retention_rules
 from rocketfsck.query.timeline.events import TimelineEvent, file_events
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.options import log_item
@@ -33,6 +34,7 @@ class Survey:
     account: StoreCounts = field(default_factory=StoreCounts)
     events: tuple[TimelineEvent, ...] = ()
     positions: tuple[Position, ...] = ()
+    retention: Retention | None = None
     left_out: tuple[LeftOut, ...] = ()
 
 
@@ -66,10 +68,14 @@ class Earlier:
 
 
 def survey_store(
-    store: Store, engine: Engine, limits: Limits = DEFAULT, earlier: Earlier | None = None
+    store: Store,
+    engine: Engine,
+    limits: Limits = DEFAULT,
+    earlier: Earlier | None = None,
+    now_timestamp: int | None = None,
 ) -> Survey:
     """Read the store, but for what an `earlier` survey has read. What cannot be read is left out, with the
-    reason."""
+    reason. What retention takes is foreseen from `now_timestamp` (ms) on; None: nobody wants that."""
     files = store.commitlog.files
     share = max(min(limits.span_count // max(len(files), 1), limits.file_span_count), 4)
     logs = [None if earlier is None else earlier.log(file, at) for at, file in enumerate(files)]
@@ -96,7 +102,8 @@ def survey_store(
         positions = _positions(store, left_out)
         # what is tried was written just now: the times of its files say nothing
         events = tuple(file_events(store)) if earlier is None else earlier.survey.events
-    return Survey(tuple(logs), tuple(indexes), account, events, positions, tuple(left_out))
+        retention = None if now_timestamp is None else _retention(store, now_timestamp, limits, left_out)
+    return Survey(tuple(logs), tuple(indexes), account, events, positions, retention, tuple(left_out))
 
 
 def _unread(
@@ -117,3 +124,16 @@ def _positions(store: Store, left_out: list[LeftOut]) -> tuple[Position, ...]:
     except (FormatError, StoreError) as error:
         left_out.append(LeftOut("positions", shown(str(error), 400)))
         return ()
+
+
+def _retention(store: Store, now_timestamp: int, limits: Limits, left_out: list[LeftOut]) -> Retention | None:
+    """What a broker deletes by age, from a time (ms) on, in UTC: in which zone it runs nobody knows."""
+    if len(store.queues) > limits.queue_count:
+        left_out.append(LeftOut("retention", "the store has too many queues"))
+        return None
+    try:
+        with StoreView(store) as view:
+            return foresee_retention(view, retention_rules(store, "UTC", now_timestamp))
+    except (FormatError, StoreError) as error:
+        left_out.append(LeftOut("retention", shown(str(error), 400)))
+        return None

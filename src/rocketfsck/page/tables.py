@@ -103,6 +103,8 @@ class Limits:
     topic_count: int = 7
     topic_bucket_count: int = 128
     file_topic_count: int = 32
+    retention_count: int = 512
+    unconsumed_count: int = 200
     queue_count: int = 20_480
     position_count: int = 10_000
     index_count: int = 1024
@@ -299,6 +301,49 @@ class Timeline:
     event_counts: Counts
     lost: LostTimes
     topics: TopicTimes
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSteps:
+    """Commit log files that a broker deletes at one time, with the physical offsets that they have, in the
+    order of the log. `delete_timestamp` is None for files that are never deleted by their age, `is_deleted`
+    is false for the last file, which stays."""
+
+    start_offset: tuple[int, ...]
+    end_offset: tuple[int, ...]
+    file_count: tuple[int, ...]
+    byte_count: tuple[int, ...]
+    delete_timestamp: tuple[int | None, ...]
+    is_deleted: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnconsumedRows:
+    """Messages of a topic that a group has not consumed, in files that are deleted: the first of them go at
+    `delete_timestamp`. The soonest come first."""
+
+    group: tuple[str, ...]
+    topic: tuple[str, ...]
+    message_count: tuple[int, ...]
+    delete_timestamp: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSaid:
+    """What retention takes by age: files unchanged for `reserved_hours` (fileReservedTime), in the hours of
+    deleteWhen in a time zone, of a broker that runs from `now_timestamp` on. `growth_per_day` (bytes) is None
+    where the log does not tell it. `problem` says why nothing is known of groups, "" where it is."""
+
+    reserved_hours: int
+    delete_hours: tuple[int, ...]
+    time_zone: str
+    now_timestamp: int
+    growth_per_day: int | None
+    steps: RetentionSteps
+    step_counts: Counts
+    unconsumed: UnconsumedRows
+    unconsumed_counts: Counts
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)

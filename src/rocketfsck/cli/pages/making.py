@@ -329,7 +329,7 @@ def page_of(
     lines = () if verdict is None else (*said, *amounts_lines(report, COLUMNS, is_timed=False))
     window_of = _no_window if store is None else Windows(store, DEFAULT).of
     known = [*facts, *(() if store is None else further_facts(store, facts))]
-    survey = None if store is None else survey_store(store, engine)
+    survey = None if store is None else survey_store(store, engine, now_timestamp=report.started_timestamp)
     tried, untried = None, ""
     if store is not None and survey is not None and plan is not None and plan.actions:
         tried, untried = tried_plan(
