@@ -24,7 +24,8 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import Engine
 from rocketfsck.page.after import Tried
 from rocketfsck.page.collect import Material, collect
-from rocketfsck.page.model import ByteWindow, FieldSaid, Page, fleet_page
+from rocketfsck.page.fleet import fleet_page
+from rocketfsck.page.model import ByteWindow, FieldSaid, Page
 from rocketfsck.page.survey import Bad, IndexSurvey, LogSurvey, Span, Strip, TimeBuckets
 from rocketfsck.page.surveying import Survey
 from rocketfsck.page.tables import DEFAULT, Limits
@@ -342,7 +343,17 @@ def _large_plan(report: Report) -> Plan:
 
 def sample_fleet(count: int = 40) -> dict[str, Any]:
     """The page of a fleet, as a document."""
-    rows = [
+    rows = sample_rows(count)
+    found = [
+        {"run_id": row["run_id"], "root": row["root"], "rule": "CL021", "severity": "error", "count": 1}
+        for row in rows[::2]
+    ]
+    return to_document(fleet_page(rows, found))
+
+
+def sample_rows(count: int) -> list[dict[str, Any]]:
+    """The rows of so many stores in the table of verdicts."""
+    return [
         StoreRow(
             run_id="20231114T000000Z",
             broker=f"broker-{number:03d}",
@@ -368,11 +379,6 @@ def sample_fleet(count: int = 40) -> dict[str, Any]:
         ).as_row()
         for number in range(count)
     ]
-    found = [
-        {"run_id": row["run_id"], "root": row["root"], "rule": "CL021", "severity": "error", "count": 1}
-        for row in rows[::2]
-    ]
-    return to_document(fleet_page(rows, found))
 
 
 def write_samples(target: Path) -> None:

@@ -1,6 +1,8 @@
 // One page for a fleet: the table of verdicts, worst first.
 import { axisX, axisY, barX, rect, ruleX } from "@observablehq/plot";
 import { chart } from "./charts.js";
+import { historyOf } from "./history.js";
+import { replicasSection } from "./replicas.js";
 import { count, counted, el, fill, onWidth, size, time } from "./dom.js";
 import { addPatterns } from "./patterns.js";
 import { FATES } from "./model.js";
@@ -43,13 +45,19 @@ export function fleetSections(page) {
     const rows = rowsOf(page.stores);
     rows.forEach((row) => (row.rules = []));
     if (page.rules) shareRules(page.rules, rows);
+    const history = historyOf(page, rows);
     rows.sort(
         (one, other) =>
             rank(one) - rank(other) ||
             (other.error_count ?? 0) - (one.error_count ?? 0) ||
             (other.warning_count ?? 0) - (one.warning_count ?? 0),
     );
-    return [summary(page, rows), listOf(rows, page), rulesOf(page.rules, rows)].filter(Boolean);
+    return [
+        summary(page, rows),
+        listOf(rows, page, history),
+        replicasSection(page),
+        rulesOf(page.rules, rows),
+    ].filter(Boolean);
 }
 
 /** Where a state is among all, worst first; one that this page does not know comes last. */
@@ -139,7 +147,7 @@ function bar(value, most) {
     return el("span", { class: "range" }, svg, ` ${count(value)}`);
 }
 
-function listOf(rows, page) {
+function listOf(rows, page, history) {
     const most = (name) => rows.reduce((largest, row) => Math.max(largest, row[name] ?? 0), 1);
     const amounts = (name, title) => {
         const top = most(name);
@@ -168,6 +176,9 @@ function listOf(rows, page) {
                 value: (row) => row.state,
                 cell: (row) => el("span", { class: `badge state-${row.state}` }, row.state),
             },
+            ...(history
+                ? [{ name: "history", title: "Earlier runs", value: () => "", cell: history, sort: false, search: false }]
+                : []),
             amounts("error_count", "Errors"),
             amounts("warning_count", "Warnings"),
             ...(rows.some((row) => Number.isInteger(row.new_finding_count))
@@ -227,6 +238,9 @@ function listOf(rows, page) {
         "section",
         { id: "stores", "aria-labelledby": "stores-title" },
         el("h2", { id: "stores-title" }, "Stores"),
+        history &&
+            el("p", {}, "Earlier runs: a mark for each run that checked the store, the newest on the right; the higher, the worse. "
+                + "page DIR/stores/RUN.parquet makes the page of an earlier run."),
         shown.element,
         more > 0 &&
             el("p", {}, `${counted(more, "more store")}, with better states, are only in the counts.`),

@@ -2,7 +2,7 @@
 // the others have.
 import { axisX, rect, rectY, ruleY, text } from "@observablehq/plot";
 import { chart } from "./charts.js";
-import { count, counted, el, fill, onWidth, time } from "./dom.js";
+import { count, counted, el, fill, onWidth, shown, time } from "./dom.js";
 import { table } from "./tables.js";
 
 const LANE = 30;
@@ -38,11 +38,11 @@ export function topicTimes(model, timeline, lost, domain) {
     );
 }
 
-function lanesOf(names, { rows, step_ms: step }) {
+function lanesOf(names, { rows, first_timestamp: first, step_ms: step }) {
     const lanes = new Map();
     rows.topic.forEach((topic, row) => {
-        const lane = lanes.get(topic) ?? { topic, title: names[topic] ?? "all other topics", bars: [], sum: 0 };
-        const from = rows.timestamp[row];
+        const lane = lanes.get(topic) ?? { topic, title: shown(names[topic] ?? "all other topics"), bars: [], sum: 0 };
+        const from = first + rows.bucket[row] * step;
         lane.bars.push({ from, to: from + step, messages: rows.message_count[row], title: lane.title });
         lane.sum += rows.message_count[row];
         lanes.set(topic, lane);

@@ -322,10 +322,10 @@ def _timeline(events: int, word: Any) -> dict[str, Any]:
         ),
         "topics": {
             "step_ms": 10_000,
+            "first_timestamp": first,
             "rows": columns(
-                ["topic", "timestamp", "message_count"],
-                [(-1, first + 10_000 * at, 1 + at) for at in range(10)]
-                + [(0, first + 10_000 * at, 100 * (1 + at % 3)) for at in range(10)],
+                ["topic", "bucket", "message_count"],
+                [(-1, at, 1 + at) for at in range(10)] + [(0, at, 100 * (1 + at % 3)) for at in range(10)],
             ),
             "mixed_count": 0,
             "undated_count": 0,

@@ -88,7 +88,8 @@ def test_timeline(open_page: Open) -> None:
     expect(section).to_contain_text("1,295 messages, 13 events, damage at 1 time.")
     section.locator("svg .bars").first.wait_for()
     assert section.locator("svg .bars rect, svg rect.bars").count() > 90
-    expect(section.locator("svg [fill='url(#kind-damaged)']")).to_have_count(1)
+    damage = section.locator("svg [fill='url(#kind-damaged)']")
+    expect(damage).to_have_count(2)  # of all messages, and by topic
     section.get_by_text("Events as a table").click()
     section.get_by_label("Kind").select_option("gap")
     expect(section.locator("details[open] tbody tr")).to_have_count(2)
@@ -191,8 +192,8 @@ def test_all_sections_are_in_the_contents(open_page: Open) -> None:
     opened = open_page(store_page())
     page = opened.page
     names = page.locator("nav.contents a").all_inner_texts()
-    assert names == ["Verdict", "What a start does", "Map", "Findings", "Plan", "Damage", "Files", "Timeline",
-                     "Topics and queues", "Index"]  # fmt: skip
+    assert names == ["Verdict", "What a start does", "Map", "Findings", "Plan", "Damage", "Files",
+                     "What retention takes", "Timeline", "Topics and queues", "Index"]  # fmt: skip
     for link in page.locator("nav.contents a").all():
         expect(page.locator(link.get_attribute("href") or "none")).to_have_count(1)
     opened.check()

@@ -86,7 +86,7 @@ def test_a_missing_file_is_a_hatched_time(open_page: Open) -> None:
 
 def test_without_a_time_no_chart(open_page: Open) -> None:
     document = store_page()
-    document["timeline"]["topics"]["rows"] = {"topic": [], "timestamp": [], "message_count": []}
+    document["timeline"]["topics"]["rows"] = {"topic": [], "bucket": [], "message_count": []}
     opened = open_page(document)
     expect(opened.page.locator("#timeline")).to_be_visible()
     expect(opened.page.locator(".topic-times")).to_have_count(0)

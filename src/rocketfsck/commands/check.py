@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rocketfsck.commands.shared import (
     AsBroker,
@@ -195,10 +195,12 @@ def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class FleetAnswer:
-    """What a check of several stores has found, and where they are."""
+    """What a check of several stores has found, and where they are; `earlier` are the stores in earlier runs
+    in the tables, as `pipeline.fleet.changes` gives them, where a page asks for findings."""
 
     report: FleetReport
     places: tuple[Path, ...]
+    earlier: Sequence[Mapping[str, Any]] = ()
 
 
 def check_fleet(
@@ -214,7 +216,7 @@ def check_fleet(
     `places` are the stores, where they were looked for already; `keeps_findings`: the report has the findings
     of each, too. Raises UsageError for options that are for one store, StoreError.
     """
-    from rocketfsck.pipeline.fleet.changes import compared
+    from rocketfsck.pipeline.fleet.changes import compared, earlier_states
     from rocketfsck.pipeline.fleet.run import FINDING_LIMIT, check_stores
     from rocketfsck.repair.compare.groups import MEMBER_LIMIT, groups_of
 
@@ -250,9 +252,13 @@ def check_fleet(
             worse = {Path(row.root) for row in report.stores if row.error_count}
             groups = groups_of(list(_opened(options, found)), worse)
             report = replace(report, node_groups=tuple(groups))
+    earlier: list[dict[str, Any]] = []
     if tables is not None:
         tables.append(report)
-    return FleetAnswer(report, found)
+        if keeps_findings:
+            with suppress(StoreError, UsageError):  # `not_compared` says why
+                earlier = earlier_states(tables, report.run_id)
+    return FleetAnswer(report, found, earlier)
 
 
 def _opened(options: CheckCommand, places: Sequence[Path]) -> Iterator[Store]:

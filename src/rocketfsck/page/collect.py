@@ -202,7 +202,6 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     timeline = None
     if store is not None:
         timeline = timeline_of(store, survey.logs, places, survey.events, table, stated, limits)
-    missing = report.not_checked
     lines = tuple(shown(line, limits.text_size * 4) for line in material.lines)
     page = Page(
         kind="rocketfsck.page",
@@ -216,11 +215,8 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         lines=lines,
         verdict=all_shown(material.verdict),
         coverage=report.coverage.statement,
-        not_checked=tuple(
-            LeftOut(shown(one.what, limits.text_size), shown(one.reason, limits.text_size))
-            for one in missing[: limits.not_checked_count]
-        ),
-        not_checked_counts=Counts(len(missing), min(len(missing), limits.not_checked_count)),
+        not_checked=(unchecked := _not_checked(report, limits)),
+        not_checked_counts=Counts(len(report.not_checked), len(unchecked)),
         diagnoses=all_shown(report.diagnoses),
         starts=_starts(material, limits),
         map=map_of(table, report.regions, survey.logs, places, limits, is_walked=store is not None),
@@ -241,6 +237,13 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         return page
     after = after_of(page, report, table, stated, tried, material.start_text, limits)
     return replace(page, plan=replace(plan, tried=after))
+
+
+def _not_checked(report: Report, limits: Limits) -> tuple[LeftOut, ...]:
+    return tuple(
+        LeftOut(shown(one.what, limits.text_size), shown(one.reason, limits.text_size))
+        for one in report.not_checked[: limits.not_checked_count]
+    )
 
 
 def _starts(material: Material, limits: Limits) -> tuple[StartSaid, ...]:

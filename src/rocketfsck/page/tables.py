@@ -94,17 +94,17 @@ class Limits:
     by_file_count: int = 4096
     crowd_count: int = 4096
     file_crowd_count: int = 64
-    window_count: int = 192
+    window_count: int = 176
     window_size: int = 192
     bucket_count: int = 1024
     event_count: int = 1000
     gap_count: int = 100
     lost_count: int = 1024
     topic_count: int = 7
-    topic_bucket_count: int = 128
+    topic_bucket_count: int = 96
     file_topic_count: int = 32
-    retention_count: int = 512
-    unconsumed_count: int = 200
+    retention_count: int = 128
+    unconsumed_count: int = 100
     queue_count: int = 20_480
     position_count: int = 10_000
     index_count: int = 1024
@@ -264,24 +264,25 @@ class LostTimes:
 
 @dataclass(frozen=True, slots=True)
 class TopicTimeRows:
-    """Messages of a topic in a bucket of time, which begins at `timestamp`: `topic` is a row of
+    """Messages of a topic in a bucket of time, the number of which is `bucket`: `topic` is a row of
     `Page.topics`, -1 for all other topics together. Only buckets with messages have a row."""
 
     topic: tuple[int, ...]
-    timestamp: tuple[int, ...]
+    bucket: tuple[int, ...]
     message_count: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicTimes:
     """Messages of the largest topics by the time of storing, as far as they could be read, in buckets of
-    `step_ms`.
+    `step_ms`, the first of which begins at `first_timestamp` (None: no messages).
 
     `undated_count` messages have a time that is not a date, and are in no row. `mixed_count` messages of the
     topics that have rows are not in these, but with the other topics or undated. `unread_file_count` files of
     the log could not be read."""
 
     step_ms: int
+    first_timestamp: int | None
     rows: TopicTimeRows
     mixed_count: int
     undated_count: int

@@ -154,13 +154,16 @@ def topic_times(
     page_rows = [-1, *(rows[name] for name in largest)]
     of_largest = sum(totals[name] for name in largest)
     counted = int(counts[np.array(topics, np.int64) > 0].sum())
+    buckets = keys & _MASK
+    first = int(buckets.min()) if len(buckets) else 0
     return TopicTimes(
         step,
+        first * step if len(buckets) else None,
         columns(
             TopicTimeRows,
             zip(
                 (page_rows[topic] for topic in topics),
-                ((keys & _MASK) * step).tolist(),
+                (buckets - first).tolist(),
                 counts.tolist(),
                 strict=True,
             ),

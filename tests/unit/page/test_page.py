@@ -17,7 +17,8 @@ import rocketfsck
 from rocketfsck.cli.schema.table import document_schema
 from rocketfsck.common.documents import json_text, to_document
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.page.model import Page, StoreRows
+from rocketfsck.page.fleet import StoreRows
+from rocketfsck.page.model import Page
 from rocketfsck.page.survey import NUMBER_OF
 from rocketfsck.page.tables import DEFAULT, SpanKind
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
@@ -180,7 +181,8 @@ def test_messages_by_topic_and_time_are_those_of_the_log(store_dir: Directory, n
     plain = Counter(
         (topic if topic in largest else None, at // found.step_ms * found.step_ms) for topic, at in messages
     )
-    rows = zip(found.rows.topic, found.rows.timestamp, found.rows.message_count, strict=True)
+    times = [(found.first_timestamp or 0) + bucket * found.step_ms for bucket in found.rows.bucket]
+    rows = zip(found.rows.topic, times, found.rows.message_count, strict=True)
     names = {-1: None, **dict(enumerate(page.topics.topic))}
     assert {(names[topic], at): number for topic, at, number in rows} == plain
     assert (found.mixed_count, found.undated_count, found.unread_file_count) == (0, 0, 0)

@@ -15,7 +15,7 @@ from rocketfsck import CheckOptions, check_stores
 from rocketfsck.cli.show.severalstores import stores_lines
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.engine import LocalEngine
-from rocketfsck.page.model import fleet_page
+from rocketfsck.page.fleet import fleet_page
 from rocketfsck.pipeline.fleet import driving, run, stages
 from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport
 from rocketfsck.pipeline.fleet.stages import End, Share

@@ -121,10 +121,13 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
     answer = check_fleet(line, policy, passes, places=places, keeps_findings=wants_page)
     report = answer.report
     if wants_page:
-        from rocketfsck.page.model import fleet_page
+        from rocketfsck.cli.pages.reading import groups_said
+        from rocketfsck.page.fleet import fleet_page
 
         rows = [row.as_row() for row in report.stores]
-        write_page(fleet_page(rows, report.finding_rows()), line.page_path, places)
+        groups = groups_said(report.node_groups)
+        page = fleet_page(rows, report.finding_rows(), groups, answer.earlier)
+        write_page(page, line.page_path, places)
     with line.answer.open(places) as stream:
         if line.answer.form == "text":
             from rocketfsck.cli.show.severalstores import stores_lines

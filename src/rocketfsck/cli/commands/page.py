@@ -69,7 +69,8 @@ def command(line: PageLine) -> None:
 
 def _page(document: dict[str, Any]) -> Any:
     """The data of a page, as it was written. Raises UsageError for anything else."""
-    from rocketfsck.page.model import FleetPage, Page
+    from rocketfsck.page.fleet import FleetPage
+    from rocketfsck.page.model import Page
 
     if document["kind"] == "rocketfsck.page":
         return from_document(Page, document, "page")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rocketfsck.cli.show.replication import group_lines
 from rocketfsck.cli.show.text import visible
 from rocketfsck.common.documents import from_document
 from rocketfsck.common.rows import named_row
@@ -23,12 +24,14 @@ from rocketfsck.verify.report import Report
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
-    from rocketfsck.page.model import FleetPage, Page
+    from rocketfsck.page.fleet import FleetPage, GroupSaid
+    from rocketfsck.page.model import Page
+    from rocketfsck.repair.compare.groups import ReplicaGroup
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store.model import Store
     from rocketfsck.verify.report import Report
 
-PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.fleet": "page.model.FleetPage"}
+PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.fleet": "page.fleet.FleetPage"}
 
 
 def read_said(path: Path) -> Any:
@@ -68,13 +71,25 @@ def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
 
 def page_of_rows(document: Mapping[str, Any]) -> FleetPage:
     """The page of a fleet, out of what `read_said` gives. Raises UsageError for another document."""
-    from rocketfsck.page.model import fleet_page
+    from rocketfsck.page.fleet import fleet_page
+    from rocketfsck.repair.compare.groups import ReplicaGroup
 
     rows, findings = document.get("rows"), document.get("findings")
     try:
-        return fleet_page(map(named_row, rows or ()), None if findings is None else map(named_row, findings))
+        groups = [from_document(ReplicaGroup, item, "group") for item in document.get("node_groups") or ()]
+        return fleet_page(
+            map(named_row, rows or ()),
+            None if findings is None else map(named_row, findings),
+            groups_said(groups),
+            document.get("earlier") or (),
+        )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"not a table of verdicts: {type(error).__name__}: {error}") from error
+
+
+def groups_said(groups: Sequence[ReplicaGroup]) -> list[GroupSaid]:
+    """Groups of replicas with what `check` says of them, under the paths of the stores."""
+    return [(group, list(group_lines(group, [str(one.path) for one in group.members]))) for group in groups]
 
 
 def verdict_in(document: Mapping[str, Any]) -> Verdict | None:
@@ -117,7 +132,10 @@ def _number(value: int | None) -> str:
 
 
 def _tables(path: Path) -> dict[str, Any]:
-    """A table of verdicts, and the findings of the same run next to it."""
+    """A table of verdicts, the findings of the same run next to it, and the states in earlier runs."""
+    from rocketfsck.pipeline.fleet.changes import earlier_states
+    from rocketfsck.pipeline.fleet.tables import RunTables
+
     if path.is_dir():
         stores = path / "stores"
         if (stores / "_delta_log").is_dir():
@@ -131,17 +149,20 @@ def _tables(path: Path) -> dict[str, Any]:
         path = runs[-1]
     listed = path.parent.parent / "findings" / path.name
     findings = _rows(listed) if listed.is_file() else None
-    return {"kind": STORES_KIND, "rows": _rows(path), "findings": findings}
+    earlier = earlier_states(RunTables(path.parent.parent), path.stem) if path.parent.name == "stores" else []
+    return {"kind": STORES_KIND, "rows": _rows(path), "findings": findings, "earlier": earlier}
 
 
 def _of_delta(path: Path) -> dict[str, Any]:
     """The newest run in Delta tables of checks."""
     from rocketfsck.pipeline.export.tables import demand
-    from rocketfsck.pipeline.fleet.tables import newest_run
+    from rocketfsck.pipeline.fleet.changes import earlier_states
+    from rocketfsck.pipeline.fleet.tables import RunTables, newest_run
 
     demand("delta")
     rows, findings = newest_run(path)
-    return {"kind": STORES_KIND, "rows": rows, "findings": findings}
+    earlier = earlier_states(RunTables(path, "delta"), rows[0]["run_id"]) if rows else []
+    return {"kind": STORES_KIND, "rows": rows, "findings": findings, "earlier": earlier}
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

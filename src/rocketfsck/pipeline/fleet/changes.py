@@ -25,15 +25,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset
 
-from rocketfsck.common.documents import printable
+from rocketfsck.common.documents import BYTES, decode_text, printable
 from rocketfsck.common.rows import name_pair, named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export.storage import delta_options
 from rocketfsck.pipeline.export.tables import CATALOG, catalog_at, catalog_errors, own_catalog
-from rocketfsck.pipeline.fleet.model import ORDER, FleetReport, FleetState, StoreRow
+from rocketfsck.pipeline.fleet.model import ORDER, FleetReport, FleetState, StoreRow, run_timestamp
 from rocketfsck.pipeline.fleet.tables import RunTables
 from rocketfsck.store.places.urls import file_system, is_remote
 
+RUN_LIMIT = 30
+"""Earlier runs of which states are read."""
+EARLIER_COLUMNS = ("run_id", "root", "root_b64", "state", "error_count", "warning_count")
+"""What is read of an earlier run."""
 DAYS = (2, 8, 35)
 """How far back the last run of a store is looked for, the near runs first."""
 SHOWN = 10
@@ -143,6 +147,26 @@ def _last_runs(report: FleetReport, tables: RunTables) -> dict[Name, _Last]:
             break
         end = start
     return found
+
+
+def earlier_states(tables: RunTables, run_id: str) -> list[dict[str, Any]]:
+    """The stores in the last runs before this one, of the last weeks: `EARLIER_COLUMNS` without `root_b64`.
+
+    Raises StoreError for tables that cannot be read, UsageError for a package that is missing.
+    """
+    begun = run_timestamp(run_id)
+    start = "" if begun is None else _name_at(begun / 1000 - DAYS[-1] * 86400)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in _rows(tables, "stores", start, run_id, EARLIER_COLUMNS):
+        run = str(row["run_id"])
+        if run not in found and len(found) == RUN_LIMIT:
+            if run < min(found):
+                continue
+            del found[min(found)]
+        coded = row.pop("root_b64")
+        row["root"] = row["root"] if coded is None else decode_text(BYTES, coded)
+        found.setdefault(run, []).append(row)
+    return [row for run in sorted(found) for row in found[run]]
 
 
 def _name_at(seconds: float) -> str:

@@ -30,6 +30,8 @@ Relation = Literal["first", "level", "behind", "parted", "damaged"]
 
 RECORD_HEAD_SIZE = 64
 """Bytes of a record up to its storeTimestamp: two logs that begin with the same belong to one group."""
+RANGE_LIMIT = 256
+"""Ranges of a log that are listed one by one."""
 MEMBER_LIMIT = 9
 """Stores among which groups are looked for without being asked."""
 
@@ -44,6 +46,8 @@ class Replica:
     Records: `only_here_count` of it alone, `lacking_count` of the first alone. A `damaged` node and the first
     differ only where one copy is damaged. `agreed`: the node's group had agreed on an entry that
     parts. `cut_off`: it never gets what it lacks, since no epoch of the first holds its end.
+    Ranges of physical offsets: `held` has what its files hold of its live records, `different` the first of
+    `different_count` places where one of the two has another record, or a damaged one.
     """
 
     path: Path
@@ -58,6 +62,9 @@ class Replica:
     lacking_count: int = 0
     agreed: bool = False
     cut_off: bool = False
+    held: tuple[tuple[int, int], ...] = ()
+    different: tuple[tuple[int, int], ...] = ()
+    different_count: int = 0
 
     @property
     def behind_count(self) -> int:
@@ -174,7 +181,35 @@ def _member(node: _Node, relation: Relation) -> Replica:
         last_timestamp=node.side.last_timestamp,
         last_epoch=node.last_epoch if entry is None else entry.last_term,
         last_index=None if entry is None else entry.last_index,
+        held=_held(node),
     )
+
+
+def _held(node: _Node) -> tuple[tuple[int, int], ...]:
+    """What the files of a log hold up to the end of its live records: the first ranges."""
+    files = ((file.start_offset, file.size) for file in node.store.commitlog.files)
+    known = sorted((start, start + size) for start, size in files if start is not None)
+    made: list[tuple[int, int]] = []
+    for start, last in known:
+        end = min(last, node.side.end_offset)
+        if made and start <= made[-1][1]:
+            made[-1] = (made[-1][0], max(made[-1][1], end))
+        elif end > start:
+            made.append((start, end))
+    return tuple(made[:RANGE_LIMIT])
+
+
+def _different(comparison: Comparison) -> tuple[tuple[int, int], ...]:
+    """The first places where records differ, neighbours as one."""
+    made: list[tuple[int, int]] = []
+    for place in comparison.different:
+        size = max(copy.size for copy in (place.a, place.b) if copy is not None)
+        start, end = place.physical_offset, place.physical_offset + size
+        if made and start <= made[-1][1]:
+            made[-1] = (made[-1][0], max(made[-1][1], end))
+        elif len(made) < RANGE_LIMIT:
+            made.append((start, end))
+    return tuple(made)
 
 
 def _by_damage(comparison: Comparison, only_here_count: int) -> bool:
@@ -206,6 +241,8 @@ def _compared(first: _Node, other: _Node, manner: Manner) -> Replica:
         _member(other, relation),
         parting_offset=comparison.resume_offset,
         kept_offset=kept,
+        different=_different(comparison),
+        different_count=comparison.different_count,
         only_here_count=counts["B"],
         lacking_count=counts["A"],
         agreed=agreed is not None and index is not None and agreed >= index,
