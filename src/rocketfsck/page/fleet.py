@@ -70,7 +70,7 @@ class ReplicaLane:
     """A node of a group on the axis of physical offsets, against the one that is to start first: `store` is a
     row of `stores`, -1 for one that is not listed.
 
-    `held` are the ranges that its files have, up to the end of its live records. It has the bytes of the
+    `held` are the ranges that its files have, up to the end of its live records. A node has the bytes of the
     first up to `parting_offset`, and keeps its log up to `kept_offset` when it joins (None: it removes
     nothing). `different` are the first of `different_count` places with other records, or damaged ones, in
     one of the two.

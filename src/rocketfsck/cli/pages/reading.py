@@ -18,6 +18,7 @@ from rocketfsck.common.documents import from_document
 from rocketfsck.common.rows import named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
+from rocketfsck.repair.compare.groups import ReplicaGroup
 from rocketfsck.store.places.urls import file_system, is_remote
 from rocketfsck.store.reading import read_document
 from rocketfsck.verify.report import Report
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rocketfsck.engine import Engine
     from rocketfsck.page.fleet import FleetPage, GroupSaid
     from rocketfsck.page.model import Page
-    from rocketfsck.repair.compare.groups import ReplicaGroup
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store.model import Store
     from rocketfsck.verify.report import Report
@@ -72,7 +72,6 @@ def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
 def page_of_rows(document: Mapping[str, Any]) -> FleetPage:
     """The page of a fleet, out of what `read_said` gives. Raises UsageError for another document."""
     from rocketfsck.page.fleet import fleet_page
-    from rocketfsck.repair.compare.groups import ReplicaGroup
 
     rows, findings = document.get("rows"), document.get("findings")
     try:
