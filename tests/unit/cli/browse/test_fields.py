@@ -125,3 +125,39 @@ def test_a_finding_is_said_in_full(restart_dir: Directory) -> None:
         assert "computed 1258514460)" in at.text.replace("\n  ", "").replace("\n", "")
 
     drive_app(BrowseApp(Session(shelf, "store", findings=findings)), script)
+
+
+def test_wide_rows_move_to_the_side_with_their_titles(tmp_path: Path) -> None:
+    """No cell is cut: Right shows the rest, and stops where the longest row ends."""
+    key = "order-" + "0123456789" * 8 + "-END"
+    data = record_bytes(0, 0, properties=f"KEYS\x01{key}\x02".encode(), body=b"body")
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    (tmp_path / "store" / "commitlog" / f"{0:020}").write_bytes(data.ljust(1 << 14, b"\0"))
+
+    async def script(at: Driver) -> None:
+        await at.press("enter")
+        titles, row = at.lines[1], at.cursor
+        assert "byte" in titles and "-END" not in row
+        seen = titles.partition("keys")[0]
+        for _ in range(40):
+            await at.press("right")
+            if "-END" in at.cursor:
+                break
+        assert "-END" in at.cursor and "…" not in at.cursor
+        assert at.lines[1] != titles, "the titles move with the cells"
+        while "keys" not in at.lines[1]:
+            await at.press("left")
+        begin = at.lines[1].index("keys")
+        assert at.cursor[begin:].startswith("order-0123")
+        assert len(seen) > begin
+        for _ in range(100):
+            await at.press("right")
+        end = at.cursor
+        assert len(end) > 2, "the longest row is still there"
+        await at.press("right")
+        assert at.cursor == end
+        for _ in range(100):
+            await at.press("left")
+        assert (at.lines[1], at.cursor) == (titles, row)
+
+    drive(tmp_path / "store", script)

@@ -175,8 +175,8 @@ def _said(value: object) -> str:
     return shorten("-" if value is None else visible(value_text(value), keep_backslash=True), TEXT_LIMIT)
 
 
-CELL_LIMIT = 40
-NOTE_LIMIT = 400
+CELL_LIMIT = NOTE_LIMIT = 400
+"""Columns of a cell: what is wider than the screen is moved to the side."""
 
 
 class Table:

@@ -234,10 +234,18 @@ class FileScreen(StoreScreen):
             window.items, window.table, window.cursor, first=window.first, last=window.last, jump=jump
         )
         self.query_one("#title", Static).update(f"{visible(row.key)}: {row.title}, {row.size} bytes")
-        self.query_one("#columns", Static).update(window.table.title)
+        self._show_titles()
         if not window.items:
             self.say(EMPTY if window.file.source.database is None else NO_ROWS)
         self._show_item()
+
+    def _show_titles(self) -> None:
+        """The titles of the columns, above their cells."""
+        self.query_one("#columns", Static).update(self.rows.table_title[self.rows.shift :])
+
+    def on_lines_shifted(self, event: Lines.Shifted) -> None:
+        if event.lines is self.rows:
+            self._show_titles()
 
     def on_rows_needed(self, event: Rows.Needed) -> None:
         file, items, cursor = self.file, list(self.rows.items), self.rows.cursor

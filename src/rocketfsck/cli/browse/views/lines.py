@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -85,6 +86,13 @@ class Lines(ScrollView, can_focus=True):
 
     class Moved(Chosen):
         """The cursor is on another line."""
+
+    class Shifted(Message):
+        """The lines moved to the side."""
+
+        def __init__(self, lines: Lines) -> None:
+            super().__init__()
+            self.lines = lines
 
     def __init__(self, *, id: str | None = None, cursor: bool = True) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)
@@ -218,8 +226,12 @@ class Lines(ScrollView, can_focus=True):
         self.move_to(self.count - 1 if number < 0 else number)
 
     def action_aside(self, step: int) -> None:
-        """Move the lines to the side."""
-        self.shift = max(self.shift + step, 0)
+        """Move the lines to the side, as far as one of those on the screen goes."""
+        top = int(self.scroll_offset.y)
+        seen = (self.text_of(number) for number in range(top, top + self.size.height))
+        room = self.size.width - (len(CURSOR) if self.has_cursor else 0)
+        self.shift = max(min(self.shift + step, max(map(cell_len, seen), default=0) - room), 0)
+        self.post_message(self.Shifted(self))
         self.refresh()
 
     def action_choose(self) -> None:
