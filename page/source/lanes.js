@@ -106,12 +106,14 @@ function byteLanes(model, from, to) {
 }
 
 /** The chart of the lanes of a view. */
-export function drawn(model, view, lanes, width) {
+export function drawn(model, view, lanes, width, area, isOne) {
     const { from, to } = view;
     const file = fileAt(model, from);
     const single = file && to <= file.end;
-    const origin = single ? file.start : 0;
-    const height = lanes.length * (BAR + LABEL) + 34;
+    const origin = single ? file.start : area.start;
+    const hasAxis = !isOne || area.family === "commitlog";
+    const below = hasAxis ? 34 : 4;
+    const height = lanes.length * (BAR + LABEL) + below;
     const narrow = width < 500;
     const top = (row) => row * (BAR + LABEL) + LABEL;
     const marks = [];
@@ -150,21 +152,21 @@ export function drawn(model, view, lanes, width) {
     if (chosen && chosen.at !== null && chosen.to > from && chosen.at < to) {
         const ends = [chosen.at, chosen.to].filter((place) => place >= from && place <= to);
         marks.push(
-            ruleX(ends, { x: (place) => place - origin, y1: 0, y2: height - 30, className: "chosen" }),
+            ruleX(ends, { x: (place) => place - origin, y1: 0, y2: height - below + 4, className: "chosen" }),
         );
     }
-    const power = single ? 0 : Math.min(4, Math.floor(Math.log2(Math.max(2, to)) / 10));
+    const power = single ? 0 : Math.min(4, Math.floor(Math.log2(Math.max(2, to - origin)) / 10));
     const unit = 1024 ** power;
     const label = single
         ? "position in the file"
-        : `${["bytes", "KiB", "MiB", "GiB", "TiB"][power]} from the start of the store`;
-    return chart({
+        : `${["bytes", "KiB", "MiB", "GiB", "TiB"][power]} from the start of the ${area.title}`;
+    const made = chart({
         width,
         height,
         marginLeft: 10,
         marginRight: 10,
         marginTop: 0,
-        marginBottom: 34,
+        marginBottom: below,
         x: {
             domain: [(from - origin) / unit, (to - origin) / unit],
             transform: (place) => place / unit,
@@ -172,10 +174,14 @@ export function drawn(model, view, lanes, width) {
             ticks: narrow ? 3 : 8,
             tickFormat: String,
             labelAnchor: "center",
+            ...(hasAxis ? {} : { axis: null }),
         },
         y: { axis: null, domain: [0, height], range: [0, height] },
         marks,
     });
+    made.dataset.from = from;
+    made.dataset.to = to;
+    return made;
 }
 
 function labels(parts, x, y, perByte, origin) {

@@ -19,7 +19,7 @@ import { makeView } from "./view.js";
 /** All sections of one side of the page that are drawn from its model. */
 function sideOf(page, after) {
     const model = makeModel(page, after);
-    const view = makeView(model.total);
+    const view = makeView(model.total, model.areas.filter((area) => area.end > area.start));
     const findings = findingsSection(model, view);
     const plan = planSection(model, view);
     const links = { finding: (index) => findings.open(index) };

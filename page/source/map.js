@@ -1,4 +1,4 @@
-// The map: all bytes of the store on one line, from the whole store down to a byte.
+// The map: all bytes of the store, each part with its own scale, from the whole store down to a byte.
 import { announce, announceDrawn, count, counted, el, fill, onWidth, share, size } from "./dom.js";
 import { drawn, lanesOf, mergedPlaces, rankOf } from "./lanes.js";
 import { FATES, fileAt, placeName } from "./model.js";
@@ -43,8 +43,8 @@ export function mapSection(model, view, links) {
 
     function draw() {
         if (width === 0) return;
-        const lanes = lanesOf(model, view, listed, repairs, width);
-        fill(canvas, drawn(model, view, lanes, width));
+        const pieces = model.areas.filter((area) => area.end > Math.max(area.start, view.from) && area.start < view.to);
+        fill(canvas, pieces.map((area) => drawnArea(model, view, area, pieces.length > 1, listed, repairs, width)));
         fill(where, placeName(model, view.from, view.to), ` (${size(view.to - view.from)})`);
         fill(trail, crumbs(model, view));
         fill(content, contentOf(model, view, order, links));
@@ -106,8 +106,23 @@ export function mapSection(model, view, links) {
     );
 }
 
+/** The lanes of an area as far as the view has it; next to others only those that have something in them. */
+function drawnArea(model, view, area, isOne, listed, repairs, width) {
+    const from = Math.max(view.from, area.start);
+    const to = Math.min(view.to, area.end);
+    const part = { from, to, finding: view.finding };
+    const lanes = lanesOf(model, part, listed, repairs, width);
+    const scale = `${area.title}, ${counted(area.files.filter((file) => file.size > 0).length, "file")}, ${size(area.end - area.start)}`;
+    const isLog = area.family === "commitlog";
+    lanes[0].title = isOne ? scale : lanes[0].title;
+    if (isOne && !isLog) lanes[1].title = scale;
+    const wanted = (lane, at) =>
+        at === 1 || (at === 0 && isLog) || (at > 1 && (lane.parts ?? lane.marks).length > 0);
+    return drawn(model, part, isOne ? lanes.filter(wanted) : lanes, width, area, isOne);
+}
+
 function mapIntroduction(model) {
-    const scale = `All ${counted(model.laid.length, "file")} with content on one line, ${size(model.total)}, true to scale.`;
+    const scale = `All ${counted(model.laid.length, "file")} with content, ${size(model.total)}: each part of the store with its own scale, in which bytes are true to size.`;
     return model.page.map.is_walked
         ? scale
         : `${scale} The page was made without the store, so the map shows sizes and findings only.`;

@@ -44,7 +44,9 @@ export function byPointer(canvas, view) {
     const place = (event) => {
         const box = canvas.getBoundingClientRect();
         const part = Math.min(1, Math.max(0, (event.clientX - box.left - 10) / Math.max(1, box.width - 20)));
-        return view.from + part * (view.to - view.from);
+        const chart = event.target.closest?.("svg[data-from]"); // one of several, each with its own scale
+        const [from, to] = chart ? [Number(chart.dataset.from), Number(chart.dataset.to)] : [view.from, view.to];
+        return from + part * (to - from);
     };
     canvas.addEventListener("pointerdown", (event) => {
         if (event.button === 0) grip = { x: event.clientX, from: view.from, to: view.to, moved: false };

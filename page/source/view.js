@@ -1,8 +1,11 @@
 // What a map looks at: a range of its bytes and a finding; with who wants to hear of changes.
 import { framed } from "./dom.js";
 
-/** A view of bytes 0 to total of the map, never narrower than `least` bytes. */
-export function makeView(total, least = 16) {
+/**
+ * A view of bytes 0 to total of the map, never narrower than `least` bytes: all of them, or those of one of the areas
+ * that they are made of, [{start, end}].
+ */
+export function makeView(total, areas = [], least = 16) {
     const heard = [];
     const view = { from: 0, to: total, total, finding: null };
     const say = framed(() => heard.forEach((work) => work(view)));
@@ -12,13 +15,22 @@ export function makeView(total, least = 16) {
     view.show = (from, to) => {
         const wide = Math.min(Math.max(Math.round(to - from), Math.min(least, total)), total);
         const middle = (from + to) / 2;
-        const start = Math.min(Math.max(0, Math.round(middle - wide / 2)), total - wide);
-        view.from = start;
-        view.to = start + wide;
+        const area = (wide < total && areas.find((one) => middle < one.end)) || { start: 0, end: total };
+        const shown = Math.min(wide, area.end - area.start);
+        view.from = Math.min(Math.max(area.start, Math.round(middle - shown / 2)), area.end - shown);
+        view.to = view.from + shown;
         say();
     };
 
-    view.zoom = (factor, at = (view.from + view.to) / 2) => {
+    view.zoom = (factor, at = null) => {
+        const whole = view.from === 0 && view.to === total;
+        if (whole && at === null && factor < 1 && areas.length > 1) return view.show(areas[0].start, areas[0].end);
+        if (factor > 1 && areas.some((one) => view.from === one.start && view.to === one.end))
+            return view.show(0, total);
+        zoomed(factor, at ?? (view.from + view.to) / 2);
+    };
+
+    const zoomed = (factor, at) => {
         const wide = Math.max((view.to - view.from) * factor, Math.min(least, total));
         const left = ((at - view.from) / (view.to - view.from)) * wide;
         const from = Math.min(Math.max(0, at - left), Math.max(0, total - wide));

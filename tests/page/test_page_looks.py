@@ -46,7 +46,7 @@ def test_charts_follow_the_width_of_the_window(open_page: Open) -> None:
     opened = open_page(store_page(), width=1280)
     page = opened.page
     page.set_viewport_size({"width": 400, "height": 800})
-    stage = page.locator("#map-stage svg")
+    stage = page.locator("#map-stage svg").first
     expect(stage).to_have_attribute("width", re.compile(r"^3\d\d$"))
     opened.check()
 
@@ -88,7 +88,7 @@ def test_print(open_page: Open) -> None:
     page = opened.page
     page.emulate_media(media="print")
     expect(page.locator("#verdict")).to_be_visible()
-    expect(page.locator("#map-stage svg")).to_be_visible()
+    expect(page.locator("#map-stage svg").first).to_be_visible()
     for hidden in (".tools", "nav.contents", ".skip", ".trail"):
         expect(page.locator(hidden).first).to_be_hidden()
     assert len(page.pdf(format="A4")) > 10_000

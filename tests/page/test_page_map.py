@@ -26,18 +26,23 @@ def _bytes_in_view(page: Page) -> tuple[int, int]:
 
 
 def test_the_map_is_true_to_scale(open_page: Open) -> None:
-    """Four files of 1 MiB, whose 13 neighbours are thin, are a quarter of the line each."""
+    """Four files of 1 MiB are a quarter of the commit log each; queues and index have scales of their own."""
     opened = open_page(store_page())
     page = opened.page
     files = page.locator("#map-stage svg .boxes rect, #map-stage svg rect.boxes")
     widths = [files.nth(at).bounding_box() for at in range(4)]
-    line = page.locator("#map-stage svg").bounding_box()
+    charts = page.locator("#map-stage svg")
+    line = charts.first.bounding_box()
     assert line
+    assert charts.count() == 4, "commit log, queues, index, config"
     for box in widths:
         assert box
-        assert box["width"] == pytest.approx(
-            (line["width"] - 20) * 1048576 / (4 * 1048576 + 6 * 6000 + 5144), rel=0.01
-        )
+        assert box["width"] == pytest.approx((line["width"] - 20) / 4, rel=0.01)
+    for at in range(4):
+        frames = charts.nth(at).locator(".parts rect, rect.parts")
+        boxes = [frames.nth(number).bounding_box() for number in range(frames.count())]
+        right = max(box["x"] + box["width"] for box in boxes if box)
+        assert right == pytest.approx(line["x"] + line["width"] - 10, abs=1), "each fills its scale"
     shares = page.locator("#map table tbody tr").all_inner_texts()
     assert any(text.startswith("damaged") and "39.6 %" in text for text in shares)
     opened.check()
@@ -52,7 +57,7 @@ def test_zoom_from_the_store_to_a_byte_by_keyboard(open_page: Open) -> None:
     page.keyboard.press("b")
     expect(page.locator(WHERE)).to_contain_text("bytes 4096 to 4112 (16 bytes)")
     opened.settle()
-    text = page.locator("#map-stage svg").inner_html()
+    text = page.locator("#map-stage .canvas").inner_html()
     for byte in ("00", "07", "0f"):
         assert f">{byte}<" in text
     assert "totalSize" in text
@@ -142,7 +147,7 @@ def test_bytes_have_names(open_page: Open) -> None:
 def test_what_starts_keep_and_cut(open_page: Open) -> None:
     opened = open_page(store_page())
     page = opened.page
-    lanes = page.locator("#map-stage svg").inner_html()
+    lanes = page.locator("#map-stage .canvas").inner_html()
     assert "A start of 4.9.4 to 4.9.8" in lanes
     assert "A start of 5.0.0" not in lanes, "a broker that refuses keeps and cuts nothing"
     assert page.locator("#map-stage svg rect[fill='url(#kind-cut)']").count() >= 1
@@ -160,7 +165,7 @@ def test_what_if(open_page: Open) -> None:
     page = opened.page
     before = page.locator("#map-stage svg .finding path, #map-stage svg path.finding").count()
     page.get_by_label("After the plan", exact=True).check()
-    stage = page.locator("#map-stage svg")
+    stage = page.locator("#map-stage .canvas")
     expect(stage).to_contain_text("Content after the plan")
     expect(stage).to_contain_text("Findings that the plan leaves")
     opened.settle()
@@ -216,4 +221,25 @@ def test_strips_are_one_stop_of_tab(open_page: Open) -> None:
     expect(page.locator(WHERE)).to_contain_text("index/20261120090445904")
     opened.settle()
     assert _bars(page) > 3
+    opened.check()
+
+
+def test_zooming_goes_from_the_store_to_a_part_and_back(open_page: Open) -> None:
+    """A small part is found as easily as a large one: a double click on its lanes shows it alone."""
+    opened = open_page(store_page())
+    page = opened.page
+    charts = page.locator("#map-stage svg")
+    page.locator("#map-stage").focus()
+    page.keyboard.press("+")
+    expect(page.locator(WHERE)).to_contain_text("commit log: ")
+    expect(charts).to_have_count(1)
+    page.keyboard.press("-")
+    expect(charts).to_have_count(4)
+    box = charts.nth(2).bounding_box()
+    assert box
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(charts).to_have_count(1)
+    expect(page.locator(WHERE)).to_contain_text("index/")
+    page.keyboard.press("0")
+    expect(charts).to_have_count(4)
     opened.check()
