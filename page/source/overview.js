@@ -27,18 +27,23 @@ export function tiles(page) {
     const got = (fates) => fates.served_count + fates.damaged_count;
     const worst = [...starts].sort((one, other) => got(one.messages) - got(other.messages))[0];
     const alike = starts.filter((one) => same(one.messages, worst.messages));
-    const refused = (page.verdict.starts ?? []).some((start) => start.covered && !start.loads);
     return el(
         "ul",
         { class: "tiles", "aria-label": "Messages that consumers get" },
         tile("Now", outlook.now),
         worst
             ? tile(`After a start${alike.length < starts.length ? ` of ${versionsOf(alike)}` : ""}`, worst.messages)
-            : missing("After a start", refused ? "a broker does not start" : "not predicted"),
+            : missing("After a start", startSaid(page)),
         outlook.after_plan
             ? tile("After the repair", outlook.after_plan)
             : missing("After the repair", "no repair is planned"),
     );
+}
+
+/** What is known of starts for which nobody counted messages. */
+function startSaid(page) {
+    if ((page.verdict.starts ?? []).some((start) => start.covered && !start.loads)) return "a broker does not start";
+    return ["healthy", "unclean"].includes(page.state) ? "as now: a start loses nothing" : "not predicted";
 }
 
 const same = (one, other) => FATES.every(([name]) => one[name] === other[name]);

@@ -37,7 +37,8 @@ export function verdictSection(model, view, side) {
         page.findings.rules.some((rule) => rule.severity === severity),
     );
     const mark = MARKS[page.state] ?? (worst ? "✗" : "✓");
-    const pairs = labelled(page.lines[0] === page.headline ? page.lines.slice(1) : page.lines);
+    const first = page.lines.findIndex((line) => !/^\S/.test(line)); // a long headline has several lines
+    const pairs = labelled(first < 0 ? [] : page.lines.slice(first));
     const element = el(
         "section",
         { id: "verdict", class: worst ? `verdict ${worst}` : "verdict", "aria-labelledby": "verdict-title" },

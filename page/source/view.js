@@ -24,7 +24,10 @@ export function makeView(total, areas = [], least = 16) {
 
     view.zoom = (factor, at = null) => {
         const whole = view.from === 0 && view.to === total;
-        if (whole && at === null && factor < 1 && areas.length > 1) return view.show(areas[0].start, areas[0].end);
+        if (whole && factor < 1 && areas.length > 1) {
+            const { start, end } = areas.find((one) => (at ?? 0) < one.end) ?? areas[0];
+            return view.show(start, end);
+        }
         if (factor > 1 && areas.some((one) => view.from === one.start && view.to === one.end))
             return view.show(0, total);
         zoomed(factor, at ?? (view.from + view.to) / 2);

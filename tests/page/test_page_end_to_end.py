@@ -13,7 +13,7 @@ from rocketfsck.cli.app import run
 
 from tests.conftest import Directory
 from tests.page.conftest import Open
-from tests.page.pictures import DOCUMENT, GUIDE, WIDTH, shots
+from tests.page.pictures import DOCUMENT, GUIDE, MOST_SIZE, NAMES, WIDTH, shots
 from tests.pagesamples import damaged_copy
 from tests.unit.cli.test_hostile import HOSTILE, _record
 
@@ -98,6 +98,11 @@ def test_pictures_of_the_guide(open_page: Open) -> None:
         assert f"../pictures/{name}.png" in guide
         assert (GUIDE / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert len(set(drawn.values())) == 3
+    assert {path.stem for path in GUIDE.glob("page-*.png")} == set(NAMES)
+    for name in NAMES:
+        data = (GUIDE / f"{name}.png").read_bytes()
+        assert data.startswith(b"\x89PNG") and len(data) < MOST_SIZE, name
+        assert f"../pictures/{name}.png" in guide
     opened.check()
 
 

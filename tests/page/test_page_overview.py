@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from rocketfsck.common.documents import to_document
+
+from tests.conftest import Directory
 from tests.page.conftest import Open
+from tests.page.damages import DAMAGES, STORE
 from tests.page.documents import KINDS, columns, store_page
+from tests.pagesamples import checked_page
 
 pytestmark = pytest.mark.browser
 
@@ -203,4 +210,28 @@ def test_print_unfolds_what_is_folded(open_page: Open) -> None:
     expect(folded).to_have_count(0)
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert folded.count() > 0
+    opened.check()
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_ink_is_what_a_damage_did(open_page: Open, store_dir: Directory, tmp_path: Path, name: str) -> None:
+    """Six damages as people and disks make them: red and holes are in proportion to the bytes that were hit."""
+    root = Path(shutil.copytree(store_dir(STORE), tmp_path / "store"))
+    expected = DAMAGES[name](root)
+    opened = open_page(to_document(checked_page(root)))
+    opened.settle()
+    logs = [log for log in (root / "commitlog").iterdir() if len(log.name) == 20]
+    first = min(int(log.name) for log in logs)
+    extent = max(int(log.name) + log.stat().st_size for log in logs) - first
+    assert _ink(opened.page, "bad")[0] == pytest.approx(expected.bad_size / extent, rel=0.1, abs=1e-6)
+    assert _ink(opened.page, "hole")[0] == pytest.approx(expected.hole_size / extent, rel=0.1, abs=1e-6)
+    opened.check()
+
+
+def test_a_healthy_store_has_no_red(open_page: Open, store_dir: Directory) -> None:
+    opened = open_page(to_document(checked_page(store_dir(STORE))))
+    opened.settle()
+    for tone in ("bad", "hole"):
+        assert sum(_ink(opened.page, tone)) < 1e-6
+    expect(opened.page.locator(".tile").nth(1)).to_contain_text("as now: a start loses nothing")
     opened.check()

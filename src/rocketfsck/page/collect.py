@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from rocketfsck._version import __version__
 from rocketfsck.formats.filename import filename_to_offset
@@ -147,7 +148,8 @@ _TIMES = ("store_timestamp", "timestamp", "begin_timestamp")
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """All that a page is made of. `lines` are what `check` prints of the verdict, `headline` is the first.
+    """All that a page is made of. `lines` are what `check` prints of the verdict; its headline is what
+    comes before the first label.
 
     `store` is None where only a report is at hand, `verdict` where the report has none. `facts` are those of
     the check's tasks, `predictions` the starts behind the verdict, `plan` what was planned (None: nothing is
@@ -211,7 +213,7 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         level=report.level,
         store=all_shown(report.store),
         state="unknown" if material.verdict is None else material.verdict.state,
-        headline=lines[0] if lines else "",
+        headline=" ".join(takewhile(lambda line: line[:1] not in ("", " "), lines)),
         lines=lines,
         verdict=all_shown(material.verdict),
         coverage=report.coverage.statement,
