@@ -186,7 +186,7 @@ def test_zoom_by_pointer(open_page: Open) -> None:
     canvas = page.locator("#map-stage .canvas")
     canvas.scroll_into_view_if_needed()
     whole = page.locator(WHERE).inner_text()
-    for _ in range(2):
+    for _ in range(3):
         canvas.dblclick(position={"x": 100, "y": 40})
         expect(page.locator(WHERE)).not_to_have_text(whole)
         opened.settle()

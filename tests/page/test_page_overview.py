@@ -214,8 +214,8 @@ def test_print_unfolds_what_is_folded(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_ink_is_what_a_damage_did(open_page: Open, store_dir: Directory, tmp_path: Path, name: str) -> None:
-    """Six damages as people and disks make them: red and holes are in proportion to the bytes that were hit."""
+def test_ink_of_damages(open_page: Open, store_dir: Directory, tmp_path: Path, name: str) -> None:
+    """Six damages as people and disks make them: red and holes are in proportion to bytes that were hit."""
     root = Path(shutil.copytree(store_dir(STORE), tmp_path / "store"))
     expected = DAMAGES[name](root)
     opened = open_page(to_document(checked_page(root)))
