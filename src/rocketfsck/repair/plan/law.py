@@ -96,8 +96,8 @@ KINDS: Mapping[str, NoticeKind] = {
         ),
         NoticeKind(
             "evidence-removed",
-            "{count} unit that shows which message is lost is removed: list it first with check --lost",
-            "{count} units that show which messages are lost are removed: list them first with check --lost",
+            "the trace of {count} lost message in a queue is removed: list it with check --lost first",
+            "the traces of {count} lost messages in queues are removed: list them with check --lost first",
         ),
         NoticeKind(
             "content-guessed",
@@ -111,8 +111,8 @@ KINDS: Mapping[str, NoticeKind] = {
         ),
         NoticeKind(
             "file-ends-early",
-            "readers leave {count} commit log file before its damage and continue in the next file",
-            "readers leave {count} commit log files before their damage and continue in the next file",
+            "brokers skip the rest of {count} commit log file from its damage on",
+            "brokers skip the rest of {count} commit log files from their damage on",
         ),
         NoticeKind(
             "index-file-unloaded",
