@@ -110,7 +110,7 @@ export function mapSection(model, view, links) {
 function drawnArea(model, view, area, isOne, listed, repairs, width) {
     const from = Math.max(view.from, area.start);
     const to = Math.min(view.to, area.end);
-    const part = { from, to, finding: view.finding };
+    const part = { from, to, finding: view.finding, isOne }; // of several: coarser, with as much ink
     const lanes = lanesOf(model, part, listed, repairs, width);
     const scale = `${area.title}, ${counted(area.files.filter((file) => file.size > 0).length, "file")}, ${size(area.end - area.start)}`;
     const isLog = area.family === "commitlog";

@@ -30,6 +30,7 @@ WITHOUT_PYTHON = {
     "convert": "it is about the command line",
     "extract": "it is about the command line",
     "browse": "it is about a program for terminals",
+    "words": "it is a list of words",
     "cli": "it is about the command line",
     "fleet-simulation": "a benchmark writes it",
     "interchange": "it is about the command line",
