@@ -33,7 +33,7 @@ export function mergedPlaces(model) {
 /** The lanes of a view, from top to bottom: {title, parts} or {title, marks}. */
 export function lanesOf(model, view, listed, repairs, width) {
     const { from, to } = view;
-    const columns = Math.max(60, Math.floor(width / (view.isOne ? 8 : 2)));
+    const columns = Math.max(60, Math.floor(width / (view.isOne ? 10 : 2)));
     const lanes = [{ title: "Files", parts: fileParts(model, from, to, columns) }];
     const fates = (spans) =>
         cut(spans, from, to, columns, FATE_RANKS).map((part) => ({ ...part, fill: FATES[part.kind] }));
