@@ -50,6 +50,8 @@ KERNELS = (
     "rocketfsck.scan.compiled.gather:_split",
     "rocketfsck.scan.compiled.gather:_hash_texts",
     "rocketfsck.scan.compiled.gather:_find_beyond_ascii",
+    "rocketfsck.scan.compiled.units:meet_units",
+    "rocketfsck.scan.compiled.units:unit_runs",
     "rocketfsck.scan.build.units:_link",
     "rocketfsck.scan.build.units:_place",
     "rocketfsck.scan.join.keymerge:join_entry_rows",

@@ -22,6 +22,7 @@ from rocketfsck.formats.properties import is_light
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.reader.units import OffsetSearch, UnitReader, Units
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS, Dispatches
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import distinct, group_bounds, true_spans
 from rocketfsck.store.model import Store
@@ -52,6 +53,7 @@ class UnitJoin:
         self._table = table
         self._collector = collector
         self._comparer = UnitComparer(collector)
+        self._compiled = compiled_wanted()
         self._waiting: list[list[Longs]] = []
         self._waiting_count = 0
         self._used: dict[int, int] = {}
@@ -65,9 +67,11 @@ class UnitJoin:
         """Take the dispatches of live records; `delay_level` is the level of those in the schedule topic, 0
         for the others."""
         known = dispatches.queue >= 0
-        columns = [getattr(dispatches, name)[known] for name in COLUMNS]
+        columns = [*(getattr(dispatches, name) for name in COLUMNS), delay_level]
+        if not known.all():
+            columns = [column[known] for column in columns]
         columns[1] = np.clip(columns[1], -1, MAX_INDEX)  # hostile numbers: no queue is that long
-        self._waiting.append([*columns, delay_level[known]])
+        self._waiting.append(columns)
         self._waiting_count += len(columns[0])
         if self._waiting_count >= FLUSH_COUNT:
             self.flush()
@@ -79,14 +83,29 @@ class UnitJoin:
             return
         self._waiting_count = 0
         columns = [np.concatenate(parts) for parts in zip(*waiting, strict=True)]
+        if self._compiled:
+            columns = self._without_met(columns)
         order = np.argsort(columns[0], kind="stable")
         columns = [column[order] for column in columns]
         bounds = group_bounds(columns[0])
-        odd = np.flatnonzero(~self._meet(columns, bounds))
+        met = np.zeros(len(bounds) - 1, np.bool_) if self._compiled else self._meet(columns, bounds)
+        odd = np.flatnonzero(~met)
         for group in odd[np.argsort(order[bounds[odd]])].tolist():  # as the log names them
             low, high = int(bounds[group]), int(bounds[group + 1])
             rows = DispatchRows(*(column[low:high] for column in columns[1:]))
             self._queue(int(columns[0][low]), rows)
+
+    def _without_met(self, columns: list[Longs]) -> list[Longs]:
+        """The rows of queues of which a unit is not just as it should be; the others are met, by compiled
+        code."""
+        row, index, _, offset, size, _, tags, level = columns
+        odd, runs = self._rooms.meet(self._known.alone, (row, index, offset, size, tags, level))
+        self._met.append(runs)
+        if not odd.any():
+            self._comparer.found_right(tags)
+            return [column[:0] for column in columns]
+        self._comparer.found_right(tags[~odd])
+        return [column[odd] for column in columns]
 
     def _meet(self, columns: list[Longs], bounds: Longs) -> Flags:
         """Which queues have a unit for each of their records that is just as it should be: these are met.
@@ -94,10 +113,10 @@ class UnitJoin:
         Rows are ordered by queue, `bounds` are those of the queues.
         """
         row, index, _, offset, size, _, tags, level = columns
-        files, starts = self._known.files, bounds[:-1]
-        known = row < len(files)
+        alone, starts = self._known.alone, bounds[:-1]
+        known = row < len(alone)
         number = np.full(len(row), NO_NUMBER, np.int64)
-        number[known] = np.where(self._known.batches[row[known]] < 0, files[row[known]], NO_NUMBER)
+        number[known] = alone[row[known]]
         units, found = self._rooms.take(number, index, starts)
         unit_tags = units["tagsCode"]
         same = (units["offset"] == offset) & (units["size"] == size) & (size > 0) & (unit_tags == tags)

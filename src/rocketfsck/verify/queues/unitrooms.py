@@ -21,6 +21,7 @@ Made once for a check (`Context.shared`). Reference 1.1.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from threading import Lock
 
 import numpy as np
@@ -38,11 +39,11 @@ NO_NUMBER = -1
 class KnownQueues:
     """The rows and numbers of a store's queues.
 
-    `files` and `batches` have the number of each row's queue of that kind, NO_NUMBER for none; `rows` has the
-    row of each number.
+    `files` and `batches` have the number of each row's queue of that kind, NO_NUMBER for none; `alone` is as
+    `files` where a row has no other queue. `rows` has the row of each number.
     """
 
-    __slots__ = ("_names", "_table", "batches", "files", "rows")
+    __slots__ = ("_names", "_table", "alone", "batches", "files", "rows")
 
     def __init__(self, store: Store) -> None:
         self._table = QueueTable()
@@ -60,6 +61,7 @@ class KnownQueues:
         self._names = self._table.names
         self.files: Longs = np.array(files, np.int64)
         self.batches: Longs = np.array(batches, np.int64)
+        self.alone: Longs = np.where(self.batches < 0, self.files, NO_NUMBER)
         self.rows = rows
 
     def __len__(self) -> int:
@@ -141,6 +143,41 @@ class UnitRooms:
             taken = queue[rows]
             units[rows] = self._units[taken * self.room + (index[rows] - self._first[taken])]
         return units, fits
+
+    def meet(self, numbers: Longs, rows: Sequence[Longs]) -> tuple[Flags, Longs]:
+        """Which rows belong to queues in which a unit is not just as it should be, and the ranges of the
+        units of all others (`scan.compiled.units`), by compiled code.
+
+        `numbers` are the queues of the table's rows, `rows` the columns of `Asked`. Where a unit is in no
+        room, the room moves there, but never back: a queue in disorder is gone through by itself.
+        """
+        from rocketfsck.scan.compiled.units import Asked, Rooms, meet_units, unit_runs
+
+        asked = Asked(*rows)
+        row_count = int(asked.queue.max()) + 1
+        odd = np.zeros(row_count, np.bool_)
+        rooms = Rooms(numbers, self._units.ctypes.data, self.room, self._first, self._count)
+        moved: set[int] = set()
+        with self._lock:
+            at = meet_units(0, asked, rooms, odd)
+            while at < len(asked.queue):
+                row, index = int(asked.queue[at]), int(asked.index[at])
+                if not self._move(int(numbers[row]), index, moved):
+                    odd[row] = True
+                at = meet_units(at, asked, rooms, odd)
+        first, end = np.zeros((2, row_count), np.int64)
+        runs = np.empty((len(asked.queue), 3), np.int64)
+        count = unit_runs(asked.queue, asked.index, odd, first, end, runs)
+        is_odd = odd[asked.queue] if odd.any() else np.zeros(len(asked.queue), np.bool_)
+        return is_odd, runs[:count].copy()
+
+    def _move(self, number: int, index: int, moved: set[int]) -> bool:
+        """Read a queue's units around `index`, unless that is behind what was read for the same rows."""
+        if number in moved and index < self._first[number]:
+            return False
+        moved.add(number)
+        self._fill(number, index)
+        return bool(self._first[number] <= index < self._first[number] + self._count[number])
 
     def _has(self, numbers: Longs, least: Longs, most: Longs) -> Flags:
         first = self._first[numbers]
