@@ -6,12 +6,15 @@ Then the queues are those of the broker, and every broker that the store may be 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.holding import held_plan
+from rocketfsck.repair.plan.law import assumed_names
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
@@ -57,3 +60,19 @@ def test_queues_whose_size_nothing_tells(
     assert report.starts and all(item.after.harmless and not item.worse for item in report.starts)
     asked = [item.before for item in report.starts if item.before is not None]
     assert asked and json.dumps(report.to_json()["starts"])
+
+
+def test_queues_and_topics_that_are_gone_come_back_one_after_the_other(store_copy: Directory) -> None:
+    """What topics the store has shows only once it has queues again: that is no harm of the first repair."""
+    root = store_copy("5.3.3-basic")
+    shutil.rmtree(root / "consumequeue")
+    (root / "config" / "topics.json").unlink()
+    done = []
+    for _ in range(2):
+        store = open_store(root, consumequeue_file_size=1000)
+        plan = held_plan(make_plan(store, report := check_store(store)), store, report)
+        result = apply_plan(plan, assume=assumed_names(plan.actions))
+        assert not result.problem and not result.refused_actions
+        done.append([action.split()[0] for action in result.actions])
+    assert "rebuild-queue" in done[0] and "restore-config" in done[1]
+    assert check_store(open_store(root)).exit_code == 0

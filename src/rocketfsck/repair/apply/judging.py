@@ -236,6 +236,11 @@ _OF_LOG = ("CL", "ST")
 SAME_FAULT: Mapping[str, str] = {RuleName.DATABASE_LOG_CUT: RuleName.DATABASE_FILE_DAMAGED}
 """Two rules of one fault: by the first while `abort` is there, by the second once a repair removed that."""
 
+SHOWN_BY: Mapping[str, str] = {RuleName.TOPICS_GONE: "rebuild-queue"}
+"""Rules of what was amiss before and shows only once an action has made something again: topics that no
+topics.json has are topics that have queues."""
+_SHOWN = "the store was so before, but had no queues that show it: another repair can follow"
+
 Place = tuple[str, str, int | None]
 
 
@@ -275,6 +280,7 @@ def judge(
     ]
     others = [finding for finding in findings if finding.fingerprint not in answered | known.keys()]
     fresh: list[Finding] = []
+    done = {action.name for action in plan.actions}
     if others:
         before = check_before()
         earlier = {finding.fingerprint for finding in before.findings}
@@ -296,6 +302,8 @@ def judge(
                 left.append(_named(finding, _COUNTED))
             elif logs and not finding.rule.startswith(_OF_LOG):
                 left.append(_named(finding, _HIDDEN))
+            elif SHOWN_BY.get(finding.rule) in done:
+                left.append(_named(finding, _SHOWN))
             else:
                 fresh.append(finding)
     return Judgement(tuple(_all(unmet, _STILL)), tuple(_all(fresh, _NEW)), tuple(left))
