@@ -69,7 +69,7 @@ def test_queues_and_topics_that_are_gone_come_back_one_after_the_other(store_cop
     (root / "config" / "topics.json").unlink()
     done = []
     for _ in range(2):
-        store = open_store(root, consumequeue_file_size=1000)
+        store = open_store(root, settings={"mappedFileSizeConsumeQueue": "1000"})
         plan = held_plan(make_plan(store, report := check_store(store)), store, report)
         result = apply_plan(plan, assume=assumed_names(plan.actions))
         assert not result.problem and not result.refused_actions
