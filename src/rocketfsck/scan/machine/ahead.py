@@ -29,9 +29,9 @@ from rocketfsck.scan.machine import frames, jit
 from rocketfsck.scan.machine.frames import signature_of, source_of
 from rocketfsck.scan.machine.library import KERNELS, PROCESSORS, symbol_of
 
-_NO_DESTRUCTOR = "define internal void @NRT_MemInfo_call_dtor(ptr %0) {\n  ret void\n}\n"
-"""Nothing that a kernel is given belongs to Numba's memory."""
-_DECLARED = re.compile(r"^declare void @NRT_MemInfo_call_dtor\(.*$", re.MULTILINE)
+_COUNTED = re.compile(r"^define [^@]*(@NRT_(?:inc|dec)ref)\(.*?^}$", re.MULTILINE | re.DOTALL)
+_UNCOUNTED = r"define internal void \1(ptr %0) alwaysinline {\n  ret void\n}"
+"""Nothing that a kernel is given belongs to Numba's memory, so nobody counts who uses it."""
 _TRIPLE = re.compile(r"^target triple = .*$", re.MULTILINE)
 _LAYOUT = re.compile(r"^target datalayout = .*$", re.MULTILINE)
 
@@ -66,7 +66,7 @@ def compiled(name: str, processor: str) -> bytes:
         cpu=kind.llvm, opt=3, reloc="pic", codemodel="default"
     )
     for pattern, text in (
-        (_DECLARED, _NO_DESTRUCTOR),
+        (_COUNTED, _UNCOUNTED),
         (_TRIPLE, f'target triple = "{kind.triple}"'),
         (_LAYOUT, f'target datalayout = "{target.target_data}"'),
     ):
