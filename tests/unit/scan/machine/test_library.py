@@ -146,3 +146,30 @@ def test_a_processor_with_less_has_none(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setenv("ROCKETFSCK_PROCESSOR", "x86-64-v3")
     assert library.processor.__wrapped__() is None
+
+
+@pytest.mark.parametrize(("processor", "machine"), [("arm64", 183), ("x86-64-v2", 62)])
+def test_code_for_each_kind_of_machine_is_made_on_any(processor: str, machine: int, tmp_path: Path) -> None:
+    """The numbers are those of ELF's e_machine."""
+    kernel = "tests.unit.scan.machine.small:all_kinds"
+    command = [sys.executable, "-m", "rocketfsck.scan.machine.ahead", processor, str(tmp_path), kernel]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    made = (tmp_path / "small_all_kinds.o").read_bytes()
+    assert made[:4] == b"\x7fELF" and int.from_bytes(made[18:20], "little") == machine
+
+
+def test_a_kernel_that_calls_python_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "allocating.py").write_text(
+        "import numpy as np\n"
+        "from rocketfsck.scan.machine.jit import entry\n"
+        "@entry\n"
+        "def kernel(count: int) -> int:\n"
+        "    return len(np.zeros(count))\n"
+    )
+    command = [sys.executable, "-m", "rocketfsck.scan.machine.ahead", "x86-64-v2", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        [*command, "allocating:kernel"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "allocating:kernel calls NRT_" in done.stderr
