@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers classpaths suites unit coverage spark spark-lowest oracle nightly
-.PHONY: wheel thorough sizes bench mutation audit sbom lock upgrade specs pictures transcripts page-samples clean
+.PHONY: wheel thorough sizes bench mutation audit sbom lock upgrade docs docs-lock specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -204,6 +204,27 @@ specs: $(STAMP) ## write anew what is generated in specs/ and docs/man/
 	$(BIN)/python specs/build.py
 	$(BIN)/python -m rocketfsck.cli.manpages
 
+# The site's generator: what docs/requirements.txt names, each file proved by its hash.
+SITER := build/siter
+
+$(SITER)/.installed: docs/requirements.txt
+	rm -rf $(SITER)
+	$(PYTHON) -m venv $(SITER)
+	$(SITER)/bin/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --requirement docs/requirements.txt
+	@touch $@
+
+docs: $(STAMP) $(SITER)/.installed ## build the site in build/site; a link that leads nowhere fails
+	$(BIN)/python -m docs.site stage
+	@rm -rf build/site build/.cache
+	cd build && $(abspath $(SITER))/bin/zensical build --strict --config-file zensical.toml
+	$(BIN)/python -m docs.site audit
+	@echo "build/site/index.html"
+
+docs-lock: $(LOCKER)/.installed ## renew the versions in docs/requirements.txt, by which `make docs` builds the site
+	printf 'zensical\n' | $(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade \
+	  --generate-hashes --no-emit-index-url --annotation-style line --custom-compile-command 'make docs-lock' \
+	  --output-file docs/requirements.txt - >/dev/null
+
 page-samples: $(STAMP) ## write anew the documents of pages that tests of the page draw
 	$(BIN)/python -m tests.pagesamples
 
@@ -215,4 +236,4 @@ transcripts: $(STAMP) ## record anew the command transcripts that document the c
 	ROCKETFSCK_TRANSCRIPTS=write $(BIN)/pytest -q tests/cases -k transcript
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(LOWEST) $(LOCKER) $(AUDITOR) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules page/node_modules
+	rm -rf $(VENV) $(LOWEST) $(LOCKER) $(AUDITOR) $(SITER) build/site build/pages .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules page/node_modules

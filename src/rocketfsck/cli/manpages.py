@@ -40,7 +40,7 @@ def man_pages() -> dict[str, str]:
     """The text of every page by the name of its file."""
     pages: dict[str, str] = {}
     root = click.Context(group, info_name=PROGRAM, terminal_width=78, **group.context_settings)
-    for context in _contexts(root):
+    for context in contexts(root):
         name = context.command_path.replace(" ", "-")
         pages[f"{name}.1"] = _page(context, name)
     return pages
@@ -57,7 +57,7 @@ def write_pages(folder: Path) -> None:
         (folder / name).write_text(text, "utf-8")
 
 
-def _contexts(context: click.Context) -> Iterator[click.Context]:
+def contexts(context: click.Context) -> Iterator[click.Context]:
     """A command and all below it."""
     yield context
     command = context.command
@@ -65,7 +65,7 @@ def _contexts(context: click.Context) -> Iterator[click.Context]:
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None
-            yield from _contexts(click.Context(below, info_name=name, parent=context, terminal_width=78))
+            yield from contexts(click.Context(below, info_name=name, parent=context, terminal_width=78))
 
 
 def _page(context: click.Context, name: str) -> str:
@@ -75,7 +75,7 @@ def _page(context: click.Context, name: str) -> str:
         f'.TH "{name.upper()}" "1" "" "{PROGRAM} {__version__}" "User Commands"',
         ".ad l",
         ".SH NAME",
-        f"{roff(name)} \\- {roff(_summary(context))}",
+        f"{roff(name)} \\- {roff(summary(context))}",
         ".SH SYNOPSIS",
         f".B {roff(context.command_path)}",
         roff(pieces),
@@ -112,7 +112,8 @@ def _page(context: click.Context, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _summary(context: click.Context) -> str:
+def summary(context: click.Context) -> str:
+    """What a command does, in a line."""
     if context.parent is not None and context.parent.command is group:
         return COMMANDS[str(context.info_name)]
     return context.command.get_short_help_str(200)

@@ -1,0 +1,32 @@
+"""Builds what the generator reads, or looks through what it wrote.
+
+python -m docs.site stage     build/pages and build/zensical.toml
+python -m docs.site audit     build/site: links, anchors, what is loaded; 1 where something is wrong
+"""
+
+from __future__ import annotations
+
+import sys
+
+from docs.site import audit, reference, stage
+from docs.site.places import REFERENCE, SITE
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the one argument says; the exit status."""
+    match arguments:
+        case ["stage"]:
+            stage.stage({f"{REFERENCE}/{name}": text for name, text in reference.reference_pages().items()})
+            stage.write_config()
+            return 0
+        case ["audit"]:
+            found = list(audit.faults(SITE))
+            for fault in found:
+                print(fault, file=sys.stderr)
+            return 1 if found else 0
+    print(__doc__, file=sys.stderr)
+    return 16
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
