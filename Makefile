@@ -200,9 +200,10 @@ audit: $(AUDITOR)/.installed sbom ## look for known vulnerabilities of the locke
 sbom: $(STAMP) ## write build/sbom.cdx.json (CycloneDX) and build/licences.txt, of what the commands need
 	$(BIN)/python .ci/sbom.py build/sbom.cdx.json build/licences.txt
 
-specs: $(STAMP) ## write anew what is generated in specs/ and docs/man/
+specs: $(STAMP) ## write anew what is generated in specs/ and docs/
 	$(BIN)/python specs/build.py
 	$(BIN)/python -m rocketfsck.cli.manpages
+	$(BIN)/python -m docs.site symptoms
 
 # The site's generator: what docs/requirements.txt names, each file proved by its hash.
 SITER := build/siter

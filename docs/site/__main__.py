@@ -1,5 +1,6 @@
 """Builds what the generator reads, or looks through what it wrote.
 
+python -m docs.site symptoms  docs/symptoms.md
 python -m docs.site stage     build/pages and build/zensical.toml
 python -m docs.site audit     build/site: links, anchors, what is loaded; 1 where something is wrong
 """
@@ -8,13 +9,16 @@ from __future__ import annotations
 
 import sys
 
-from docs.site import audit, reference, stage
+from docs.site import audit, reference, stage, symptoms
 from docs.site.places import REFERENCE, SITE
 
 
 def main(arguments: list[str]) -> int:
     """Do what the one argument says; the exit status."""
     match arguments:
+        case ["symptoms"]:
+            symptoms.PAGE.write_text(symptoms.symptoms_page(), "utf-8")
+            return 0
         case ["stage"]:
             stage.stage({f"{REFERENCE}/{name}": text for name, text in reference.reference_pages().items()})
             stage.write_config()

@@ -20,7 +20,7 @@ from tests.conftest import Directory
 
 ROOT = Path(__file__).parent.parent.parent
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
-GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
+GUIDE = [*sorted((ROOT / "docs" / "guide").glob("*.md")), ROOT / "docs" / "tutorial.md"]
 WITHOUT_SPARK = [path for path in GUIDE if path.stem != "spark"]
 """Pages whose Python is run here; `tests/spark` runs that of the other."""
 WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
@@ -42,6 +42,7 @@ WITHOUT_PYTHON = {
     "settings": "it is about the command line",
     "situations": "it is about the command line",
     "since": "it is about the command line",
+    "tutorial": "it is about the command line",
     "spark": "its Python needs a session: tests/spark runs it",
 }
 

@@ -175,6 +175,12 @@ def config(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "config", "--config", path)
 
 
+@case("learn")
+def learn(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    yield said(cli, "learn", tmp_path / "exercises")
+    yield said(cli, "learn", tmp_path / "exercises", "--verify")
+
+
 @case("damage")
 def damage(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield damaged(cli, store_dir(STORE), tmp_path / "a", "torn-tail", "ghost-queue")

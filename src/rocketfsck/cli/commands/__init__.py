@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "apply": "Carry out a plan, check the result, put it in place.",
         "write": "Write a store as a broker would, from messages or a seed.",
         "damage": "Break a copy of a store; list what a check must find.",
+        "learn": "Make damaged stores as exercises, and say which are solved.",
     },
 }
 """The commands in the order of the help, and what each does in a line."""

@@ -14,6 +14,7 @@ from rocketfsck.cli.commands.config import KIND, ConfigSaid
 from rocketfsck.cli.schema import repairs, stores
 from rocketfsck.cli.schema.making import maybe, record, row, schema_of
 from rocketfsck.commands.bugreports import BugReport
+from rocketfsck.commands.learn import LearnAnswer
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, FleetHead
@@ -113,6 +114,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "info-store": Document("what `rocketfsck info STORE` prints", stores.info_store),
     "journal": Document("journal.json next to a repaired store", lambda: Journal),
     "ledger": Document("ledger.json next to a repaired store", ledger),
+    "learn": Document("what `rocketfsck learn` prints", lambda: LearnAnswer),
     "manifests": Document("manifests.json next to a repaired store", lambda: Manifests),
     "page": Document("what a report page of one store shows; in its HTML as JSON", lambda: Page),
     "page-fleet": Document("what a report page of several stores shows", lambda: FleetPage),

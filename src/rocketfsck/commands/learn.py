@@ -1,0 +1,253 @@
+"""Makes a small store and five damaged copies of it as exercises, and says which of them are solved.
+
+    DIR/sound                      the store, as a broker would have written it; a replica for exercise 5
+    DIR/tasks.txt                  what to do, exercise by exercise
+    DIR/1-missing-queue/store …    the damaged copies
+
+An exercise is solved where a check finds nothing above a note, a start is predicted to lose nothing, and the
+store holds every message that the damage left. All bytes follow from the seed; no broker takes part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from rocketfsck.commands.shared import Seed, StoreOptions
+from rocketfsck.common.options import Argument, Option, PathKind
+from rocketfsck.common.outputs import write_text
+from rocketfsck.common.wording import count_of
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.store import Store
+
+SOUND, TASKS, STORE = "sound", "tasks.txt", "store"
+VERSION = "5.3.3"
+MESSAGE_COUNT = 600
+Identity = tuple[str, int, int, bytes | None, bytes]
+"""What makes a message that message: topic, queueId, queueOffset, body, properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """A damage, what has happened in words, and what is wanted. `lost_count` messages are destroyed by it."""
+
+    name: str
+    fault: str
+    title: str
+    task: str
+    hint: str
+    lost_count: int = 0
+
+
+EXERCISES = (
+    Exercise(
+        "1-missing-queue",
+        "missing-queue",
+        "Somebody deleted a consume queue",
+        "A consumer gets nothing from one queue. Find out which queue it is and how many messages consumers "
+        "miss. Then give them these messages.",
+        "check names the queue and the repair; fix carries it out.",
+    ),
+    Exercise(
+        "2-renamed-file",
+        "segment-renamed",
+        "The broker does not start",
+        "Somebody renamed a commit log file to keep it. Find out what a broker says when it starts on this "
+        "store. Then make the store one that a broker starts on, with all its messages.",
+        "simulate predicts the start; a commit log file has the name of the offset of its first record.",
+    ),
+    Exercise(
+        "3-power-loss",
+        "torn-tail",
+        "The last record reached the disk in part",
+        "The power failed while a message was written. That message is destroyed. Find out its topic. Then "
+        "repair the store so that it keeps every other message.",
+        "check --lost lists lost messages; fix says what it cuts before it asks.",
+        lost_count=1,
+    ),
+    Exercise(
+        "4-endless-chain",
+        "chain-cycle",
+        "A query by key never ends",
+        "Since a crash, one thread of the broker runs at 100 % whenever somebody asks for a key. No message "
+        "is lost. Find the index file that has the circle, and repair it.",
+        "check names the file; dump shows the entries of an index file.",
+    ),
+    Exercise(
+        "5-overwritten-record",
+        "boundary-lost",
+        "A record is overwritten, and a replica has it",
+        "Some bytes of a record are overwritten. fix puts a filler message there, because the store alone "
+        "does not have the bytes. The replica ../sound does: get the message back from it.",
+        "compare --heal writes a plan for apply. If you used fix, undo takes it back.",
+    ),
+)
+"""The exercises in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnCommand:
+    """Where the exercises are made, or looked at."""
+
+    directory: Annotated[
+        Path, Argument(metavar="DIR", kind=PathKind(local="where exercises are", written=True))
+    ]
+    verify: Annotated[bool, Option("Say which exercises in DIR are solved; change nothing.")] = False
+    seed: Seed = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExerciseState:
+    """An exercise: its store, what to do, and whether that is done; `problem` is what is left to do."""
+
+    name: str
+    title: str
+    store: str
+    text: str
+    state: Literal["open", "solved"] = "open"
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LearnAnswer:
+    """The exercises of a directory; the states are known after `--verify`."""
+
+    schema_version: int
+    kind: Literal["rocketfsck.learn"]
+    directory: str
+    solved_count: int
+    exercises: tuple[ExerciseState, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """4: an exercise was looked at and is not solved."""
+        return EXIT_PROBLEMS if any(one.problem is not None for one in self.exercises) else EXIT_CLEAN
+
+
+def learn(command: LearnCommand) -> LearnAnswer:
+    """Make the exercises, or say which are solved.
+
+    Raises UsageError for a directory that is there already, or that has no exercises, and StoreError.
+    """
+    if command.verify:
+        if command.seed is not None:
+            raise UsageError("--seed is for new exercises, --verify for those that are there")
+        return _verified(command.directory)
+    return _made(command.directory, command.seed or 0)
+
+
+def _made(directory: Path, seed: int) -> LearnAnswer:
+    from rocketfsck.store.circumstances import Geometry
+    from rocketfsck.store.reading import named_errors
+    from rocketfsck.writer.damage import damage_store
+    from rocketfsck.writer.disk.publish import building_directory
+    from rocketfsck.writer.manifest import ManifestLevel
+    from rocketfsck.writer.options import WriteOptions
+    from rocketfsck.writer.synth import parse_mix, synthesize
+
+    if directory.exists() or directory.is_symlink():
+        raise UsageError(f"{directory} exists; give a new directory, or --verify to see what is solved")
+    geometry = Geometry(
+        commitlog_file_size=128 << 10, consumequeue_file_size=4000, slot_count=100, entry_count=400
+    )
+    options = WriteOptions(version=VERSION, geometry=geometry, sync=False)
+    target = directory.absolute()
+    building = building_directory(target, replace=False, sync=False)
+    with named_errors(target, "making exercises"), building as new:
+        sound = new / SOUND
+        synthesize(
+            sound,
+            parse_mix("plain"),
+            options,
+            seed=seed,
+            message_count=MESSAGE_COUNT,
+            manifest=ManifestLevel.NONE,
+        )
+        for exercise in EXERCISES:
+            place = new / exercise.name
+            place.mkdir()
+            damage_store(sound, place / STORE, [exercise.fault], seed, version=VERSION, write_truth=False)
+        write_text(new / TASKS, tasks_text())
+    return _answer(directory, [_state(directory, one, None, solved=False) for one in EXERCISES])
+
+
+def tasks_text() -> str:
+    """The texts of all exercises, as `tasks.txt` has them."""
+    import textwrap
+
+    pieces = []
+    for one in EXERCISES:
+        pieces += [one.name, f"{one.title}.", one.task, f"Hint: {one.hint}", ""]
+    pieces.append("To see what is solved: rocketfsck learn DIR --verify")
+    return "\n".join("\n".join(textwrap.wrap(piece, 100)) for piece in pieces) + "\n"
+
+
+def _state(directory: Path, exercise: Exercise, problem: str | None, *, solved: bool) -> ExerciseState:
+    return ExerciseState(
+        name=exercise.name,
+        title=exercise.title,
+        store=str(directory / exercise.name / STORE),
+        text=exercise.task,
+        state="solved" if solved else "open",
+        problem=problem,
+    )
+
+
+def _answer(directory: Path, states: list[ExerciseState]) -> LearnAnswer:
+    solved = sum(one.state == "solved" for one in states)
+    return LearnAnswer(1, "rocketfsck.learn", str(directory), solved, tuple(states))
+
+
+def _verified(directory: Path) -> LearnAnswer:
+    from rocketfsck.store.opening import open_store
+
+    sound = directory / SOUND
+    if not sound.is_dir():
+        raise UsageError(f"{directory} has no exercises; `rocketfsck learn {directory}` makes them")
+    wanted = _identities(open_store(sound, version=VERSION))
+    if wanted.total() != MESSAGE_COUNT or _findings(sound):
+        raise StoreError("the sound store is changed; make the exercises again elsewhere", path=str(sound))
+    states = []
+    for exercise in EXERCISES:
+        problem = _problem(directory / exercise.name / STORE, exercise, wanted)
+        states.append(_state(directory, exercise, problem, solved=problem is None))
+    return _answer(directory, states)
+
+
+def _problem(root: Path, exercise: Exercise, wanted: Counter[Identity]) -> str | None:
+    """What is left to do, None where the exercise is solved."""
+    from rocketfsck.store.opening import open_store
+
+    if not root.is_dir():
+        return "the store is missing"
+    found = _findings(root)
+    if found:
+        return f"a check finds {count_of(found, 'problem')}"
+    lost = (wanted - _identities(open_store(root, version=VERSION))).total()
+    if lost > exercise.lost_count:
+        return f"the check is clean, but the store lacks {count_of(lost, 'message')} that the damage left"
+    return None
+
+
+def _findings(root: Path) -> int:
+    """The findings above a note, and the starts that fail or lose something."""
+    from rocketfsck.commands.check import CheckCommand, check
+    from rocketfsck.verify.finding import Severity
+
+    answer = check(CheckCommand((root,), stated=StoreOptions(broker_version=VERSION)))
+    counts = answer.report.severity_counts
+    above = sum(count for severity, count in counts.items() if severity > Severity.INFO)
+    return above or int(answer.exit_code != EXIT_CLEAN)
+
+
+def _identities(store: Store) -> Counter[Identity]:
+    from rocketfsck.api import iter_messages
+
+    return Counter(
+        (one.topic, one.queue_id, one.queue_offset, one.body, one.properties_bytes)
+        for one in iter_messages(store, live_only=True)
+    )
