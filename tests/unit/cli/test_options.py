@@ -114,8 +114,9 @@ def places() -> Iterator[tuple[str, str]]:
 
 
 def test_a_store_is_called_store() -> None:
-    found = {name: word for name, word in places() if name not in ("compare", "page")}
+    found = {name: word for name, word in places() if name not in ("compare", "learn", "page")}
     assert found == {name: "PATH" if name in ANY_FILE else "STORE" for name in found}
     assert found.keys() > ANY_FILE
     assert [word for name, word in places() if name == "compare"] == ["A", "B", "STORE"]
+    assert [word for name, word in places() if name == "learn"] == ["DIR"], "a directory of stores"
     assert [word for name, word in places() if name == "page"][:1] == ["REPORT"]
