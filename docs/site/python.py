@@ -9,6 +9,8 @@ from typing import Any
 
 import rocketfsck
 
+from docs.site.marks import plain
+
 _OWN = "rocketfsck"
 
 
@@ -97,5 +99,5 @@ def _is_plain(value: object) -> bool:
 def _docstring(value: Any) -> Iterator[str]:
     """A docstring as text: paragraphs as they are, blocks that are indented as code."""
     text = inspect.getdoc(value) or ""
-    yield text.replace("<", "&lt;").replace("*", "\\*") if "    " not in text else f"```text\n{text}\n```"
+    yield plain(text) if "    " not in text else f"```text\n{text}\n```"
     yield ""

@@ -24,10 +24,11 @@ from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 from rocketfsck.writer.damage import DAMAGES
 
+from docs.site.marks import anchor_of, cell, code, table
 from docs.site.python import python_page
 
 _NUMBER = re.compile(r"^D\d+: ")
-_CITATION = re.compile(r" \(\d+\.\d+(?:, \d+\.\d+)*\)| †|\[([^]]+)\]\([^)]+\)")
+_CITATION = re.compile(r" \(\d+\.\d+(?:, \d+\.\d+)*\)| †|\*\*|\[([^]]+)\]\([^)]+\)")
 
 
 def reference_pages() -> dict[str, str]:
@@ -41,24 +42,6 @@ def reference_pages() -> dict[str, str]:
         "python": python_page(),
     }
     return {f"{name}.md": "\n".join(lines).rstrip("\n") + "\n" for name, lines in pages.items()}
-
-
-def cell(text: str) -> str:
-    """Text for a cell of a table: on one line, bars escaped, with nothing that Markdown takes for HTML."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-
-
-def code(text: str) -> str:
-    """Text as code, in a cell of a table, too."""
-    return f"`{text}`".replace("|", "\\|")
-
-
-def table(heads: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    """A table of Markdown; the cells are as they are to be."""
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{' --- |' * len(heads)}"
-    yield from (f"| {' | '.join(row)} |" for row in rows)
-    yield ""
 
 
 def commands_page() -> list[str]:
@@ -131,7 +114,7 @@ def faults_page() -> list[str]:
 
 def documents_page() -> list[str]:
     """The documents in JSON, with the schema of each."""
-    listed = ((f"[{code(name)}](#{_anchor(name)})", cell(one.about)) for name, one in DOCUMENTS.items())
+    listed = ((f"[{code(name)}](#{anchor_of(name)})", cell(one.about)) for name, one in DOCUMENTS.items())
     lines = [
         "# JSON documents",
         "",
@@ -155,10 +138,6 @@ def documents_page() -> list[str]:
         text = json.dumps(schema, indent=1, ensure_ascii=False)
         lines += ["<details><summary>Schema</summary>", "", f"<pre>{_html(text)}</pre>", "", "</details>", ""]
     return lines
-
-
-def _anchor(heading: str) -> str:
-    return re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-")
 
 
 def _html(text: str) -> str:
@@ -201,7 +180,7 @@ def versions_page() -> list[str]:
         "",
     ]
     changes = (
-        (f"[{name}](#{_anchor(name)})", _before(name), "; ".join(_changes(name, meanings)) or "–")
+        (f"[{name}](#{anchor_of(name)})", _before(name), "; ".join(_changes(name, meanings)) or "–")
         for name in ALL_VERSION_NAMES
     )
     lines += table(("Version", "After", "What it does otherwise"), changes)

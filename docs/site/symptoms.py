@@ -15,6 +15,7 @@ from rocketfsck.verify.logged.families import FAMILIES
 from rocketfsck.verify.logged.model import Family, Weight
 from rocketfsck.verify.rules.catalog import RULES
 
+from docs.site.marks import anchor_of, cell
 from docs.site.places import ROOT
 
 PAGE = ROOT / "docs" / "symptoms.md"
@@ -73,11 +74,6 @@ def parts_of(page: Path) -> list[Part]:
     ]
 
 
-def anchor_of(heading: str) -> str:
-    """The anchor that code hosts and the site give a heading."""
-    return re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-")
-
-
 def symptoms_page() -> str:
     """The page as it should be."""
     situations = parts_of(GUIDE / "situations.md")
@@ -134,13 +130,9 @@ def _table(families: list[Family], situations: list[Part]) -> Iterator[str]:
             f"[{rule}](../specs/rules.md#{rule.lower()}-{RULES[rule].slug})" for rule in family.rules
         )
         command = f"`rocketfsck {family.command}`" if family.command else ""
-        yield f"| {said} | {_cell(family.meaning)} | {command} | {rules} | {link} |"
+        yield f"| {said} | {cell(family.meaning)} | {command} | {rules} | {link} |"
 
 
 def _shown(begin: str) -> str:
     """How a line begins, with … for what differs from line to line; a bar would end the cell."""
     return _HOLE.sub("…", begin).strip().replace("|", "¦").replace("`", "'")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")

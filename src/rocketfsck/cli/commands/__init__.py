@@ -79,6 +79,8 @@ KNOWN_ELSEWHERE: dict[str, str] = {
     "reindex": "rebuild",
     "ui": "browse",
     "tui": "browse",
+    "tutorial": "learn",
+    "exercises": "learn",
     "help": "--help",
     "version": "--version",
 }
