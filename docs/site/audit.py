@@ -6,6 +6,7 @@ of the pages as they became, and whatever a browser would load by itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,6 +24,7 @@ _LOADED = {
     "link": "href",
 }
 """What a browser loads by itself, and the attribute that says from where."""
+_IN_STYLE = re.compile(r"(?:url\(|@import\s)\s*[\"']?((?:https?:)?//[^\"')\s]+)")
 _PASSIVE = frozenset({"canonical", "alternate", "next", "prev"})
 """Relations of a `link` that load nothing."""
 
@@ -52,6 +54,9 @@ def faults(site: Path) -> Iterator[str]:
     pages = {path: _Page(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
     if not pages:
         yield f"{site}: no page"
+    for path in sorted(site.rglob("*.css")):
+        for place in _IN_STYLE.findall(path.read_text("utf-8")):
+            yield f"{path.relative_to(site)}: loads {place} from elsewhere"
     for path, page in pages.items():
         shown = path.relative_to(site)
         for place in page.loaded:

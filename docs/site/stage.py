@@ -132,6 +132,7 @@ SETTINGS: Mapping[str, object] = {
         ],
     },
     "plugins": {"search": {}, "offline": {}},
+    "extra_css": ["assets/site.css"],
     # what makes the search work in a page that was opened as a file: the generator's is on the network
     "extra": {"polyfills": ["assets/iframe-worker.js"]},
     "markdown_extensions": {

@@ -144,5 +144,20 @@ def test_the_audit_finds_what_is_broken(text: str, tmp_path: Path) -> None:
     assert list(audit.faults(tmp_path)) == ([] if expected is None else [expected])
 
 
+@pytest.mark.parametrize(
+    ("style", "place"),
+    [
+        ('@import "https://fonts.example.org/x.css";', "https://fonts.example.org/x.css"),
+        ("a { background: url(//cdn.example.org/x.png) }", "//cdn.example.org/x.png"),
+        ("a { background: url('data:image/png;base64,AA==') } b { background: url(x.png) }", None),
+    ],
+)
+def test_the_audit_looks_into_styles(style: str, place: str | None, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("")
+    (tmp_path / "a.css").write_text(style)
+    expected = [] if place is None else [f"a.css: loads {place} from elsewhere"]
+    assert list(audit.faults(tmp_path)) == expected
+
+
 def test_an_empty_site_is_a_fault(tmp_path: Path) -> None:
     assert list(audit.faults(tmp_path)) == [f"{tmp_path}: no page"]
