@@ -224,10 +224,13 @@ def _problem(root: Path, exercise: Exercise, wanted: Counter[Identity]) -> str |
 
     if not root.is_dir():
         return "the store is missing"
-    found = _findings(root)
-    if found:
-        return f"a check finds {count_of(found, 'problem')}"
-    lost = (wanted - _identities(open_store(root, version=VERSION))).total()
+    try:
+        found = _findings(root)
+        if found:
+            return f"a check finds {count_of(found, 'problem')}"
+        lost = (wanted - _identities(open_store(root, version=VERSION))).total()
+    except StoreError as error:  # whatever became of one exercise, the others have their answers
+        return f"the store cannot be read: {error}"
     if lost > exercise.lost_count:
         return f"the check is clean, but the store lacks {count_of(lost, 'message')} that the damage left"
     return None

@@ -110,6 +110,15 @@ def test_an_empty_store_is_no_solution(directory: Path, cli: Cli) -> None:
     assert _problems(_look(directory))[EXERCISES[0].name] == lacking
 
 
+def test_a_store_that_cannot_be_read_keeps_no_other_from_an_answer(directory: Path, cli: Cli) -> None:
+    shutil.rmtree(directory / "1-missing-queue" / "store")
+    (directory / "1-missing-queue" / "store").mkdir()
+    assert cli("fix", "--yes", directory / "2-renamed-file" / "store").code == 1
+    found = _problems(_look(directory))
+    assert str(found["1-missing-queue"]).startswith("the store cannot be read: ")
+    assert found["2-renamed-file"] is None
+
+
 def test_more_messages_lost_than_need_be_is_no_solution(directory: Path, cli: Cli) -> None:
     """The power loss destroyed one message: a store from which two are cut does not pass."""
     store, once = directory / "3-power-loss" / "store", directory / "once"
