@@ -71,4 +71,4 @@ def count(options: CountCommand) -> CountAnswer:
     engine = options.workers.start([*options.paths, *stated.commitlog_paths])
     if found.is_many:
         engine = without_paths(engine)
-    return CountAnswer(count_stores(sources, engine=engine, key_count=keys))
+    return CountAnswer(count_stores(sources, engine=engine, key_count=keys, is_one=not found.is_many))

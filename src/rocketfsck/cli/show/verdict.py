@@ -339,7 +339,7 @@ def _repair(verdict: Verdict, store: StoreFacts) -> Iterator[str]:
         verb = "is" if prospect.unanswered_count == 1 else "are"
         how = f"{left} {verb} left" if prospect.is_tried else f"no action corrects {left}"
         how = how if prospect.action_count else f"{left} cannot be repaired"
-        yield f"{how}: {visible(prospect.reason, keep_backslash=True)}"
+        yield f"{how}: {visible(prospect.reason.removeprefix('left out: '), keep_backslash=True)}"
 
 
 def _amount(prospect: Prospect) -> str:
