@@ -1,12 +1,12 @@
-"""Manual pages of all commands, in the roff of man(7), made of what click knows of them.
+"""Manual pages of all commands, in the roff of man(7), made of what click knows of them; and completions.
 
-    python -m rocketfsck.cli.manpages docs/man          write the pages, delete others
+    python -m rocketfsck.cli.manpages docs              write docs/man and docs/completion, delete other pages
 
     rocketfsck.1, rocketfsck-COMMAND.1, rocketfsck-query-KIND.1: NAME, SYNOPSIS, DESCRIPTION, OPTIONS,
     EXAMPLES, EXIT STATUS, ENVIRONMENT, SEE ALSO
 
-The wheel installs them in `share/man/man1`. A page has no date and no width of its own: the same program
-gives the same bytes.
+The wheel installs pages in `share/man/man1`, and the scripts of `rocketfsck completion` where each shell looks
+for them. A page has no date and no width of its own: the same program gives the same bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
 from rocketfsck._version import __version__
 from rocketfsck.cli.app import group
 from rocketfsck.cli.base import EXIT_STATUS, examples_of
 from rocketfsck.cli.commands import COMMANDS
 
-FOLDER = Path(__file__).parents[3] / "docs" / "man"
+DOCS = Path(__file__).parents[3] / "docs"
+FOLDER = DOCS / "man"
 """Where the pages are in the sources."""
+SCRIPTS = DOCS / "completion"
+"""Where the scripts of completion are in the sources."""
+COMPLETIONS: Mapping[str, str] = {"bash": "rocketfsck.bash", "zsh": "_rocketfsck", "fish": "rocketfsck.fish"}
+"""The script of each shell that `completion` knows."""
 PROGRAM = "rocketfsck"
 ENVIRONMENT: Mapping[str, str] = {
     "NO_COLOR": "no colour in the output",
@@ -55,6 +61,20 @@ def write_pages(folder: Path) -> None:
             path.unlink()
     for name, text in pages.items():
         (folder / name).write_text(text, "utf-8")
+
+
+def completion_script(shell: str) -> str:
+    """What `rocketfsck completion SHELL` prints."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    return kind(group, {}, PROGRAM, "_ROCKETFSCK_COMPLETE").source()
+
+
+def write_scripts(folder: Path) -> None:
+    """Write the script of each shell into a directory."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for shell, name in COMPLETIONS.items():
+        (folder / name).write_text(completion_script(shell) + "\n", "utf-8")
 
 
 def contexts(context: click.Context) -> Iterator[click.Context]:
@@ -148,4 +168,6 @@ def roff(text: str) -> str:
 
 
 if __name__ == "__main__":
-    write_pages(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    docs = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS
+    write_pages(docs / FOLDER.name)
+    write_scripts(docs / SCRIPTS.name)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from rocketfsck.cli.app import group
 from rocketfsck.cli.base import EXIT_STATUS
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.manpages import FOLDER, man_pages, roff, write_pages
+from rocketfsck.cli.manpages import COMPLETIONS, FOLDER, SCRIPTS, man_pages, roff, write_pages, write_scripts
 
 PAGES = man_pages()
 
@@ -63,8 +64,16 @@ def test_groff_has_no_complaint(tmp_path: Path) -> None:
         assert done.stderr == "", path.name
 
 
+def test_the_scripts_in_the_sources_are_what_the_command_prints(tmp_path: Path) -> None:
+    write_scripts(tmp_path)
+    for shell, name in COMPLETIONS.items():
+        printed = CliRunner().invoke(group, ["completion", shell]).output
+        assert (SCRIPTS / name).read_text("utf-8") == (tmp_path / name).read_text("utf-8") == printed, shell
+
+
 def test_the_wheel_installs_them() -> None:
     root = FOLDER.parents[1]
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
-    assert shared == {"docs/man": "share/man/man1"}
+    assert shared.pop("docs/man") == "share/man/man1"
+    assert {*shared} == {f"docs/completion/{name}" for name in COMPLETIONS.values()}
