@@ -1,4 +1,4 @@
-"""Where the executable starts: as `rocketfsck`, or as the Python that the source starts for a part of its work.
+"""Where the executable starts: as `rocketfsck`, or as the Python that does a part of its work.
 
     rocketfsck …                            the command line
     rocketfsck -P …/store/rocks/child.py …  reads a database, in a process that may crash

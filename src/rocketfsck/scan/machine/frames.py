@@ -63,6 +63,9 @@ def kind_of(annotation: Any) -> Kind:
     dimensions = 1
     if get_origin(annotation) is Annotated:
         annotation, dimensions = get_args(annotation)
+    alias = getattr(get_origin(annotation), "__value__", None)  # NDArray of NumPy 2.5, where Python has `type`
+    if alias is not None:
+        annotation = alias[get_args(annotation)]
     if get_origin(annotation) is np.ndarray:
         return ArrayKind(np.dtype(get_args(get_args(annotation)[1])[0]), dimensions)
     if isinstance(annotation, type) and hasattr(annotation, "_fields"):

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import GenericAlias
+from typing import Annotated, Any, cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from rocketfsck.scan.machine import frames
 from rocketfsck.scan.machine.jit import Kernel
@@ -90,3 +92,14 @@ def test_all_kernels_are_listed_and_say_what_they_take() -> None:
     entries = sum(text.count("\n@entry\n") for text in (path.read_text() for path in package.rglob("*.py")))
     forms = sum(text.count("in_form(") for text in (path.read_text() for path in package.rglob("*.py")))
     assert len(KERNELS) == entries + forms - 1  # one of them is the definition
+
+
+def test_arrays_of_numpy_2_5_are_arrays() -> None:
+    """There `NDArray` is what a `type` statement makes, on each Python that has one."""
+
+    class Alias:
+        __value__ = NDArray
+
+    said = GenericAlias(cast(type, Alias()), (np.int32,))
+    assert frames.kind_of(said) == frames.kind_of(NDArray[np.int32]) == frames.ArrayKind(np.dtype("i4"), 1)
+    assert frames.kind_of(Annotated[said, 2]) == frames.ArrayKind(np.dtype("i4"), 2)
