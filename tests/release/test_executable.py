@@ -81,7 +81,7 @@ def test_the_kernels_are_those_of_the_file(bare: Bare, name: str) -> None:
         f"ROCKETFSCK_KERNELS=compiled ROCKETFSCK_PROCESSOR={name} ROCKETFSCK_CACHE_DIR=/data/cache-{name}"
     )
     document = json.loads(bare("check", "--format", "json", "/data/store", settings=settings))
-    assert document["coverage"]["complete"]
+    assert document["coverage"]["done_count"] == document["coverage"]["task_count"] > 0
     assert document["coverage"]["done_byte_count"] >= 2 << 20
     assert {item["severity"] for item in document["findings"]} <= {"info"}
     assert list((bare.root / "data").glob(f"cache-{name}/kernels-*")) == []
@@ -100,10 +100,8 @@ def test_a_damaged_store_is_repaired_and_the_repair_taken_back(bare: Bare) -> No
 
 
 def test_queries_and_pages(bare: Bare) -> None:
-    found = json.loads(
-        bare("query", "scan", "/data/store", "queue_id >= 0", "--limit", "2", "--format", "json")
-    )
-    assert len(found["messages"]) == 2
+    words = ("query", "scan", "/data/store", "queue_id >= 0", "--limit", "2", "--format", "jsonl")
+    assert len([line for line in bare(*words).splitlines() if '"physical_offset"' in line]) == 2
     (bare.root / "data" / "check.json").write_text(bare("check", "--format", "json", "/data/store"))
     bare("page", "/data/check.json", "--store", "/data/store", "-o", "/data/page.html")
     page = (bare.root / "data" / "page.html").read_text("utf-8")
@@ -118,8 +116,7 @@ def test_a_database_is_read_by_a_child(bare: Bare, real_dir: Directory) -> None:
     (bare.root / "dev" / "null").touch()
     document = json.loads(bare("check", "--format", "json", "/data/rocksdb"))
     assert [item for item in document["not_checked"] if item["operational"]] == []
-    rows = bare("dump", "/data/rocksdb/consumequeue_r", "--limit", "3", "--format", "jsonl").splitlines()
-    assert len(rows) >= 3
+    assert document["checked"]["consumequeue"]["unit_count"] > 0, "queues are in the database alone"
 
 
 @pytest.mark.parametrize(
