@@ -72,9 +72,8 @@ def test_sums_and_statement_name_every_file(tree: Path) -> None:
     assert said.returncode == 0, said.stderr
     assert {line.split(":")[0] for line in said.stdout.splitlines()} == {path.name for path in files[:-1]}
     document = json.loads((built / "dist" / assemble.STATEMENT).read_text("utf-8"))
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True
-    ).stdout.strip()
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, check=True)
+    source = {"name": "source", "digest": {"gitCommit": head.stdout.strip()}}
     definition = document["predicate"]["buildDefinition"]
     assert definition["resolvedDependencies"][0] == {
         "name": "source",

@@ -63,7 +63,7 @@ def kind_of(annotation: Any) -> Kind:
     dimensions = 1
     if get_origin(annotation) is Annotated:
         annotation, dimensions = get_args(annotation)
-    alias = getattr(get_origin(annotation), "__value__", None)  # NDArray of NumPy 2.5, where Python has `type`
+    alias = getattr(get_origin(annotation), "__value__", None)  # NDArray of NumPy 2.5, from Python 3.12 on
     if alias is not None:
         annotation = alias[get_args(annotation)]
     if get_origin(annotation) is np.ndarray:
