@@ -75,10 +75,7 @@ def test_sums_and_statement_name_every_file(tree: Path) -> None:
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, check=True)
     source = {"name": "source", "digest": {"gitCommit": head.stdout.strip()}}
     definition = document["predicate"]["buildDefinition"]
-    assert definition["resolvedDependencies"][0] == {
-        "name": "source",
-        "digest": {"gitCommit": head.stdout.strip()},
-    }
+    assert definition["resolvedDependencies"][0] == source
     assert document["predicate"]["runDetails"]["builder"] == {"id": "local"}
     subjects = {one["name"]: one["digest"]["sha256"] for one in document["subject"]}
     assert {*subjects} == {path.name for path in files} - {assemble.SUMS, assemble.STATEMENT}

@@ -92,6 +92,7 @@ EXAMPLES: Mapping[str, Examples] = {
     ),
     "damage": (("a copy with a torn tail", "damage STORE --fault torn-tail --seed 7 --into NEW"),),
     "learn": (("five damaged stores to practise on", "learn NEW"),),
+    "certify": (("a certificate of a store", "certify STORE --format json -o certificate.json"),),
     "simulate": (("what version 5.3.2 would do", "simulate STORE --as-broker 5.3.2"),),
     "bugreport": (("a small masked copy", "bugreport STORE --shrink -o bug.tar.gz"),),
     "explain": (

@@ -34,7 +34,7 @@ FLAT, LEFT_OUT, UNSAID = {"said": "flat"}, {"said": "left out"}, {"said": "no"}
 
 DocumentKind = Literal[
     "plan", "report", "baseline", "check state", "since state", "journal", "repair report", "manifest",
-    "rebuild state", "rebuild record",
+    "rebuild state", "rebuild record", "certificate",
 ]  # fmt: skip
 
 LIMITS: dict[DocumentKind, int] = {
@@ -48,6 +48,7 @@ LIMITS: dict[DocumentKind, int] = {
     "manifest": 256 << 20,
     "rebuild state": 64 << 20,  # some 200 bytes a queue
     "rebuild record": 1 << 20,
+    "certificate": 256 << 20,  # some 200 bytes a file
 }
 """Bytes that a document of each kind may have, asked before any of it is parsed: values take several times
 the room of their text."""

@@ -318,6 +318,20 @@ def scan(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "query", "scan", store_dir(STORE), 'content contains "x"')
 
 
+@case("certificate")
+def certificate(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    for name in (STORE, "4.9.8-killed"):
+        yield said(cli, "certify", store_dir(name))
+
+
+@case("certificate-verified")
+def certificate_verified(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(said(cli, "certify", store_dir(STORE))))
+    for name in (STORE, "4.9.8-killed"):
+        yield said(cli, "certify", store_dir(name), "--verify", path)
+
+
 @case("simulate")
 def simulate(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     for name in (STORE, "4.9.8-killed"):

@@ -34,6 +34,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "write": "Write a store as a broker would, from messages or a seed.",
         "damage": "Break a copy of a store; list what a check must find.",
         "learn": "Make damaged stores as exercises, and say which are solved.",
+        "certify": "Certify what was read and proven; verify a certificate.",
     },
 }
 """The commands in the order of the help, and what each does in a line."""

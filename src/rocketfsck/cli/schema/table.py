@@ -15,6 +15,7 @@ from rocketfsck.cli.schema import repairs, stores
 from rocketfsck.cli.schema.making import maybe, record, row, schema_of
 from rocketfsck.commands.bugreports import BugReport
 from rocketfsck.commands.learn import LearnAnswer
+from rocketfsck.commands.certify import Certificate
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, FleetHead
@@ -44,6 +45,13 @@ def repair_log() -> Any:
 def ledger() -> Any:
     """ledger.json next to a repaired store."""
     return record("ledger.json", Ledger, kind=Literal["rocketfsck.ledger"])
+
+
+def certificate_verified() -> Any:
+    """The document of `certify --verify`."""
+    names = dict.fromkeys(("changed", "added", "removed"), list[str])
+    return record("VerifiedCertificate", schema_version=int, kind=Literal["rocketfsck.certificate.verified"],
+                  same=bool, certificate_sha256=str, **names)  # fmt: skip
 
 
 def check_stores() -> Any:
@@ -93,6 +101,8 @@ DOCUMENTS: Mapping[str, Document] = {
     "apply": Document("what `rocketfsck apply` prints; result.json next to a repaired store", repairs.apply),
     "baseline": Document("what `rocketfsck check --write-baseline` writes", lambda: Baseline),
     "bugreport": Document("what `rocketfsck bugreport` prints; about.json in its archive", lambda: BugReport),
+    "certificate": Document("what `rocketfsck certify` prints", lambda: Certificate),
+    "certificate-verified": Document("what `rocketfsck certify --verify` prints", certificate_verified),
     "check": Document("what `rocketfsck check` prints; of JSON lines the first", repairs.check),
     "check-finding": Document(
         "a finding, as `rocketfsck check --format jsonl` prints it", lambda: repairs.FindingSaid
