@@ -194,7 +194,7 @@ def _certificate(store: Store) -> Certificate:
 
 
 def _proven(report: Report, ran: frozenset[str]) -> tuple[str, ...]:
-    """The rules that ran on everything and found nothing; none where a part was left out or not readable."""
+    """The rules that ran on everything and found nothing; none where a part was left out or unreadable."""
     if not report.coverage.complete or any(item.operational for item in report.not_checked):
         return ()
     return tuple(sorted(rule for rule in ran if not report.counts.get(rule)))
