@@ -1,7 +1,7 @@
 """Documents that users rely on change knowingly: the list of schemas says what each is now.
 
-`ROCKETFSCK_SCHEMAS=write pytest tests/architecture/test_schemas.py` writes the list again. `docs/versioning.md`
-says when a `schema_version` has to rise.
+`ROCKETFSCK_SCHEMAS=write pytest tests/architecture/test_schemas.py` writes the list again, and
+`docs/versioning.md` says when a `schema_version` has to rise.
 """
 
 from __future__ import annotations
