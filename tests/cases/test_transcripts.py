@@ -27,6 +27,7 @@ WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
 
 WITHOUT_PYTHON = {
     "broker-does-not-start": "it is for operators",
+    "certify": "it is about the command line",
     "convert": "it is about the command line",
     "extract": "it is about the command line",
     "browse": "it is about a program for terminals",
