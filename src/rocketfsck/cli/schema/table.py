@@ -14,8 +14,8 @@ from rocketfsck.cli.commands.config import KIND, ConfigSaid
 from rocketfsck.cli.schema import repairs, stores
 from rocketfsck.cli.schema.making import maybe, record, row, schema_of
 from rocketfsck.commands.bugreports import BugReport
-from rocketfsck.commands.learn import LearnAnswer
 from rocketfsck.commands.certify import Certificate
+from rocketfsck.commands.learn import LearnAnswer
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, FleetHead
