@@ -60,7 +60,9 @@ def sections() -> tuple[Section, ...]:
             {
                 "": ("docs/symptoms.md", *_guide("situations", "broker-does-not-start")),
                 "Repair": _guide("repair", "rebuild", "salvage"),
-                "Look": _guide("query", "browse", "report-page", "simulate", "lost-messages", "sql"),
+                "Look": _guide(
+                    "query", "browse", "report-page", "simulate", "lost-messages", "certify", "sql"
+                ),
                 "Copies": _guide("extract", "convert", "write", "export"),
                 "Many stores": _guide("fleets", "since", "spark", "remote", "interchange"),
                 "In programs": _guide("recipes", "testing"),
@@ -91,7 +93,13 @@ def sections() -> tuple[Section, ...]:
             "Explanation",
             {
                 "": _guide("limits-of-repair", "limits", "fleet-simulation"),
-                "Contributing": ("CONTRIBUTING.md", "docs/style.md", "SECURITY.md", "CHANGELOG.md"),
+                "Contributing": (
+                    "CONTRIBUTING.md",
+                    "docs/style.md",
+                    "docs/versioning.md",
+                    "SECURITY.md",
+                    "CHANGELOG.md",
+                ),
                 "Measurements": _below("benchmarks/results"),
                 "Decisions": _below("docs/adr", first=("README.md",)),
             },

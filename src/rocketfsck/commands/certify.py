@@ -39,7 +39,7 @@ class CertifyCommand:
     """Which store is certified, or compared with a certificate."""
 
     store_path: Annotated[Path, Argument(metavar="STORE", kind=PathKind(local="what is certified"))]
-    verify: Annotated[
+    against: Annotated[
         Path | None,
         Option("Say whether STORE is still the store of this certificate (JSON).", kind=READ_FILE),
     ] = None
@@ -118,9 +118,9 @@ def certify(options: CertifyCommand) -> CertifyAnswer:
     """Certify a store, or compare it with a certificate. Raises UsageError for what is not a certificate,
     StoreError for what is not a store, cannot be read or changes meanwhile."""
     store = options.stated.open("certify", options.store_path)
-    if options.verify is None:
+    if options.against is None:
         return CertifyAnswer(_certificate(store))
-    certificate = read_certificate(options.verify)
+    certificate = read_certificate(options.against)
     then = {file.path: file for file in certificate.files}
     now = {file.path: file for file in _files(store, _listed(store))}
     return CertifyAnswer(

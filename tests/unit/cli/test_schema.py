@@ -329,7 +329,7 @@ def certificate_verified(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iter
     path = tmp_path / "certificate.json"
     path.write_text(json.dumps(said(cli, "certify", store_dir(STORE))))
     for name in (STORE, "4.9.8-killed"):
-        yield said(cli, "certify", store_dir(name), "--verify", path)
+        yield said(cli, "certify", store_dir(name), "--against", path)
 
 
 @case("simulate")

@@ -83,7 +83,7 @@ def test_whether_it_is_still_that_store(
     store = store_copy(STORE)
     path = _write(certify(CertifyCommand(store)), tmp_path / "certificate.json")
     change(store)
-    answer = certify(CertifyCommand(store, verify=path))
+    answer = certify(CertifyCommand(store, against=path))
     found = {word: getattr(answer, word) for word in ("changed", "added", "removed")}
     assert {word: names for word, names in found.items() if names} == ({kind: (name,)} if kind else {})
     assert answer.exit_code == (EXIT_PROBLEMS if kind else EXIT_CLEAN)
@@ -96,7 +96,7 @@ def test_a_log_elsewhere_belongs_to_the_store(store_copy: Directory, tmp_path: P
     path = _write(certify(CertifyCommand(store, stated=stated)), tmp_path / "certificate.json")
     log = place / Path(LOG).name
     _flip(log, 3300)
-    assert certify(CertifyCommand(store, verify=path, stated=stated)).changed == (str(log),)
+    assert certify(CertifyCommand(store, against=path, stated=stated)).changed == (str(log),)
 
 
 def test_a_certificate_that_was_changed_is_refused(store_dir: Directory, tmp_path: Path) -> None:
@@ -104,14 +104,14 @@ def test_a_certificate_that_was_changed_is_refused(store_dir: Directory, tmp_pat
     changed = replace(answer.certificate, state="damaged")
     path = _write(replace(answer, certificate=changed), tmp_path / "certificate.json")
     with pytest.raises(UsageError, match="its hash does not match"):
-        certify(CertifyCommand(store_dir(STORE), verify=path))
+        certify(CertifyCommand(store_dir(STORE), against=path))
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"kind": "rocketfsck.certificate"}', '{"kind": "plan"}'])
 def test_another_document_is_refused(store_dir: Directory, tmp_path: Path, text: str) -> None:
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(UsageError):
-        certify(CertifyCommand(store_dir(STORE), verify=tmp_path / "other.json"))
+        certify(CertifyCommand(store_dir(STORE), against=tmp_path / "other.json"))
 
 
 def test_a_store_that_changes_meanwhile_is_not_certified(

@@ -23,7 +23,7 @@ class CertifyLine(CertifyCommand):
 
     answer: Annotated[Destination, Formats(("text", "json"))]
     verbose: Annotated[
-        bool, PutAfter("verify"), Option("List every file and every rule.", names=("-v", "--verbose"))
+        bool, PutAfter("against"), Option("List every file and every rule.", names=("-v", "--verbose"))
     ] = False
 
 
@@ -33,7 +33,7 @@ def command(line: CertifyLine) -> int:
     and found nothing, what was found, what was not checked, what no check can know, the verdict.
 
     The JSON has a hash over itself, which a second certificate of the same store has, too; the time does not
-    count. With --verify nothing is checked: the files are compared with those of a certificate, and exit
+    count. With --against nothing is checked: the files are compared with those of a certificate, and exit
     status 4 means that the store is another one now. certify writes nothing into the store.
     """
     answer = certify(line)

@@ -48,7 +48,7 @@ def ledger() -> Any:
 
 
 def certificate_verified() -> Any:
-    """The document of `certify --verify`."""
+    """The document of `certify --against`."""
     names = dict.fromkeys(("changed", "added", "removed"), list[str])
     return record("VerifiedCertificate", schema_version=int, kind=Literal["rocketfsck.certificate.verified"],
                   same=bool, certificate_sha256=str, **names)  # fmt: skip
@@ -102,7 +102,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "baseline": Document("what `rocketfsck check --write-baseline` writes", lambda: Baseline),
     "bugreport": Document("what `rocketfsck bugreport` prints; about.json in its archive", lambda: BugReport),
     "certificate": Document("what `rocketfsck certify` prints", lambda: Certificate),
-    "certificate-verified": Document("what `rocketfsck certify --verify` prints", certificate_verified),
+    "certificate-verified": Document("what `rocketfsck certify --against` prints", certificate_verified),
     "check": Document("what `rocketfsck check` prints; of JSON lines the first", repairs.check),
     "check-finding": Document(
         "a finding, as `rocketfsck check --format jsonl` prints it", lambda: repairs.FindingSaid
