@@ -123,19 +123,10 @@ def mode_of(variable: str, *others: str) -> str:
 
 @cache
 def _is_warm() -> bool:
-    """Whether kernels came with the package, or this user compiled some before, by what the cache looks like
-    from outside."""
-    from rocketfsck.scan.machine.library import built, cache_roots
+    """Whether there is code of these very kernels: with the package, or in this user's cache."""
+    from rocketfsck.scan.machine.library import built, is_kept
 
-    if built() is not None:
-        return True
-    for root in cache_roots(make=False):
-        try:
-            if next(root.glob("kernels-*/*"), None) is not None:
-                return True
-        except OSError:
-            continue
-    return False
+    return built() is not None or is_kept()
 
 
 def _can_compile() -> bool:

@@ -225,6 +225,14 @@ def _compile(place: Path, text: str) -> dict[str, bytes]:
     return {symbol_of(name): (place / f"{symbol_of(name)}.o").read_bytes() for name in KERNELS}
 
 
+def is_kept() -> bool:
+    """Whether a cache has all kernels, by what it looks like from outside."""
+    places = (root / f"kernels-{content_key()}" for root in cache_roots(make=False))
+    return any(
+        all(os.access(place / f"{symbol_of(name)}.o", os.R_OK) for name in KERNELS) for place in places
+    )
+
+
 def _kept(directory: Path) -> dict[str, bytes] | None:
     """All object code that a directory keeps; None if any is missing, or not as it was written."""
     found = {}

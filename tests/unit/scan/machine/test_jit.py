@@ -58,6 +58,12 @@ def test_size_decides_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     jit.IN_USE.clear()
     (tmp_path / "kernels-0" / "x").mkdir(parents=True)
     jit._is_warm.cache_clear()
+    assert not jit.compiled_wanted(50 << 20), "kernels of another version"
+    place = tmp_path / f"kernels-{library.content_key()}"
+    place.mkdir()
+    for name in library.KERNELS:
+        (place / f"{library.symbol_of(name)}.o").touch()
+    jit._is_warm.cache_clear()
     assert not jit.compiled_wanted(1 << 19)
     assert jit.compiled_wanted(1 << 20)
     jit._is_warm.cache_clear()
