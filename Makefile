@@ -174,9 +174,12 @@ PACKED  := --extra browse --extra codecs --extra rocksdb
 
 WHEEL_TIME = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}
 
+# `CC=aarch64-linux-gnu-gcc make wheel KERNELS=aarch64` builds that of another machine.
+KERNELS ?= 1
+
 wheel: $(STAMP) ## build the wheel for this kind of machine, kernels compiled, and the source distribution
 	rm -rf build/kernels build/dist
-	$(WHEEL_TIME) ROCKETFSCK_BUILD_KERNELS=1 $(BIN)/python -m hatchling build -d build/dist -t wheel
+	$(WHEEL_TIME) ROCKETFSCK_BUILD_KERNELS=$(KERNELS) $(BIN)/python -m hatchling build -d build/dist -t wheel
 	$(WHEEL_TIME) $(BIN)/python -m hatchling build -d build/dist -t sdist
 	@ls -l build/dist
 

@@ -1,5 +1,6 @@
 """Compiles the kernels into a wheel, where ROCKETFSCK_BUILD_KERNELS asks for it (`make wheel`).
 
+`aarch64` or `x86_64` there names another machine than this one; CC is then the compiler for that machine.
 Such a wheel is for every Python from 3.11 on and one kind of machine, and needs neither Numba nor a compiler.
 Without the variable the wheel has the source of the kernels only, and any machine takes it.
 """
@@ -29,13 +30,14 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg, misc]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling before a wheel is built."""
-        if version != "standard" or not os.environ.get("ROCKETFSCK_BUILD_KERNELS"):
+        wanted = os.environ.get("ROCKETFSCK_BUILD_KERNELS")
+        if version != "standard" or not wanted:
             return
         source = Path(self.root) / "src"
         sys.path.insert(0, os.fspath(source))
         from rocketfsck.scan.machine.library import BUILT, PROCESSORS
 
-        machine = platform.machine()
+        machine = wanted if wanted in TAGS else platform.machine()
         for name in (name for name, kind in PROCESSORS.items() if kind.machine == machine):
             place = Path(self.root) / "build" / "kernels" / name
             place.mkdir(parents=True, exist_ok=True)
