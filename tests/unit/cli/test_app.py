@@ -345,5 +345,5 @@ def test_what_gives_arrow_says_what_it_needs(store_dir: Store, tmp_path: Path) -
         ended = without_extras(*arguments)
         assert ended.returncode == 16
         assert ended.stderr.splitlines()[-1] == (
-            "Error: this needs pyarrow, which is not installed: run pip install 'rocketfsck[arrow]'"
+            "Error: this needs pyarrow, which is not installed: run pip install pyarrow"
         )

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
+from rocketfsck.commands.certify import read_certificate
 from rocketfsck.common.documents import LIMITS, VALUE_LIMIT, DocumentKind, parse_text
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.pipeline.fleet.records import RECORDS, read_record
@@ -42,6 +43,7 @@ READERS: dict[DocumentKind, tuple[type[RocketfsckError], Callable[[Path], Any]]]
     "journal": (StoreError, lambda path: read_file(str(path), "journal")),
     "repair report": (StoreError, lambda path: read_file(str(path), "repair report")),
     "manifest": (StoreError, lambda path: read_file(str(path), "manifest")),
+    "certificate": (StoreError, read_certificate),
 }
 
 
