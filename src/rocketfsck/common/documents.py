@@ -180,12 +180,19 @@ def from_document(
     return value
 
 
+def _path(kind: type, value: Any) -> Any:
+    """A path, which JSON has as text. Raises ValueError for anything else."""
+    if issubclass(kind, PurePath) and isinstance(value, str):
+        return kind(value)
+    raise ValueError(f"expected {kind.__name__}, got {type(value).__name__}")
+
+
 def convert(kind: Any, value: Any) -> Any:
     """JSON values, whose text is `folded`, as a value of some type; raises ValueError."""
     import msgspec  # most commands read no document
 
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, dec_hook=_path)
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at `$")
         where = place.rstrip("`").removeprefix(".")
