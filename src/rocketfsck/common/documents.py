@@ -259,6 +259,7 @@ def _opened(value: Any) -> Any:
     if is_dataclass(value):
         found: dict[str, Any] = {}
         for name, inner in members(value):
+            inner = str(inner) if isinstance(inner, PurePath) else inner
             suffix, inner = encode_text(inner) if isinstance(inner, str) else ("", inner)
             found[name + suffix] = inner
         return found

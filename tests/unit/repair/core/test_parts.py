@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -329,3 +330,18 @@ def test_links_are_followed_only_to_files_of_the_store(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     assert (clone / "all").is_symlink() and (clone / "usr").is_symlink()
     assert [path.name for path in (clone / "consumequeue" / "topic").iterdir()] == ["0"]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Something with a path."""
+
+    path: Path
+
+
+def test_a_path_of_a_document_is_a_path_again() -> None:
+    for text in ("/a/b", "a b", "\udcff/x"):
+        placed = Placed(Path(text))
+        assert from_document(Placed, to_document(placed), "place") == placed
+    with pytest.raises(UsageError, match=r"place: .*expected"):
+        from_document(Placed, {"path": 3}, "place")
