@@ -35,7 +35,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg, misc]
             return
         source = Path(self.root) / "src"
         sys.path.insert(0, os.fspath(source))
-        from rocketfsck.scan.machine.library import BUILT, PROCESSORS
+        from rocketfsck.scan.machine.library import BUILT, PROCESSORS, library_name
 
         machine = wanted if wanted in TAGS else platform.machine()
         for name in (name for name, kind in PROCESSORS.items() if kind.machine == machine):
@@ -46,7 +46,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg, misc]
                 env={**os.environ, "PYTHONPATH": os.fspath(source)},
                 check=True,
             )
-            library = f"kernels-{name}.so"
+            library = library_name(name)
             build_data["force_include"][os.fspath(place / library)] = (
                 f"rocketfsck/scan/machine/{BUILT}/{library}"
             )

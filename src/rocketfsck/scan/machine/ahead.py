@@ -27,7 +27,7 @@ import numpy as np
 
 from rocketfsck.scan.machine import frames, jit
 from rocketfsck.scan.machine.frames import signature_of, source_of
-from rocketfsck.scan.machine.library import KERNELS, PROCESSORS, symbol_of
+from rocketfsck.scan.machine.library import KERNELS, PROCESSORS, library_name, symbol_of
 
 _COUNTED = re.compile(r"^define [^@]*(@NRT_(?:inc|dec)ref)\(.*?^}$", re.MULTILINE | re.DOTALL)
 _UNCOUNTED = r"define internal void \1(ptr %0) alwaysinline {\n  ret void\n}"
@@ -106,7 +106,7 @@ def main(arguments: list[str]) -> int:
     for name in names or KERNELS:
         (Path(directory) / f"{symbol_of(name)}.o").write_bytes(compiled(name, processor))
     if not names:
-        linked(KERNELS, Path(directory) / f"kernels-{processor}.so")
+        linked(KERNELS, Path(directory) / library_name(processor))
     return 0
 
 

@@ -22,9 +22,8 @@ import numpy as np
 COMPILING = False
 """Whether this process compiles kernels (`scan.machine.ahead`): only there helpers are Numba's."""
 
-RESULTS = 2
 OUT, ERROR, FIRST = 2, 3, 4
-"""Places in a frame: what the kernel's own code gives back, its error, the first argument."""
+"""Places in a frame, after two results: what the kernel's own code gives back, its error, an argument."""
 
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 

@@ -144,10 +144,10 @@ def _numba_is_there() -> bool:
 class Kernel:
     """A function that Python calls and that runs compiled, without the GIL. Use `entry`, or `in_form`."""
 
-    __slots__ = ("__wrapped__", "_address", "function", "name")
+    __slots__ = ("_address", "function", "name")
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = self.__wrapped__ = function
+        self.function = function
         self.name = f"{function.__module__}:{function.__qualname__}"
         self._address = 0
 

@@ -108,6 +108,11 @@ def _flags() -> frozenset[str]:
     return frozenset()
 
 
+def library_name(processor_name: str) -> str:
+    """The name of the library with all kernels for a kind of processor."""
+    return f"kernels-{processor_name}.so"
+
+
 def symbol_of(name: str) -> str:
     """The symbol of a kernel: `records_scan` of `rocketfsck.scan.compiled.records:_scan`."""
     module, _, function = name.partition(":")
@@ -127,7 +132,7 @@ def built() -> Path | None:
     name = processor()
     if name is None:
         return None
-    place = resources.files("rocketfsck.scan.machine") / BUILT / f"kernels-{name}.so"
+    place = resources.files("rocketfsck.scan.machine") / BUILT / library_name(name)
     if not place.is_file():
         return None
     held = ExitStack()  # an archive's file is copied out, and stays as long as its code is in use
@@ -227,7 +232,7 @@ def _compile(place: Path, text: str) -> dict[str, bytes]:
 
 def is_kept() -> bool:
     """Whether a cache has all kernels, by what it looks like from outside."""
-    places = (root / f"kernels-{content_key()}" for root in cache_roots(make=False))
+    places = (root / _set_name() for root in cache_roots(make=False))
     return any(
         all(os.access(place / f"{symbol_of(name)}.o", os.R_OK) for name in KERNELS) for place in places
     )
@@ -310,10 +315,12 @@ def cache_directory() -> Path | None:
 
     A directory for this very set of kernels, below the first of `cache_roots` that will do.
     """
-    name = f"kernels-{content_key()}"
-    return next(
-        (found for root in cache_roots(make=True) if (found := _usable(root / name)) is not None), None
-    )
+    places = (_usable(root / _set_name()) for root in cache_roots(make=True))
+    return next((place for place in places if place is not None), None)
+
+
+def _set_name() -> str:
+    return f"kernels-{content_key()}"
 
 
 def _usable(directory: Path) -> Path | None:

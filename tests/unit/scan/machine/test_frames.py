@@ -66,7 +66,7 @@ def test_every_kind_of_argument_arrives(
     ids=["type", "dimensions", "strides", "byte-order"],
 )
 def test_another_kind_of_array_is_refused(array: Any) -> None:
-    signature = frames.signature_of(small.double.__wrapped__)  # type: ignore[attr-defined]
+    signature = frames.signature_of(small.double.function)  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="a kernel takes a contiguous array of int64 with 1 dimensions"):
         frames.call(0, signature, (array,))
 
