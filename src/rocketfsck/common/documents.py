@@ -129,7 +129,7 @@ def named(values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, str | bytes | PurePath):
-            suffix, text = encode_text(str(value) if isinstance(value, PurePath) else value)
+            suffix, text = encode_text(value)
             found[name + suffix] = text
         else:
             found[name] = plain(value)
@@ -259,8 +259,7 @@ def _opened(value: Any) -> Any:
     if is_dataclass(value):
         found: dict[str, Any] = {}
         for name, inner in members(value):
-            inner = str(inner) if isinstance(inner, PurePath) else inner
-            suffix, inner = encode_text(inner) if isinstance(inner, str) else ("", inner)
+            suffix, inner = encode_text(inner) if isinstance(inner, str | PurePath) else ("", inner)
             found[name + suffix] = inner
         return found
     if isinstance(value, str):
@@ -268,8 +267,10 @@ def _opened(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def encode_text(text: str | bytes) -> tuple[str, str]:
-    """(suffix of the member's name, its value) for a text that may be no UTF-8, or for its bytes."""
+def encode_text(text: str | bytes | PurePath) -> tuple[str, str]:
+    """(suffix of the member's name, its value) for a text or path that may be no UTF-8, or for its bytes."""
+    if isinstance(text, PurePath):
+        text = str(text)
     if isinstance(text, bytes):
         try:
             return "", text.decode("utf-8")
