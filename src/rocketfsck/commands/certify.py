@@ -92,6 +92,19 @@ class Certificate:
     schema_version: Literal[1] = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedCertificate:
+    """Whether a store is `same` as when it was certified, and names of files that are not."""
+
+    schema_version: int = SCHEMA_VERSION
+    kind: Literal["rocketfsck.certificate.verified"] = "rocketfsck.certificate.verified"
+    same: bool
+    certificate_sha256: str
+    changed: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class CertifyAnswer:
     """A certificate; where one was verified, how the store differs from it: names of files, sorted."""
@@ -106,6 +119,19 @@ class CertifyAnswer:
     def same(self) -> bool:
         """Whether the store has the very files of the certificate."""
         return not (self.changed or self.added or self.removed)
+
+    @property
+    def document(self) -> Certificate | VerifiedCertificate:
+        """What JSON says."""
+        if not self.verified:
+            return self.certificate
+        return VerifiedCertificate(
+            same=self.same,
+            certificate_sha256=self.certificate.sha256,
+            changed=self.changed,
+            added=self.added,
+            removed=self.removed,
+        )
 
     @property
     def exit_code(self) -> int:

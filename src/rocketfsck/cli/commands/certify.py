@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import Destination, plain_values
+from rocketfsck.cli.output import Destination
 from rocketfsck.commands.certify import Certificate, CertifyAnswer, CertifyCommand, certify
 from rocketfsck.common.documents import printable, to_document
 from rocketfsck.common.options import Option, PutAfter
@@ -38,25 +38,11 @@ def command(line: CertifyLine) -> int:
     """
     answer = certify(line)
     line.answer.say(
-        lambda: plain_values(_document(answer)),
+        lambda: to_document(answer.document),
         lambda _: _compared(answer, line) if answer.verified else _lines(answer.certificate, line),
         [line.store_path, *line.stated.commitlog_paths],
     )
     return answer.exit_code
-
-
-def _document(answer: CertifyAnswer) -> dict[str, object]:
-    if not answer.verified:
-        return to_document(answer.certificate)
-    return {
-        "schema_version": 1,
-        "kind": "rocketfsck.certificate.verified",
-        "same": answer.same,
-        "certificate_sha256": answer.certificate.sha256,
-        "changed": answer.changed,
-        "added": answer.added,
-        "removed": answer.removed,
-    }
 
 
 def _compared(answer: CertifyAnswer, line: CertifyLine) -> Iterator[str]:

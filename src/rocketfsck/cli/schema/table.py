@@ -14,7 +14,7 @@ from rocketfsck.cli.commands.config import KIND, ConfigSaid
 from rocketfsck.cli.schema import repairs, stores
 from rocketfsck.cli.schema.making import maybe, record, row, schema_of
 from rocketfsck.commands.bugreports import BugReport
-from rocketfsck.commands.certify import Certificate
+from rocketfsck.commands.certify import Certificate, VerifiedCertificate
 from rocketfsck.commands.learn import LearnAnswer
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
@@ -45,13 +45,6 @@ def repair_log() -> Any:
 def ledger() -> Any:
     """ledger.json next to a repaired store."""
     return record("ledger.json", Ledger, kind=Literal["rocketfsck.ledger"])
-
-
-def certificate_verified() -> Any:
-    """The document of `certify --against`."""
-    names = dict.fromkeys(("changed", "added", "removed"), list[str])
-    return record("VerifiedCertificate", schema_version=int, kind=Literal["rocketfsck.certificate.verified"],
-                  same=bool, certificate_sha256=str, **names)  # fmt: skip
 
 
 def check_stores() -> Any:
@@ -102,7 +95,9 @@ DOCUMENTS: Mapping[str, Document] = {
     "baseline": Document("what `rocketfsck check --write-baseline` writes", lambda: Baseline),
     "bugreport": Document("what `rocketfsck bugreport` prints; about.json in its archive", lambda: BugReport),
     "certificate": Document("what `rocketfsck certify` prints", lambda: Certificate),
-    "certificate-verified": Document("what `rocketfsck certify --against` prints", certificate_verified),
+    "certificate-verified": Document(
+        "what `rocketfsck certify --against` prints", lambda: VerifiedCertificate
+    ),
     "check": Document("what `rocketfsck check` prints; of JSON lines the first", repairs.check),
     "check-finding": Document(
         "a finding, as `rocketfsck check --format jsonl` prints it", lambda: repairs.FindingSaid
