@@ -1,4 +1,4 @@
-"""Where each page of the site comes from, and its place in the navigation: the whole order is in `SECTIONS`.
+"""Where each page of the site comes from, and its place in the navigation: the whole order is in `sections`.
 
 A page keeps the path that it has in the repository, so that links between pages are the same in both. What
 is made of the code is in `reference/`.
@@ -19,9 +19,6 @@ SITE = BUILD / "site"
 CONFIG = BUILD / "zensical.toml"
 HOME = "index.md"
 """The page that README.md is in the site."""
-
-Entry = str | tuple[str, str]
-"""A page of the repository, or a title and a page; a title that ends in `/` opens a group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rocketfsck.verify.logged.families import FAMILIES
 from rocketfsck.verify.logged.model import Family, Weight
 from rocketfsck.verify.rules.catalog import RULES
 
-from docs.site.marks import anchor_of, cell
+from docs.site.marks import anchor_of, cell, table
 from docs.site.places import ROOT
 
 PAGE = ROOT / "docs" / "symptoms.md"
@@ -87,18 +87,20 @@ def symptoms_page() -> str:
         "",
         "## By symptom",
         "",
-        "| What you see | Begin with |",
-        "| --- | --- |",
     ]
-    for part in situations:
-        shown = part.heading.partition(". ")[2]
-        lines.append(f"| [{shown}](guide/situations.md#{part.anchor}) | {_first_command(part)} |")
-    lines += ["", "## Questions for a program", ""]
+    seen = (
+        (f"[{part.heading.partition('. ')[2]}](guide/situations.md#{part.anchor})", _first_command(part))
+        for part in situations
+    )
+    lines += table(("What you see", "Begin with"), seen)
+    lines += ["## Questions for a program", ""]
     for part in parts_of(GUIDE / "recipes.md"):
         lines.append(f"- [{part.heading}](guide/recipes.md#{part.anchor})")
+    lines.append("")
     for weight, title in WEIGHTS.items():
-        lines += ["", f"## {title}", ""]
-        lines += _table([one for one in FAMILIES.values() if one.weight == weight], situations)
+        rows = _rows([one for one in FAMILIES.values() if one.weight == weight], situations)
+        heads = ("A line that begins with", "What it means", "Look with", "Rules", "Situation")
+        lines += [f"## {title}", "", *table(heads, rows)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -117,10 +119,8 @@ def _first_command(part: Part) -> str:
     return f"`{' '.join(words)}`"
 
 
-def _table(families: list[Family], situations: list[Part]) -> Iterator[str]:
+def _rows(families: list[Family], situations: list[Part]) -> Iterator[tuple[str, ...]]:
     about = {name: number for number, names in SITUATIONS.items() for name in names.split()}
-    yield "| A line that begins with | What it means | Look with | Rules | Situation |"
-    yield "| --- | --- | --- | --- | --- |"
     for family in families:
         number = about.get(family.name)
         link = "" if number is None else f"[{number}](guide/situations.md#{situations[number - 1].anchor})"
@@ -130,7 +130,7 @@ def _table(families: list[Family], situations: list[Part]) -> Iterator[str]:
             f"[{rule}](../specs/rules.md#{rule.lower()}-{RULES[rule].slug})" for rule in family.rules
         )
         command = f"`rocketfsck {family.command}`" if family.command else ""
-        yield f"| {said} | {cell(family.meaning)} | {command} | {rules} | {link} |"
+        yield said, cell(family.meaning), command, rules, link
 
 
 def _shown(begin: str) -> str:
