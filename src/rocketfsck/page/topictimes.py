@@ -118,8 +118,12 @@ class TopicCounter:
 
     def _coarsen(self) -> None:
         self.step_ms *= 2
-        keys = (self._keys >> _BUCKET_BITS << _BUCKET_BITS) + ((self._keys & _MASK) >> 1)
-        self._keys, self._counts = _summed(keys, self._counts)
+        self._keys, self._counts = _halved(self._keys, self._counts)
+
+
+def _halved(keys: Longs, counts: Longs) -> tuple[Longs, Longs]:
+    """The same in half as many buckets, each twice as long."""
+    return _summed((keys >> _BUCKET_BITS << _BUCKET_BITS) + ((keys & _MASK) >> 1), counts)
 
 
 def _summed(keys: Longs, counts: Longs) -> tuple[Longs, Longs]:
@@ -149,7 +153,7 @@ def topic_times(
         keys, counts = _summed(np.concatenate([keys, key]), np.concatenate([counts, cells.count]))
     while len(np.unique(keys & _MASK)) > limits.topic_bucket_count:
         step *= 2
-        keys, counts = _summed((keys >> _BUCKET_BITS << _BUCKET_BITS) + ((keys & _MASK) >> 1), counts)
+        keys, counts = _halved(keys, counts)
     topics = (keys >> _BUCKET_BITS).tolist()
     page_rows = [-1, *(rows[name] for name in largest)]
     of_largest = sum(totals[name] for name in largest)

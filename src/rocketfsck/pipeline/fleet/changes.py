@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset
 
-from rocketfsck.common.documents import BYTES, decode_text, printable
+from rocketfsck.common.documents import printable
 from rocketfsck.common.rows import name_pair, named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export.storage import delta_options
@@ -163,9 +163,7 @@ def earlier_states(tables: RunTables, run_id: str) -> list[dict[str, Any]]:
             if run < min(found):
                 continue
             del found[min(found)]
-        coded = row.pop("root_b64")
-        row["root"] = row["root"] if coded is None else decode_text(BYTES, coded)
-        found.setdefault(run, []).append(row)
+        found.setdefault(run, []).append(named_row(row))
     return [row for run in sorted(found) for row in found[run]]
 
 

@@ -17,12 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.query.nodes import NodeSide, node_side
 from rocketfsck.reader.configs import read_epochs
 from rocketfsck.repair.compare.compare import Comparison, Side, compare_stores, describe_side
 from rocketfsck.repair.compare.records import LogBytes, files_of
+from rocketfsck.scan.spans import merge_spans
 from rocketfsck.store.model import Store
 
 Manner = Literal["dledger", "controller", "plain"]
@@ -188,28 +191,21 @@ def _member(node: _Node, relation: Relation) -> Replica:
 def _held(node: _Node) -> tuple[tuple[int, int], ...]:
     """What the files of a log hold up to the end of its live records: the first ranges."""
     files = ((file.start_offset, file.size) for file in node.store.commitlog.files)
-    known = sorted((start, start + size) for start, size in files if start is not None)
-    made: list[tuple[int, int]] = []
-    for start, last in known:
-        end = min(last, node.side.end_offset)
-        if made and start <= made[-1][1]:
-            made[-1] = (made[-1][0], max(made[-1][1], end))
-        elif end > start:
-            made.append((start, end))
-    return tuple(made[:RANGE_LIMIT])
+    known = [(start, min(start + size, node.side.end_offset)) for start, size in files if start is not None]
+    return _ranges([(start, end) for start, end in known if end > start])
 
 
 def _different(comparison: Comparison) -> tuple[tuple[int, int], ...]:
     """The first places where records differ, neighbours as one."""
-    made: list[tuple[int, int]] = []
-    for place in comparison.different:
-        size = max(copy.size for copy in (place.a, place.b) if copy is not None)
-        start, end = place.physical_offset, place.physical_offset + size
-        if made and start <= made[-1][1]:
-            made[-1] = (made[-1][0], max(made[-1][1], end))
-        elif len(made) < RANGE_LIMIT:
-            made.append((start, end))
-    return tuple(made)
+    sizes = [max(copy.size for copy in (one.a, one.b) if copy is not None) for one in comparison.different]
+    starts = [one.physical_offset for one in comparison.different]
+    return _ranges([(start, start + size) for start, size in zip(starts, sizes, strict=True)])
+
+
+def _ranges(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The first ranges of physical offsets, neighbours as one."""
+    starts, ends = merge_spans(*np.array(spans, np.int64).reshape(-1, 2).T)
+    return tuple(zip(starts[:RANGE_LIMIT].tolist(), ends[:RANGE_LIMIT].tolist(), strict=True))
 
 
 def _by_damage(comparison: Comparison, only_here_count: int) -> bool:
