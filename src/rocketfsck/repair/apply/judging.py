@@ -280,8 +280,8 @@ def judge(
     ]
     others = [finding for finding in findings if finding.fingerprint not in answered | known.keys()]
     fresh: list[Finding] = []
-    done = {action.name for action in plan.actions}
     if others:
+        done = {action.name for action in plan.actions}
         before = check_before()
         earlier = {finding.fingerprint for finding in before.findings}
         now = {finding.fingerprint for finding in findings}

@@ -88,8 +88,9 @@ class UnitJoin:
         order = np.argsort(columns[0], kind="stable")
         columns = [column[order] for column in columns]
         bounds = group_bounds(columns[0])
-        met = np.zeros(len(bounds) - 1, np.bool_) if self._compiled else self._meet(columns, bounds)
-        odd = np.flatnonzero(~met)
+        odd = np.arange(len(bounds) - 1)
+        if not self._compiled:
+            odd = odd[~self._meet(columns, bounds)]
         for group in odd[np.argsort(order[bounds[odd]])].tolist():  # as the log names them
             low, high = int(bounds[group]), int(bounds[group + 1])
             rows = DispatchRows(*(column[low:high] for column in columns[1:]))
