@@ -27,6 +27,14 @@ export function svg(name, attributes = {}) {
     return made;
 }
 
+/** An element of SVG with words that a pointer over it shows. */
+export function titled(element, words) {
+    const title = svg("title");
+    title.textContent = words;
+    element.append(title);
+    return element;
+}
+
 function put(parent, children) {
     for (const child of children) {
         if (child === null || child === undefined || child === false) continue;

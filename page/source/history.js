@@ -1,5 +1,5 @@
 // The states of each store in earlier runs, as a row of marks, the newest on the right.
-import { counted, el, shown, svg, time } from "./dom.js";
+import { counted, el, shown, svg, time, titled } from "./dom.js";
 
 const WIDE = 9;
 const HIGH = 16;
@@ -44,17 +44,14 @@ function drawn(row, runs, times) {
     made.append(svg("path", { class: "edge", d: `M0 ${HIGH + 0.5}H${WIDE * runs.length}` }));
     for (const mark of row.marks) {
         const [high, tone] = MARKS[mark.state] ?? WORST;
-        const box = svg("rect", {
+        const attributes = {
             x: mark.run * WIDE + 1,
             y: HIGH - high,
             width: WIDE - 2,
             height: high,
             class: `mark-of-run solid tone-${tone}`,
-        });
-        const title = svg("title");
-        title.textContent = titleOf(mark, runs, times);
-        box.append(title);
-        made.append(box);
+        };
+        made.append(titled(svg("rect", attributes), titleOf(mark, runs, times)));
     }
     const words = row.marks.map((mark) => titleOf(mark, runs, times)).join("; ");
     return el("span", { class: "range" }, made, el("span", { class: "heard" }, words));

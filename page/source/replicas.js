@@ -1,5 +1,5 @@
 // Replicas as lanes: each node of a group over one axis of physical offsets, against the node that is to start first.
-import { el, fill, onWidth, shown, size, svg } from "./dom.js";
+import { el, fill, onWidth, shown, size, svg, titled } from "./dom.js";
 import { sample } from "./patterns.js";
 import { FATES } from "./model.js";
 import { table } from "./tables.js";
@@ -111,10 +111,8 @@ function drawn(lanes, [low, high], width) {
             if (right <= 0 || left >= width || part.to <= low || part.from >= high) continue;
             const box = svg("rect", { x: left, y, width: Math.max(right - left, 1), height: LANE, class: "part" });
             box.setAttribute("fill", `url(#kind-${part.kind.id})`);
-            const title = svg("title");
-            title.textContent = `${shown(lane.root)}: ${part.from} to ${part.to}, ${size(part.to - part.from)}`;
-            box.append(title);
-            made.append(box);
+            const words = `${shown(lane.root)}: ${part.from} to ${part.to}, ${size(part.to - part.from)}`;
+            made.append(titled(box, words));
         }
     });
     const y = height - AXIS + 14;

@@ -1,5 +1,5 @@
 // What retention takes: the files that go, when, and which group loses what by it.
-import { count, counted, el, fill, onWidth, size, svg, time } from "./dom.js";
+import { count, counted, el, fill, onWidth, size, svg, time, titled } from "./dom.js";
 import { FATES } from "./model.js";
 import { sample } from "./patterns.js";
 import { table } from "./tables.js";
@@ -88,10 +88,7 @@ function drawn(steps, width) {
         const [left, right] = [x(step.start), x(step.end)];
         const box = svg("rect", { x: left, y: 15, width: Math.max(0, right - left), height: BAR, class: "part" });
         box.setAttribute("fill", `url(#kind-${step.fate.id})`);
-        const title = svg("title");
-        title.textContent = `${counted(step.files, "file")}, ${size(step.bytes)}: ${whenOf(step)}`;
-        box.append(title);
-        made.append(box);
+        made.append(titled(box, `${counted(step.files, "file")}, ${size(step.bytes)}: ${whenOf(step)}`));
         const words = step.at === null ? whenOf(step) : time(step.at).slice(0, 16);
         if (left < free || right - left < words.length * 7) continue;
         const text = svg("text", { x: left + 1, y: 11 });
