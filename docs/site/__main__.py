@@ -3,13 +3,14 @@
 python -m docs.site symptoms  docs/symptoms.md
 python -m docs.site stage     build/pages and build/zensical.toml
 python -m docs.site audit     build/site: links, anchors, what is loaded; 1 where something is wrong
+python -m docs.site translated [PAGE...]  docs/zh: what is stale; with pages: take them as translated
 """
 
 from __future__ import annotations
 
 import sys
 
-from docs.site import audit, reference, stage, symptoms
+from docs.site import audit, reference, stage, symptoms, translated
 from docs.site.places import REFERENCE, SITE
 
 
@@ -28,6 +29,12 @@ def main(arguments: list[str]) -> int:
             for fault in found:
                 print(fault, file=sys.stderr)
             return 1 if found else 0
+        case ["translated", *names]:
+            for name in names:
+                translated.accept(name)
+            stale = list(translated.faults())
+            print("\n".join(stale), end="\n" if stale else "", file=sys.stderr)
+            return 1 if stale else 0
     print(__doc__, file=sys.stderr)
     return 16
 

@@ -1,6 +1,7 @@
-"""What `check` says first of forty damages, in a terminal of 80 columns: tests/cases/first-screens.txt.
+"""What `check` says first of forty damages, in a terminal of 80 columns: tests/cases/first-screens.txt, and
+first-screens-zh.txt in Chinese.
 
-    python -m tests.cases.firstscreens        writes the file anew
+    python -m tests.cases.firstscreens        writes the files anew
 
 An operator reads these lines before any page of the guide: tests of words go by them.
 """
@@ -20,7 +21,9 @@ from unittest.mock import patch
 from rocketfsck.cli.app import run
 from rocketfsck.writer.damage import damage_store
 
-FILE = Path(__file__).parent / "first-screens.txt"
+FOLDER = Path(__file__).parent
+FILES = {"en": FOLDER / "first-screens.txt", "zh": FOLDER / "first-screens-zh.txt"}
+"""By language."""
 DATA = Path(__file__).parent.parent / "data" / "stores"
 COLUMNS = 80
 PLACE = "/data/rocketmq-1/store"
@@ -41,7 +44,7 @@ SCREENS = {
 """Faults by the store that is damaged."""
 
 
-def screens(wanted: Iterable[str] | None = None) -> dict[str, str]:
+def screens(wanted: Iterable[str] | None = None, language: str = "en") -> dict[str, str]:
     """The first screens by fault; `wanted`: of these alone."""
     found: dict[str, str] = {}
     names = None if wanted is None else set(wanted)
@@ -53,18 +56,18 @@ def screens(wanted: Iterable[str] | None = None) -> dict[str, str]:
             with tarfile.open(DATA / f"{store}.tar.xz") as archive:
                 archive.extractall(folder, filter="tar")
             for fault in asked:
-                found[fault] = _screen(Path(folder) / store / "store", fault, Path(folder))
+                found[fault] = _screen(Path(folder) / store / "store", fault, Path(folder), language)
     return found
 
 
-def _screen(source: Path, fault: str, folder: Path) -> str:
+def _screen(source: Path, fault: str, folder: Path, language: str) -> str:
     """The screen of one damage, with the store at a place as long as that which is shown."""
     base = folder / "x"
     root = base.with_name("x" * max(len(PLACE) - len(str(folder)) - 1, 1))
     damage_store(source, root, [fault], 1, write_truth=False)
     said = io.StringIO()
     with patch.dict(os.environ, {"COLUMNS": str(COLUMNS)}), contextlib.redirect_stdout(said):
-        run(["check", "--quiet", str(root)])
+        run(["check", "--lang", language, "--quiet", str(root)])
     shutil.rmtree(root)
     return said.getvalue().replace(str(root), PLACE)
 
@@ -74,12 +77,13 @@ def text_of(found: dict[str, str]) -> str:
     return "\n".join(f"== {fault}\n{screen}" for fault, screen in found.items())
 
 
-def read() -> dict[str, str]:
+def read(language: str = "en") -> dict[str, str]:
     """The screens in the file."""
-    parts = FILE.read_text("utf-8").split("== ")[1:]
+    parts = FILES[language].read_text("utf-8").split("== ")[1:]
     pairs = (part.split("\n", 1) for part in parts)
     return {fault: screen.rstrip("\n") + "\n" for fault, screen in pairs}
 
 
 if __name__ == "__main__":
-    FILE.write_text(text_of(screens()), "utf-8")
+    for language, file in FILES.items():
+        file.write_text(text_of(screens(language=language)), "utf-8")

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.firstscreens import COLUMNS, SCREENS, read, screens
+from rocketfsck.cli.show.text import width
+
+from tests.cases.firstscreens import COLUMNS, FILES, SCREENS, read, screens
+from tests.chinese import english_left
 from tests.conftest import NIGHTLY
 from tests.words import COINED
 
@@ -19,22 +22,31 @@ SCREEN_TEXT = {fault: " ".join(screen.split()) for fault, screen in read().items
 WORDS = WORD.findall((GUIDE / "words.md").read_text("utf-8"))
 
 
-def test_all_screens_are_in_the_file() -> None:
-    assert list(read()) == FAULTS
+@pytest.mark.parametrize("language", FILES)
+def test_all_screens_are_in_the_file(language: str) -> None:
+    assert list(read(language)) == FAULTS
     assert len(FAULTS) == len(set(FAULTS)) == 40
 
 
-def test_the_command_says_what_the_file_has() -> None:
-    """`python -m tests.cases.firstscreens` writes the file anew."""
-    known = read()
-    assert screens(TRIED) == {fault: known[fault] for fault in TRIED}
+@pytest.mark.parametrize("language", FILES)
+def test_the_command_says_what_the_file_has(language: str) -> None:
+    """`python -m tests.cases.firstscreens` writes the files anew."""
+    known = read(language)
+    assert screens(TRIED, language) == {fault: known[fault] for fault in TRIED}
 
 
-def test_a_screen_fits_the_terminal() -> None:
+@pytest.mark.parametrize("language", FILES)
+def test_a_screen_fits_the_terminal(language: str) -> None:
     """Commands, which are to be pasted, and one word may be longer."""
-    for screen in read().values():
+    for screen in read(language).values():
         for line in screen.splitlines():
-            assert len(line) <= COLUMNS or "  Next    " in line or "java.lang" in line, line
+            assert width(line) <= COLUMNS or "rocketfsck " in line or "java.lang" in line, line
+
+
+def test_no_english_is_left_on_a_chinese_screen() -> None:
+    """Names, numbers, commands and what a broker says stay; sentences do not."""
+    for fault, screen in read("zh").items():
+        assert english_left(screen) == [], fault
 
 
 @pytest.mark.parametrize("word", WORDS)

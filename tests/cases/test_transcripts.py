@@ -22,6 +22,8 @@ from tests.conftest import Directory
 ROOT = Path(__file__).parent.parent.parent
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 GUIDE = [*sorted((ROOT / "docs" / "guide").glob("*.md")), ROOT / "docs" / "tutorial.md"]
+CHINESE = [path for path in sorted((ROOT / "docs" / "zh").rglob("*.md")) if path.stem != "README"]
+"""The same pages in Chinese: their commands speak Chinese, too."""
 WITHOUT_SPARK = [path for path in GUIDE if path.stem != "spark"]
 """Pages whose Python is run here; `tests/spark` runs that of the other."""
 WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
@@ -79,12 +81,16 @@ def place(
     shutil.rmtree(directory)
 
 
-@pytest.mark.parametrize("path", [*TRANSCRIPTS, *GUIDE], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [*TRANSCRIPTS, *GUIDE, *CHINESE], ids=lambda path: f"{'zh-' * (path in CHINESE)}{path.stem}"
+)
 def test_transcript(
     path: Path, place: Prepare, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("COLUMNS", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
+    if path in CHINESE:
+        monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
 
     def answer(arguments: list[str]) -> tuple[int, str, str]:
         capfd.readouterr()

@@ -21,6 +21,8 @@ import click
 from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING
+from rocketfsck.cli.lang import LANGUAGES, chosen_language, said, speak
+from rocketfsck.cli.lang.helping import SpokenContext
 from rocketfsck.cli.settings import Settings, common_params
 from rocketfsck.cli.show.text import terminal_columns, visible
 from rocketfsck.common.outputs import limited
@@ -162,13 +164,14 @@ def _run(arguments: Sequence[str], settings: Settings) -> int:
         # A terminal that cannot show a character gets its escape, not a traceback.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    speak(language_for(arguments))
     # numpy's BLAS would start a thread a core on import; nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         # With the width given, click need not ask shutil, whose import is a tenth of the time to help.
         help_width = max(50, min(terminal_columns() or 80, 80) - 2)
         if not arguments and "_ROCKETFSCK_COMPLETE" not in os.environ:
-            bare = click.Context(
+            bare = SpokenContext(
                 group, info_name="rocketfsck", terminal_width=help_width, **group.context_settings
             )
             print(group.get_help(bare), file=sys.stderr)
@@ -198,6 +201,17 @@ def _run(arguments: Sequence[str], settings: Settings) -> int:
         _trace(settings)
         return _unexpected(error)
     return result if isinstance(result, int) else EXIT_CLEAN
+
+
+def language_for(arguments: Sequence[str]) -> str:
+    """The language for a command line: English where the streams cannot show the characters of another."""
+    language = chosen_language(arguments, os.environ)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            "中".encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return LANGUAGES[0]
+    return language
 
 
 def _open_closed_streams() -> None:
@@ -260,4 +274,4 @@ def _unexpected(error: Exception) -> int:
 def _complain(*lines: str) -> None:
     """Lines on standard error; whatever is quoted in them, each stays one printable line."""
     for line in lines:
-        print(visible(line, keep_backslash=True), file=sys.stderr)
+        print(said(visible(line, keep_backslash=True)), file=sys.stderr)

@@ -18,6 +18,8 @@ from typing import IO, Any
 
 import click
 
+from rocketfsck.cli.lang import said
+from rocketfsck.cli.lang.helping import SpokenContext
 from rocketfsck.cli.settings import Settings, own_params, settings_of, write_options
 from rocketfsck.errors import (
     EXIT_CANCELLED,
@@ -130,6 +132,8 @@ class Command(click.Command):
     Options that its command line does not give get values from config files and the environment.
     """
 
+    context_class = SpokenContext
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not isinstance(self, click.Group) and not ctx.resilient_parsing:
             given, _, order = self.make_parser(ctx).parse_args(args=[*args])
@@ -154,7 +158,7 @@ class Command(click.Command):
         result = super().invoke(ctx)
         if ctx.params.get("verbose") and _compiled_in_vain():
             text = "no directory can keep the compiled kernels, so that every run compiles them; see "
-            click.echo(f"Note: {text}ROCKETFSCK_CACHE_DIR", err=True)
+            click.echo(said(f"Note: {text}ROCKETFSCK_CACHE_DIR"), err=True)
         return result
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -223,7 +227,7 @@ def write_examples(formatter: click.HelpFormatter, command_path: str) -> None:
         with formatter.section("Examples"):
             for what, line in examples:
                 formatter.write(f"{'':>{formatter.current_indent}}rocketfsck {line}\n")
-                formatter.write(f"{'':>{formatter.current_indent}}    {what}\n")
+                formatter.write(f"{'':>{formatter.current_indent}}    {said(what)}\n")
 
 
 def write_exit_status(formatter: click.HelpFormatter) -> None:

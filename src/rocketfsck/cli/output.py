@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 import click
 
+from rocketfsck.cli.lang import SpokenStream, is_translating
 from rocketfsck.cli.paramtypes import FileMode, OutputPath
 from rocketfsck.cli.settings import settings_of
 from rocketfsck.cli.show.text import FittedStream, Palette, table_columns, visible
@@ -272,10 +273,22 @@ class Destination:
 
     def open(self, forbidden: Sequence[Path] = ()) -> AbstractContextManager[IO[Any]]:
         """The stream to write to, as `open_output` gives it."""
-        columns = table_columns() if self.form == "text" and self.path is None else None
-        if columns is not None:
-            return nullcontext(cast(IO[Any], FittedStream(sys.stdout, columns)))
-        return open_output(self.path, binary=self.form in BINARY_FORMATS, forbidden=forbidden)
+        if self.form != "text":
+            return open_output(self.path, binary=self.form in BINARY_FORMATS, forbidden=forbidden)
+        return self._open_text(forbidden)
+
+    @contextmanager
+    def _open_text(self, forbidden: Sequence[Path]) -> Iterator[IO[Any]]:
+        """Text, in the language in use and, on a terminal, as wide as the terminal is."""
+        columns = table_columns() if self.path is None else None
+        with open_output(self.path, binary=False, forbidden=forbidden) as stream:
+            fitted = stream if columns is None else cast(IO[Any], FittedStream(stream, columns))
+            if not is_translating():
+                yield fitted
+                return
+            spoken = SpokenStream(fitted)
+            yield cast(IO[Any], spoken)
+            spoken.flush()
 
     def palette(self, stream: IO[Any]) -> Palette:
         """Colours, where the output goes to a terminal that wants them."""

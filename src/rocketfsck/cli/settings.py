@@ -10,6 +10,8 @@ from typing import IO, Any, Protocol
 
 import click
 
+from rocketfsck.cli.lang import LANGUAGES
+
 _ALL = "rocketfsck.help-all"
 """In what click keeps for a command line: the help is to have all options."""
 
@@ -35,6 +37,7 @@ class Settings:
     def __init__(self, color: str = "auto", debug: bool = False) -> None:
         self.color = color
         self.debug = debug
+        self.lang: str | None = None  # read before all others: help and errors of options are in it, too
         self.integer_texts = False
         self.config: Path | None = None
         self.no_config = False
@@ -81,6 +84,12 @@ def common_params() -> list[click.Parameter]:
             "color",
             type=click.Choice(["auto", "always", "never"]),
             help="Colour in the output; auto: on a terminal, unless NO_COLOR is set.",
+        ),
+        _option(
+            "--lang",
+            "lang",
+            type=click.Choice(LANGUAGES),
+            help="The language of texts; default: that of the locale, else English. JSON is the same in all.",
         ),
         _option(
             "--progress",

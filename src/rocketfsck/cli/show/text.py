@@ -21,6 +21,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
+from rocketfsck.cli.lang import is_translating, said, said_row
 from rocketfsck.common.wording import byte_size, count_of, timestamp, visible
 
 # The few colours of the text output. With `colored` false every method gives its text back.
@@ -127,7 +128,7 @@ def fit(line: str, columns: int) -> Iterator[str]:
     indent = len(line) - len(line.lstrip(" "))
     current, used = " " * indent, indent
     first = True
-    for gap, word in re.findall(r"( *)([^ ]+)", line[indent:]):
+    for gap, word in _pieces(line[indent:]):
         size = shown_width(word)
         if not first and used + len(gap) + size > columns:
             yield current
@@ -138,6 +139,17 @@ def fit(line: str, columns: int) -> Iterator[str]:
             used += len(gap) + size
         first = False
     yield current
+
+
+_WIDE = "\u3000-\u303f\u3400-\u9fff\uff00-\uffef"
+_CLOSING = "，。；：！？、）」』》"
+_PIECE = re.compile(f"( *)((?:[^ {_WIDE}]+|（?[{_WIDE}])[{_CLOSING}]*)")
+
+
+def _pieces(text: str) -> list[tuple[str, str]]:
+    """Words with the blanks before them; between Chinese characters a line may be broken, too, but not before
+    what closes a clause."""
+    return _PIECE.findall(text)
 
 
 class FittedStream:
@@ -192,6 +204,8 @@ def aligned_rows(
 ) -> Iterator[tuple[int | None, str]]:
     """Lines as `aligned` makes them; the last one of a row has the number of the row, others None."""
     held = [tuple(row) for row in rows]
+    if is_translating():
+        held = [said_row(row, is_head=number == 0) for number, row in enumerate(held)]
     columns = max((len(row) for row in held), default=0)
     widths = [max((width(row[at]) for row in held if at < len(row)), default=0) for at in range(columns)]
     limit = table_columns()
@@ -209,7 +223,7 @@ def aligned_rows(
         yield number, f"{head}{gap if head else ''}{final}"
     if shown < columns:
         count = columns - shown
-        yield None, f"({count} more column{'s' if count > 1 else ''} on a wider terminal)"
+        yield None, said(f"({count} more column{'s' if count > 1 else ''} on a wider terminal)")
 
 
 def _fitting(widths: Sequence[int], limit: int | None, gap: int) -> tuple[int, int | None]:
@@ -229,9 +243,13 @@ def _fitting(widths: Sequence[int], limit: int | None, gap: int) -> tuple[int, i
 
 
 def wrapped(text: str, columns: int, indent: str = "") -> Iterator[str]:
-    """`text` in lines of at most `columns`, each with `indent` in front."""
+    """`text` in lines of at most `columns`, each with `indent` in front, in the language in use."""
     from textwrap import wrap
 
+    text = said(text)
+    if is_translating():
+        yield from _wrapped_pieces(text, columns, indent)
+        return
     yield from wrap(
         text,
         columns,
@@ -240,3 +258,16 @@ def wrapped(text: str, columns: int, indent: str = "") -> Iterator[str]:
         break_on_hyphens=False,
         break_long_words=False,
     ) or [indent.rstrip()]
+
+
+def _wrapped_pieces(text: str, columns: int, indent: str) -> Iterator[str]:
+    """The same for text whose characters may be wide, and that has few blanks."""
+    current, used, room = "", 0, columns - len(indent)
+    for gap, word in _pieces(" ".join(text.split())):
+        size = width(word)
+        if current and used + len(gap) + size > room:
+            yield f"{indent}{current}"
+            current, used, gap = "", 0, ""
+        current += gap + word
+        used += len(gap) + size
+    yield f"{indent}{current}".rstrip()

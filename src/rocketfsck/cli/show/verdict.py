@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal
 
+from rocketfsck.cli.lang import said
 from rocketfsck.cli.show.start import grouped_starts, versions_text
-from rocketfsck.cli.show.text import Palette, count_of, visible, wrapped
+from rocketfsck.cli.show.text import Palette, count_of, pad, visible, wrapped
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.query.start.verdict import StartVerdict
@@ -185,17 +186,18 @@ def verdict_lines(
         yield from labelled("First", [verdict.advice], columns)
     if verdict.next_command is not None:
         command = visible(verdict.next_command, keep_backslash=True)
-        yield f"  {'Next':<{LABEL_WIDTH - 2}}{palette.good(command)}"  # never broken: it is to be pasted
+        # never broken: it is to be pasted
+        yield f"{pad('  ' + said('Next'), LABEL_WIDTH)}{palette.good(command)}"
     elif verdict.state == "unclean":
         yield from labelled("Next", [START_IT], columns)
 
 
 def labelled(label: str, texts: Iterable[str], columns: int) -> Iterator[str]:
     """Paragraphs indented by the width of a label, which comes before the first."""
-    head = f"  {label}"
+    head = f"  {said(label)}"
     for text in texts:
         for line in wrapped(text, columns - LABEL_WIDTH):
-            yield f"{head:<{LABEL_WIDTH}}{line}"
+            yield f"{pad(head, LABEL_WIDTH)}{line}"
             head = ""
 
 

@@ -1,0 +1,118 @@
+"""What the command line says, in other languages than English: chosen once for a command line (ADR 0037).
+
+Texts are made in English, and translated when they are printed (`said`), by a book of phrases. JSON, tables,
+reports, plans and the names in them are the same in every language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.lang.book import Book
+
+LANGUAGES = ("en", "zh")
+"""The first is the one that texts are made in."""
+_LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
+"""Variables of the locale: the first that is set holds."""
+_NAMED = re.compile(r"zh(?:$|[_.@-])", re.IGNORECASE)
+
+
+class _Speaker:
+    """The book of the language in use; None: texts stay as they are made."""
+
+    def __init__(self) -> None:
+        self.book: Book | None = None
+
+
+_SPEAKER = _Speaker()
+
+
+def chosen_language(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The language that `--lang` names, else the one of the locale; English for any that is not known."""
+    for number, argument in enumerate(arguments):
+        name, _, value = argument.partition("=")
+        if name == "--lang":
+            value = value or "".join(arguments[number + 1 : number + 2])
+            return value if value in LANGUAGES else LANGUAGES[0]
+    stated = next((environment[name] for name in _LOCALE if environment.get(name)), "")
+    return "zh" if _NAMED.match(stated) else LANGUAGES[0]
+
+
+def speak(language: str) -> None:
+    """Say everything in this language from now on."""
+    if language == LANGUAGES[0]:
+        _SPEAKER.book = None
+        return
+    from rocketfsck.cli.lang.book import read_book
+
+    _SPEAKER.book = read_book(language)
+
+
+def said(text: str) -> str:
+    """A paragraph, a clause or a word in the language in use; what has no translation stays as it is."""
+    book = _SPEAKER.book
+    return text if book is None else book.say(text)
+
+
+def said_row(row: Sequence[str], *, is_head: bool = False) -> tuple[str, ...]:
+    """The cells of a row of a table. Single words are translated in the head alone: others may be names."""
+    book = _SPEAKER.book
+    if book is None:
+        return tuple(row)
+    words = is_head and not any(character.isdigit() for cell in row for character in cell)
+    return tuple((book.say if words else book.say_within)(cell) for cell in row)
+
+
+def is_translating() -> bool:
+    """Whether another language than that of the texts is in use."""
+    return _SPEAKER.book is not None
+
+
+_PIECES = re.compile("(\x1b\\[[0-9;]*m|  +)")
+_OURS = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
+
+
+def said_line(line: str) -> str:
+    """A printed line: what is between colours and gaps, each by itself; what is no longer English stays."""
+    book = _SPEAKER.book
+    if book is None:
+        return line
+    pieces = _PIECES.split(line)
+    words = [piece for piece in pieces if piece.strip() and not piece.startswith("\x1b")]
+    say = book.say if len(words) == 1 else book.say_within
+    return "".join(
+        piece if piece.startswith(("\x1b", "  ")) or _OURS.search(piece) else say(piece) for piece in pieces
+    )
+
+
+class SpokenStream:
+    """A text stream that says each line in the language in use."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        """Take text; whole lines are passed on."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._stream.write(f"{said_line(line)}\n")
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Take several texts."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Pass on what is there of a line, too."""
+        if self._rest:
+            self._stream.write(said_line(self._rest))
+            self._rest = ""
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
