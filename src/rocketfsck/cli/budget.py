@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import click
 
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.show.text import aligned, byte_size, visible
 from rocketfsck.common.budget import within
 from rocketfsck.common.options import Option
@@ -49,7 +50,7 @@ def timed(values: Mapping[str, Any]) -> Iterator[Passes | None]:
         if passes is not None:
             sys.stdout.flush()
             for line in timing_lines(passes.finish()):
-                print(line, file=sys.stderr)
+                say_line(line, err=True)
 
 
 def timing_lines(passes: Sequence[Pass]) -> Iterator[str]:

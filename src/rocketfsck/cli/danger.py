@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import click
 
 from rocketfsck.cli.base import Command
+from rocketfsck.cli.lang import said, say_line
 from rocketfsck.cli.settings import own_params, write_options
 from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.options import Option
@@ -69,7 +70,7 @@ SkipPause = Annotated[
 def say_notes(notes: Sequence[str]) -> None:
     """Notes on standard error, a line each."""
     for note in notes:
-        click.echo(note, err=True)
+        say_line(note, err=True)
 
 
 def pause_before(output: Path | None, yes: bool, stores: Sequence[Path]) -> None:
@@ -92,8 +93,8 @@ def pause_before_danger(yes: bool) -> None:
     if not found:
         return
     for text in found:
-        click.echo(f"WARNING: {text}", err=True)
-    click.echo("Ctrl-C stops this, --yes skips the pause. Starting in", err=True, nl=False)
+        say_line(f"WARNING: {text}", err=True)
+    click.echo(said("Ctrl-C stops this, --yes skips the pause. Starting in"), err=True, nl=False)
     for second in range(PAUSE_SECONDS, 0, -1):
         click.echo(f" {second}", err=True, nl=False)
         time.sleep(1)

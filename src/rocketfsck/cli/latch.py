@@ -14,6 +14,7 @@ from itertools import chain
 
 import click
 
+from rocketfsck.cli.lang import said, say_line
 from rocketfsck.cli.show.text import count_of, shorten, visible
 from rocketfsck.repair.plan.law import all_assumptions, dependents
 from rocketfsck.repair.plan.model import Action, Plan
@@ -57,7 +58,7 @@ class Latch:
             return
         while True:
             answer = click.prompt(
-                f"Carry out {name} ({_facts(same)})? [{CHOICES}]",
+                said(f"Carry out {name} ({_facts(same)})? [{CHOICES}]"),
                 default="n",
                 show_default=False,
                 prompt_suffix=" ",
@@ -73,7 +74,7 @@ class Latch:
                     self.stopped = True
                 case _:
                     for line in _help(name, same):
-                        click.echo(line, err=True)
+                        say_line(line, err=True)
                     continue
             return
 

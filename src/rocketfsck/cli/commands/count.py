@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-import click
-
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.budget import Jobs, max_memory
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
 from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.count import CountCommand, Part, count
@@ -59,7 +58,7 @@ def command(line: CountLine) -> int:
     answer = count(line)
     statistics, wanted = answer.statistics, line.by or get_args(Part)
     for broker, error in statistics.failed:
-        click.echo(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)
+        say_line(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)
     with line.answer.open(line.paths) as stream:
         if line.answer.form == "text":
             palette = line.answer.palette(stream)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
-
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
 from rocketfsck.cli.dump.item import DATABASE, KINDS, Item, Kind, is_database, load_kind
@@ -22,6 +20,7 @@ from rocketfsck.cli.dump.targets import (
     no_target_text,
     store_root,
 )
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Bodies, Column, Destination, open_rows
 from rocketfsck.cli.show.text import Palette, visible
 from rocketfsck.commands.shared import (
@@ -115,7 +114,7 @@ def command(line: DumpLine) -> None:
     for path in line.paths:
         found = find_targets(path, line.kind, hints)
         if not found:  # only where a kind is asked for
-            click.echo(f"Note: {visible(no_target_text(path, str(line.kind)))}", err=True)
+            say_line(f"Note: {visible(no_target_text(path, str(line.kind)))}", err=True)
         targets += [target for target in found if _concerns(target, wanted)]
     if line.as_hex and any(is_database(target.kind) for target in targets):
         raise UsageError("--hex is for files: rows of a RocksDB have no byte positions")

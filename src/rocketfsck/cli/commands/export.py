@@ -10,6 +10,7 @@ import click
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.budget import ROWS_SIZE, Jobs, max_memory
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination, plain_values, to_json
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.commands.export import ExportCommand, export
@@ -42,12 +43,12 @@ def command(line: ExportLine) -> int:
     answer = export(line)
     result, options = answer.result, answer.options
     for name, error in result.failed:
-        click.echo(f"Error: {visible(name)}: {visible(error, keep_backslash=True)}", err=True)
+        say_line(f"Error: {visible(name)}: {visible(error, keep_backslash=True)}", err=True)
     if line.answer.form == "json":
         click.echo(to_json(export_json(result, options), indent=2))
     else:
         for text in export_lines(result, options):
-            click.echo(text)
+            say_line(text)
     return answer.exit_code
 
 

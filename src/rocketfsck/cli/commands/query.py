@@ -11,6 +11,7 @@ import click
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Destination
 from rocketfsck.cli.query.options import QueryGroup, QueryRequest, Shown, Traced
 from rocketfsck.cli.settings import common_params
@@ -172,7 +173,7 @@ def by_expression(line: ScanLine) -> int:
         count = write_found(asked, "rocketfsck.query.scan", scanned)
     for reason, number in sorted(scanned.unread.items()):
         what = f"the content of {count_of(number, 'message')} could not be searched as a whole: {reason}"
-        click.echo(f"Note: {what}; the answer is not complete", err=True)
+        say_line(f"Note: {what}; the answer is not complete", err=True)
     return (FOUND_CODE if count else NOT_FOUND_CODE) | (EXIT_OPERATIONAL if scanned.unread else 0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.config.applying import refuse_own_config
 from rocketfsck.cli.danger import WritingCommand
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination, to_json
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.commands.rebuild import RebuildCommand, rebuild, rebuild_fleet
@@ -88,7 +88,7 @@ def command(line: RebuildLine) -> int:
     line = replace(line, paths=(named.only,))
     answer = rebuild(line)
     for warning in answer.warnings:
-        print(warning, file=sys.stderr)
+        say_line(warning, err=True)
     version = str(answer.store.dialect.version)
     if line.answer.form == "json":
         said = {
@@ -102,7 +102,7 @@ def command(line: RebuildLine) -> int:
 
         _tell(answer.rebuilt, line.into, version)
         for text in verdict_lines(answer.starts):
-            print(f"  {text}")
+            say_line(f"  {text}")
     return answer.exit_code
 
 
@@ -113,15 +113,15 @@ def _rebuild_fleet(line: RebuildLine, places: tuple[Path, ...]) -> int:
     refuse_own_config(context)
     found = rebuild_fleet(line, places)
     for run in found.removed_runs:
-        print(f"removed run {run}, which a killed rebuild left", file=sys.stderr)
+        say_line(f"removed run {run}, which a killed rebuild left", err=True)
     for row in found.stores:
         if row.assumed is not None:
-            print(f"warning: {visible(row.broker)}: assumed: {visible(row.assumed)}", file=sys.stderr)
+            say_line(f"warning: {visible(row.broker)}: assumed: {visible(row.assumed)}", err=True)
     if line.answer.form == "json":
         print(to_json(to_document(found.document()), indent=2))
     else:
         for text in _fleet_lines(found):
-            print(text)
+            say_line(text)
     return found.exit_code
 
 
@@ -192,26 +192,26 @@ def _tell(rebuilt: Rebuilt, into: Path, version: str) -> None:
         )
     again = ", going on from an earlier run" if rebuilt.resumed else ""
     read = f", of {count_of(rebuilt.record_count, 'record')}" if queues or index or rows else ""
-    print(f"{visible(str(into))}: {', '.join(parts)}{read}; as {version}{again}")
+    say_line(f"{visible(str(into))}: {', '.join(parts)}{read}; as {version}{again}")
     for note in [*(queues.notes if queues else ()), *(index.notes if index and not queues else ())]:
-        print(f"  {visible(note)}")
+        say_line(f"  {visible(note)}")
     for note in rows.notes if rows is not None else ():
-        print(f"warning: {visible(note)}", file=sys.stderr)
+        say_line(f"warning: {visible(note)}", err=True)
     if queues is not None:
         _tell_queues(queues)
 
 
 def _tell_queues(queues: Any) -> None:
     if queues.without_bit_maps:
-        print("  consumequeue_ext has no filter bit maps: the broker filters when it delivers")
+        say_line("  consumequeue_ext has no filter bit maps: the broker filters when it delivers")
     if queues.refused_count:
         count = count_of(queues.refused_count, "record")
-        print(f"  {count} without a unit: no file can have their topic or queue offset")
+        say_line(f"  {count} without a unit: no file can have their topic or queue offset")
     odd = [(queue, text) for queue in queues.queues for text in _oddities(queue)]
     for queue, text in odd[:SHOWN_COUNT]:
-        print(f"  {visible(queue.topic)}/{queue.queue_id}: {text}")
+        say_line(f"  {visible(queue.topic)}/{queue.queue_id}: {text}")
     if len(odd) > SHOWN_COUNT:
-        print(f"  … and {len(odd) - SHOWN_COUNT} more; --format json shows all")
+        say_line(f"  … and {len(odd) - SHOWN_COUNT} more; --format json shows all")
 
 
 def _document(rebuilt: Rebuilt, store_path: Path, into: Path, version: str) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.danger import WritingCommand
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination
 from rocketfsck.cli.show.start import verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
@@ -46,7 +46,7 @@ def command(line: SalvageLine) -> int:
     """
     came = salvage(line)
     if came.note is not None:
-        print(f"warning: {came.note}", file=sys.stderr)
+        say_line(f"warning: {came.note}", err=True)
     line.answer.say(
         lambda: to_document(came.document()),
         lambda _: salvage_lines(came.salvage, came.written),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketfsck.cli.adapter import command_of
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.commands.write import WriteCommand, write
 from rocketfsck.errors import EXIT_CLEAN
@@ -28,7 +29,7 @@ def command(line: WriteCommand) -> int:
 def _tell(made: MadeStore, into: Path) -> None:
     store = made.store
     topics = len({queue.topic for queue in store.queues})
-    print(
+    say_line(
         f"{visible(str(into))}: {count_of(store.message_count, 'message')}, "
         f"{count_of(store.record_count, 'record')}, {byte_size(store.max_offset - store.min_offset)} of "
         f"commit log; {count_of(topics, 'topic')}, {count_of(len(store.queues), 'queue')}, "
@@ -36,5 +37,5 @@ def _tell(made: MadeStore, into: Path) -> None:
     )
     for path in (made.manifest, made.messages):
         if path is not None:
-            print(f"  {visible(str(path))}")
-    print(f"Next: rocketfsck check {visible(str(into))}")
+            say_line(f"  {visible(str(path))}")
+    say_line(f"Next: rocketfsck check {visible(str(into))}")

@@ -31,6 +31,7 @@ from rocketfsck.cli.config.options import (
     long_name,
     settings_in_force,
 )
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.shared import resolved
 from rocketfsck.errors import UsageError
@@ -106,7 +107,7 @@ def apply_config(context: click.Context, named: Path | None, none: bool) -> None
     context.meta[_KEPT] = files
     for file in files:
         if file.refused:
-            click.echo(f"Note: {visible(str(file.path))} is not read: {file.refused}.", err=True)
+            say_line(f"Note: {visible(str(file.path))} is not read: {file.refused}.", err=True)
     options = {long_name(item): item for item in context.command.params if isinstance(item, click.Option)}
     defaults = {}
     for setting in settings_in_force(files, [*filter(None, [command_name(context)])]):

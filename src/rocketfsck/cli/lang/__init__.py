@@ -7,6 +7,7 @@ reports, plans and the names in them are the same in every language.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
@@ -86,6 +87,11 @@ def said_line(line: str) -> str:
     return "".join(
         piece if piece.startswith(("\x1b", "  ")) or _OURS.search(piece) else say(piece) for piece in pieces
     )
+
+
+def say_line(line: str, *, err: bool = False) -> None:
+    """Print a line, on standard error with `err`."""
+    print(said_line(line), file=sys.stderr if err else sys.stdout)
 
 
 class SpokenStream:

@@ -26,7 +26,7 @@ from rocketfsck.common.wording import PLACE, plural_of
 SAME = "="
 """In place of a translation: the phrase is the same in both languages."""
 NOUNS, WORDS = "nouns.tsv", "words.tsv"
-CHOSEN = ("verdict.tsv", "frames.tsv")
+CHOSEN = ("verdict.tsv", "frames.tsv", "composed.tsv")
 """Files whose phrases are looked for before those of the others."""
 _WORD = re.compile(r"(?<![\w{}])[A-Za-z]{3,}(?![\w{}])")
 _RANGE = re.compile(r"([\d.,]+(?:-[A-Z]+)?) to ([\d.,]+(?:-[A-Z]+)?)")
@@ -35,6 +35,9 @@ _COUNT = re.compile(r"(-?[\d,]+(?:\.\d+)?) ([A-Za-z][A-Za-z -]*)")
 _SEPARATORS: tuple[tuple[str, str], ...] = (
     (". ", "。"), ("; ", "；"), (": ", "："), (" (", "（"), (", ", "，"), (" and ", "和"),
 )  # fmt: skip
+_LEAD = re.compile(r"(?:- |[A-Z]{1,2}\d{1,3} )(?=\S)")
+"""What comes before a text and is none: the mark of a list, the name of a rule or of a class of damage."""
+_ENDS = {".": "。", ":": "：", ";": "；", ",": "，"}
 _CLAUSE = r"(?:(?!\. |; ).)"
 """A character of what a place may hold: no end of a clause is in it."""
 _LEAST_WEIGHT = 8
@@ -88,10 +91,16 @@ class Book:
         if inner != text:
             at = text.index(inner)
             return f"{text[:at]}{self.say(inner)}{text[at + len(inner) :]}"
+        led = _LEAD.match(text)
+        if led is not None:
+            return f"{led[0]}{self.say(text[led.end() :])}"
         found = self._whole(text)
-        if found is None and text[-1:] in ".:;,":
+        if found is None and text[-1:] in _ENDS:
             ended = self._whole(text[:-1])
-            found = None if ended is None else ended + {".": "。", ":": "：", ";": "；", ",": "，"}[text[-1]]
+            found = None if ended is None else ended + _ENDS[text[-1]]
+        if found is None and text[-1:] not in _ENDS:
+            sentence = self._whole(f"{text}.")  # the end of the sentence was taken off with what follows
+            found = None if sentence is None else sentence.removesuffix("。")
         return self._in_parts(text) if found is None else found
 
     def _whole(self, text: str) -> str | None:
@@ -123,7 +132,15 @@ class Book:
         return _NAME.sub(lambda place: values.get(place[1], ""), phrase.target)
 
     def _in_parts(self, text: str) -> str:
-        """What comes before and after the first mark that parts the text, each said by itself."""
+        """What comes before and after a mark that parts the text, each said by itself: the mark after which
+        there is a phrase, else the first."""
+        for mark, other in _SEPARATORS:
+            at = text.find(mark)
+            while at >= 0:
+                first, rest = text[:at], text[at + len(mark) :]
+                if " " in rest and (known := self._whole(rest)) is not None:
+                    return _joined((first, rest), (self.say_within(first), known), mark, other)
+                at = text.find(mark, at + 1)
         for mark, other in _SEPARATORS:
             first, found, rest = text.partition(mark)
             if found:
