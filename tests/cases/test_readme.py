@@ -19,9 +19,13 @@ _TIME = re.compile(r"(?<=; level full, )[\d.]+ s$", re.MULTILINE)
 _STATUS = re.compile(r"\(exit status (\d+)\)")
 
 
-def _shown() -> list[list[str]]:
+README = {"README.md": "C.UTF-8", "docs/zh/README.md": "zh_CN.UTF-8"}
+"""The pages with the transcript, and the locale that each is in."""
+
+
+def _shown(page: str = "README.md") -> list[list[str]]:
     """The transcript's commands, each with its lines."""
-    block = (ROOT / "README.md").read_text("utf-8").split("<!-- demo -->")[1].split("<!-- end -->")[0]
+    block = (ROOT / page).read_text("utf-8").split("<!-- demo -->")[1].split("<!-- end -->")[0]
     listed: list[list[str]] = []
     for line in block.strip().strip("`").removeprefix("console").splitlines():
         if line.startswith("$ "):
@@ -38,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _printed(folder: Path, command: list[str]) -> tuple[int, list[str]]:
+def _printed(folder: Path, command: list[str], locale: str) -> tuple[int, list[str]]:
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=folder,
@@ -46,17 +50,18 @@ def _printed(folder: Path, command: list[str]) -> tuple[int, list[str]]:
         check=False,
         timeout=120,
         text=True,
-        env={"PATH": "", "COLUMNS": "100", "NO_COLOR": "1"},
+        env={"PATH": "", "COLUMNS": "100", "NO_COLOR": "1", "LC_ALL": locale, "PYTHONUTF8": "1"},
     )
     text = _KEPT.sub("store.before-ID", done.stdout.replace(str(folder.resolve()), SHOWN_AS))
     return done.returncode, _TIME.sub("0.1 s", text).splitlines()
 
 
-def test_the_readme_shows_what_is_printed(folder: Path) -> None:
-    shown = _shown()
+@pytest.mark.parametrize("page", README)
+def test_the_readme_shows_what_is_printed(folder: Path, page: str) -> None:
+    shown = _shown(page)
     assert [lines[0].split()[2] for lines in shown] == ["check", "fix", "check", "undo"]
     for first, *lines, last in shown:
-        status, printed = _printed(folder, first.split()[1:])
+        status, printed = _printed(folder, first.split()[1:], README[page])
         assert last == f"(exit status {status})", first
         rest = iter(printed)
         missing = [

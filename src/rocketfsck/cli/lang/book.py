@@ -4,6 +4,7 @@ Files of the book (`zh/*.tsv`): a line is an English phrase, a tab, and the othe
 
     place   := {name} | {1}            any text, which is translated by itself
              | {n:noun}                a number and a noun: `1 file`, `2 files`
+             | {n:,}                   a number
              | {n?is|are}              one of two words, left out in the other language
              | {first..last:noun}      one or two values, with or without a noun
 
@@ -33,17 +34,24 @@ _RANGE = re.compile(r"([\d.,]+(?:-[A-Z]+)?) to ([\d.,]+(?:-[A-Z]+)?)")
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _COUNT = re.compile(r"(-?[\d,]+(?:\.\d+)?) ([A-Za-z][A-Za-z -]*)")
 _SEPARATORS: tuple[tuple[str, str], ...] = (
-    (". ", "。"), ("; ", "；"), (": ", "："), (" (", "（"), (", ", "，"), (" and ", "和"),
+    (". ", "。"), ("; ", "；"), (": ", "："), (", ", "，"), (" and ", "和"),
 )  # fmt: skip
 _LEAD = re.compile(r"(?:- |[A-Z]{1,2}\d{1,3} )(?=\S)")
 """What comes before a text and is none: the mark of a list, the name of a rule or of a class of damage."""
+_BRACKETED = re.compile(r"(.*\S) \(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.DOTALL)
 _ENDS = {".": "。", ":": "：", ";": "；", ",": "，"}
-_CLAUSE = r"(?:(?!\. |; ).)"
-"""A character of what a place may hold: no end of a clause is in it."""
+_CLAUSE, _ITEM = r"(?:(?!\. |; ).)", r"(?:(?!\. |; |, ).)"
+"""A character of what a place may hold: no end of a clause is in it; in a short phrase, no comma either."""
+_SHORT = 16
+"""Fixed characters of a short phrase, at most."""
 _LEAST_WEIGHT = 8
 """Fixed letters that a phrase with places has at least: shorter ones would be found where they are not."""
 _CHOSEN_WEIGHT = 1000
 _MOST_CACHED = 4096
+
+
+Names = tuple[tuple[str, str | None], ...]
+"""Of each place that has a value: its name, and that of the end of a range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +61,16 @@ class Phrase:
     Of several, the one of most `weight` is taken: the number of fixed characters, more for chosen ones.
     """
 
-    pattern: re.Pattern[str]
-    names: tuple[tuple[str, str | None], ...]
+    english: str
     target: str
     weight: int
+    allowed: str
+
+    def match(self, text: str) -> tuple[re.Match[str], Names] | None:
+        """How a text is this phrase, and the names of its places; None if it is another."""
+        pattern, names = _compiled(self.english, self.allowed)
+        found = pattern.fullmatch(text)
+        return None if found is None else (found, names)
 
 
 @dataclass(slots=True)
@@ -92,15 +106,9 @@ class Book:
             at = text.index(inner)
             return f"{text[:at]}{self.say(inner)}{text[at + len(inner) :]}"
         led = _LEAD.match(text)
-        if led is not None:
-            return f"{led[0]}{self.say(text[led.end() :])}"
-        found = self._whole(text)
-        if found is None and text[-1:] in _ENDS:
-            ended = self._whole(text[:-1])
-            found = None if ended is None else ended + _ENDS[text[-1]]
-        if found is None and text[-1:] not in _ENDS:
-            sentence = self._whole(f"{text}.")  # the end of the sentence was taken off with what follows
-            found = None if sentence is None else sentence.removesuffix("。")
+        if led is not None and (rest := self.say(text[led.end() :])) != text[led.end() :]:
+            return f"{led[0]}{rest}"
+        found = self._known_phrase(text) if " " in text else self._whole(text)
         return self._in_parts(text) if found is None else found
 
     def _whole(self, text: str) -> str | None:
@@ -117,47 +125,61 @@ class Book:
             (phrase for word in words for phrase in self.phrases.get(word, ())), key=lambda each: -each.weight
         )
         for phrase in found:
-            match = phrase.pattern.fullmatch(text)
+            match = phrase.match(text)
             if match is not None:
-                return text if phrase.target == SAME else self._filled(phrase, match)
+                return text if phrase.target == SAME else self._filled(phrase.target, *match)
         return None
 
-    def _filled(self, phrase: Phrase, match: re.Match[str]) -> str:
+    def _filled(self, target: str, match: re.Match[str], names: Names) -> str:
         values: dict[str, str] = {}
-        for number, (name, last) in enumerate(phrase.names):
+        for number, (name, last) in enumerate(names):
             value = self.say_within(match[f"v{number}"] or "")
             end = match[f"w{number}"] if last is not None else None
             place = name if last is None else f"{name}..{last}"
             values.setdefault(place, f"{value} 到 {end}" if end else value)
-        return _NAME.sub(lambda place: values.get(place[1], ""), phrase.target)
+        return _NAME.sub(lambda place: values.get(place[1], ""), target)
 
     def _in_parts(self, text: str) -> str:
-        """What comes before and after a mark that parts the text, each said by itself: the mark after which
-        there is a phrase, else the first."""
-        for mark, other in _SEPARATORS:
-            at = text.find(mark)
-            while at >= 0:
-                first, rest = text[:at], text[at + len(mark) :]
-                if " " in rest and (known := self._whole(rest)) is not None:
-                    return _joined((first, rest), (self.say_within(first), known), mark, other)
-                at = text.find(mark, at + 1)
-        for mark, other in _SEPARATORS:
-            first, found, rest = text.partition(mark)
-            if found:
-                said = self.say_within(first), self.say_within(rest)
-                if said != (first, rest):
-                    return _joined((first, rest), said, mark, other)
+        """What comes before and after a mark that parts the text, each said by itself.
+
+        The mark is one with a phrase after it, else one with a phrase before it, else the first. Brackets at
+        the end are a part of their own.
+        """
+        bracketed = _BRACKETED.fullmatch(text)
+        if bracketed is not None:
+            first, inner = self.say_within(bracketed[1]), self.say_within(bracketed[2])
+            return f"{first} ({inner})" if inner == bracketed[2] else f"{first}（{inner}）"
+        places = [
+            (text[: found.start()], other, text[found.end() :])
+            for mark, other in _SEPARATORS
+            for found in re.finditer(re.escape(mark), text)
+        ]
+        for first, other, rest in places:
+            known = self._known_phrase(rest)
+            if known is not None:
+                return f"{self.say_within(first)}{other}{known}"
+        for first, other, rest in reversed(places):
+            known = self._known_phrase(first)
+            if known is not None:
+                return f"{known}{other}{self.say_within(rest)}"
+        for first, other, rest in places:
+            said = self.say_within(first), self.say_within(rest)
+            if said != (first, rest):
+                return f"{said[0]}{other}{said[1]}"
         return text
 
-
-def _joined(parts: tuple[str, str], said: tuple[str, str], mark: str, other: str) -> str:
-    """The parts with the mark of the other language between them; brackets are of what is in them."""
-    if mark != " (":
-        return f"{said[0]}{other}{said[1]}"
-    if said[1] == parts[1]:
-        return f"{said[0]}{mark}{said[1]}"
-    inner, closing, rest = said[1].partition(")")
-    return f"{said[0]}{other}{inner}{'）' if closing else ''}{rest}"
+    def _known_phrase(self, text: str) -> str | None:
+        """What a phrase of several words says, also one that ends a sentence here or in the book."""
+        if " " not in text:
+            return None
+        known = self._whole(text)
+        if known is None and text[-1] in _ENDS:
+            ended = self._whole(text[:-1])
+            return None if ended is None else ended + _ENDS[text[-1]]
+        if known is None:  # the end of the sentence was taken off with what follows
+            sentence = self._whole(f"{text}.")
+            return None if sentence is None else sentence.removesuffix("。")
+        return known
 
 
 _NAME = re.compile(r"\{([a-z_0-9.]+)\}")
@@ -165,44 +187,44 @@ _NAME = re.compile(r"\{([a-z_0-9.]+)\}")
 
 def phrase_of(english: str, target: str, weight: int = 0) -> Sequence[tuple[str, Phrase]]:
     """The words that a phrase with places is found by, each with the phrase; none if it is too short."""
-    pattern: list[str] = []
-    names: list[tuple[str, str | None]] = []
-    last_end = 0
-    spans = [match.span() for match in PLACE.finditer(english)]
-    for match in PLACE.finditer(english):
-        literal = english[last_end : match.start()]
-        pattern.append(re.escape(literal))
-        weight += len(literal)
-        pattern.append(_place(match, names))
-        last_end = match.end()
-    pattern.append(re.escape(english[last_end:]))
-    weight += len(english) - last_end
-    words = [
-        word[0]
-        for word in _WORD.finditer(english)
-        if not any(start <= word.start() < end for start, end in spans)
-    ]
+    own = len(PLACE.sub("", english))
+    phrase = Phrase(english, target, own + weight, _ITEM if own <= _SHORT and not weight else _CLAUSE)
+    words = _WORD.findall(PLACE.sub("{}", english))
+    places = list(PLACE.finditer(english))
     choices = [
         word
-        for match in PLACE.finditer(english)
-        if match["many"] is not None
-        for word in _WORD.findall(f"{match['one']} {match['many']}")
+        for place in places
+        if place["many"] is not None
+        for word in _WORD.findall(f"{place['one']} {place['many']}")
     ]
-    fixed = [*words, *choices, *(match["noun"] or "" for match in PLACE.finditer(english))]
-    if not (words or choices) or (sum(map(len, fixed)) < _LEAST_WEIGHT and PLACE.match(english)):
+    fixed = [*words, *choices, *(place["noun"] or "" for place in places)]
+    is_short = not weight and sum(map(len, fixed)) < _LEAST_WEIGHT and PLACE.match(english) is not None
+    if not (words or choices) or is_short:
         return ()
-    compiled = re.compile("".join(pattern), re.DOTALL)
-    phrase = Phrase(compiled, tuple(names), target, weight)
     return [(key, phrase) for key in ([max(words, key=len)] if words else dict.fromkeys(choices))]
 
 
-def _place(match: re.Match[str], names: list[tuple[str, str | None]]) -> str:
-    """What a place may hold, as a regular expression; its names are added."""
+@cache
+def _compiled(english: str, allowed: str) -> tuple[re.Pattern[str], Names]:
+    """A phrase as a regular expression, whose places hold `allowed` characters, and their names."""
+    pattern: list[str] = []
+    names: list[tuple[str, str | None]] = []
+    last_end = 0
+    for place in PLACE.finditer(english):
+        pattern += [re.escape(english[last_end : place.start()]), _place(place, names, allowed)]
+        last_end = place.end()
+    pattern.append(re.escape(english[last_end:]))
+    return re.compile("".join(pattern), re.DOTALL), tuple(names)
+
+
+def _place(match: re.Match[str], names: list[tuple[str, str | None]], allowed: str) -> str:
+    """What a place may hold, of `allowed` characters, as a regular expression; its names are added."""
     if match["many"] is not None:
         return f"(?:{re.escape(match['one'])}|{re.escape(match['many'])})"
     number, noun = len(names), match["noun"]
     names.append((match["name"], match["last"]))
-    any_text = f"{_CLAUSE}{'*' if match['name'].isdigit() else '+'}?"
+    is_number = noun is not None and match["last"] is None
+    any_text = r"-?[\d,]+" if is_number else f"{allowed}{'*' if match['name'].isdigit() else '+'}?"
     value = f"(?P<v{number}>{any_text})"
     noun = None if noun in (None, ",") else noun
     plural = None if noun is None else f"(?:{re.escape(noun)}|{re.escape(plural_of(noun))})"
