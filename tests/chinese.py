@@ -15,7 +15,7 @@ _NO_TEXT = (
     re.compile(r"`[^`]*`"),
     re.compile(r"\"[^\"]*\""),
     re.compile(r"\bjava\.[\w.]+: .*"),  # what a broker says
-    re.compile(r"length not matched(?: message)?(?: store)?(?: config)?"),
+    re.compile(r"(?:length )?not matched(?: message)?(?: store)?(?: config)?"),
     re.compile(r"(?:message )?(?:store )?(?:config )?value[,，].*"),
     re.compile(r"lead double trail|page, config, schema, completion"),  # a key of a message, and commands
     re.compile(r"^(?:WARN|ERROR|INFO) .*$", re.MULTILINE),

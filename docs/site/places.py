@@ -6,7 +6,7 @@ is made of the code is in `reference/`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,13 @@ MADE = ("commands", "faults", "documents", "python", "spark", "versions")
 
 
 def sections() -> tuple[Section, ...]:
-    """The navigation."""
+    """The navigation: English, then the same pages in Chinese."""
+    english = _english()
+    chinese = [path for section in english for path in _chinese(section.paths())]
+    return (*english, Section("中文", {"": (f"{CHINESE}/README.md", *chinese)}))
+
+
+def _english() -> tuple[Section, ...]:
     return (
         Section("Tutorial", {"": ("docs/tutorial.md",)}),
         Section(
@@ -102,6 +108,16 @@ def sections() -> tuple[Section, ...]:
             },
         ),
     )
+
+
+CHINESE = "docs/zh"
+"""The directory of the pages in Chinese: each is the page of that path in English."""
+
+
+def _chinese(paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of these pages that are in Chinese, too, by their paths in Chinese."""
+    found = (path.replace("docs/", f"{CHINESE}/", 1) for path in paths if path.startswith("docs/"))
+    return tuple(path for path in found if (ROOT / path).is_file())
 
 
 def repository_pages() -> tuple[str, ...]:

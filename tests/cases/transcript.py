@@ -29,8 +29,9 @@ _DIRECTIVE = re.compile(r"^(?:# |<!-- )(store|restart|group|run): (.*?)(?: -->)?
 _HEAD = re.compile(r" \| head -(\d+)$")
 _VARYING = (
     (re.compile(r"level (\w+), [\d.]+ s"), r"level \1, 0.1 s"),
-    (re.compile(r"级别 (\w+)，[\d.]+ s"), r"级别 \1，0.1 s"),
     (re.compile(r"stores \([\d.]+ s\)"), "stores (0.1 s)"),
+    (re.compile(r"存储（[\d.]+ s）"), "存储（0.1 s）"),
+    (re.compile(r"级别 (\w+)，[\d.]+ s"), r"级别 \1，0.1 s"),
     (re.compile(r"\.before-\d{8}T\d{6}Z-[0-9a-f]{6}"), ".before-20261121T093000Z-4f2a91"),
 )
 

@@ -29,7 +29,7 @@ SAME = "="
 NOUNS, WORDS = "nouns.tsv", "words.tsv"
 CHOSEN = ("verdict.tsv", "frames.tsv", "composed.tsv")
 """Files whose phrases are looked for before those of the others."""
-_WORD = re.compile(r"(?<![\w{}])[A-Za-z]{3,}(?![\w{}])")
+_WORD = re.compile(r"(?<![\w{}])[A-Za-z]{2,}(?![\w{}])")
 _RANGE = re.compile(r"([\d.,]+(?:-[A-Z]+)?) to ([\d.,]+(?:-[A-Z]+)?)")
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _COUNT = re.compile(r"(-?[\d,]+(?:\.\d+)?) ([A-Za-z][A-Za-z -]*)")
@@ -37,13 +37,13 @@ _SEPARATORS: tuple[tuple[str, str], ...] = (
     (". ", "。"), ("; ", "；"), (": ", "："), (", ", "，"), (" and ", "和"),
 )  # fmt: skip
 _LEAD = re.compile(r"(?:- |[A-Z]{1,2}\d{1,3} )(?=\S)")
-"""What comes before a text and is none: the mark of a list, the name of a rule or of a class of damage."""
+"""What comes before a text: the mark of a list, the name of a rule or of a class of damage."""
 _BRACKETED = re.compile(r"(.*\S) \(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.DOTALL)
 _ENDS = {".": "。", ":": "：", ";": "；", ",": "，"}
 _CLAUSE, _ITEM = r"(?:(?!\. |; ).)", r"(?:(?!\. |; |, ).)"
 """A character of what a place may hold: no end of a clause is in it; in a short phrase, no comma either."""
-_SHORT = 16
-"""Fixed characters of a short phrase, at most."""
+_SHORT, _SHORTEST = 16, 4
+"""Fixed characters of a short phrase at most, and of one whose places hold no blank."""
 _LEAST_WEIGHT = 8
 """Fixed letters that a phrase with places has at least: shorter ones would be found where they are not."""
 _CHOSEN_WEIGHT = 1000
@@ -188,7 +188,8 @@ _NAME = re.compile(r"\{([a-z_0-9.]+)\}")
 def phrase_of(english: str, target: str, weight: int = 0) -> Sequence[tuple[str, Phrase]]:
     """The words that a phrase with places is found by, each with the phrase; none if it is too short."""
     own = len(PLACE.sub("", english))
-    phrase = Phrase(english, target, own + weight, _ITEM if own <= _SHORT and not weight else _CLAUSE)
+    allowed = r"\S" if own <= _SHORTEST else _ITEM if own <= _SHORT and not weight else _CLAUSE
+    phrase = Phrase(english, target, own + weight, allowed)
     words = _WORD.findall(PLACE.sub("{}", english))
     places = list(PLACE.finditer(english))
     choices = [
