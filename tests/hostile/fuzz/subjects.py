@@ -168,7 +168,7 @@ def _wide() -> list[Event]:
     return found
 
 
-_RECIPES: Mapping[str, tuple[str, Callable[[], list[Event]], dict[str, object]]] = {
+RECIPES: Mapping[str, tuple[str, Callable[[], list[Event]], dict[str, object]]] = {
     "plain-4.4.0": ("4.4.0", lambda: _messages(30), {}),
     "plain-5.3.3": ("5.3.3", lambda: _messages(26), {}),
     "trans-4.9.8": ("4.9.8", _transactions, {}),
@@ -188,7 +188,7 @@ _RECIPES: Mapping[str, tuple[str, Callable[[], list[Event]], dict[str, object]]]
 
 def build_subjects(folder: Path) -> dict[str, Subject]:
     """Every subject, made below an existing, empty folder."""
-    made = [_write(folder, name) for name in _RECIPES]
+    made = [write_subject(folder, name) for name in RECIPES]
     made += [_with_sides(folder), _with_dledger(folder), _with_tiered(folder)]
     made += [_unpack(folder, name) for name in BROKER_WRITTEN]
     return {subject.name: replace(subject, clean=_is_clean(subject)) for subject in made}
@@ -200,8 +200,8 @@ def _is_clean(subject: Subject) -> bool:
     return clean
 
 
-def _write(folder: Path, name: str, as_name: str | None = None) -> Subject:
-    version, events, options = _RECIPES[name]
+def write_subject(folder: Path, name: str, as_name: str | None = None) -> Subject:
+    version, events, options = RECIPES[name]
     own = folder / (as_name or name)
     own.mkdir()
     conf = own / "broker.conf"
@@ -250,7 +250,7 @@ def _with_tiered(folder: Path) -> Subject:
 
 def _with_sides(folder: Path) -> Subject:
     """A store with all that may be beside log, queues and index: config, epochs, timer, compaction."""
-    subject = _write(folder, "plain-5.3.3", "sides-5.3.3")
+    subject = write_subject(folder, "plain-5.3.3", "sides-5.3.3")
     root = subject.path
     offsets = {"TopicA@group": {"0": 3, "1": 1}, "TopicB@group": {"0": 0}}
     documents: dict[str, object] = {
@@ -318,7 +318,7 @@ def _compact(root: Path) -> None:
 
 def _with_dledger(folder: Path) -> Subject:
     """The records of a plain store in DLedger's log, behind a head each, with its index."""
-    subject = _write(folder, "plain-4.4.0", "dledger-4.9.8")
+    subject = write_subject(folder, "plain-4.4.0", "dledger-4.9.8")
     log = b"".join(path.read_bytes() for path in sorted((subject.path / "commitlog").iterdir()))
     data, index, pos, number = bytearray(), bytearray(), 0, 0
     size = 65536
