@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
+
+from rocketfsck.formats.dialect import ALL_VERSION_NAMES
 
 from tests.oracle.broker import ASKED, available
 
@@ -27,3 +29,23 @@ def needs_broker() -> Needs:
         pytest.skip(f"oracle skipped: {reason}")
 
     return needs
+
+
+@pytest.fixture(autouse=True)
+def version_in_reports(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> None:
+    """Says in a report for JUnit whose code a case asks: `tests.trust.oracle` counts by version."""
+    record_property("version", version_of(getattr(request.node, "callspec", None)))
+
+
+def version_of(spec: object) -> str:
+    """The broker's version among the parameters of a case; "" where it has none, or several."""
+    params: Mapping[str, object] = getattr(spec, "params", {})
+    for value in params.values():
+        words = value if isinstance(value, tuple) else (getattr(value, "version", None), value)
+        found = [word for word in words if word in ALL_VERSION_NAMES]
+        if found:
+            return str(found[-1])
+    names = [str(value).partition("-")[0] for value in params.values()]
+    return next((name for name in names if name in ALL_VERSION_NAMES), "")

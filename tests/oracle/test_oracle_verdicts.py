@@ -6,6 +6,7 @@ what pops leave. By day every sixth damage meets one version; nightly all meet a
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import shutil
 from collections.abc import Callable, Iterator
@@ -118,11 +119,14 @@ def test_a_repair_brings_back_what_is_there(case: Case, outcome: Outcomes) -> No
     assert not_brought_back(trial, repaired) == []
 
 
-def test_table_of_confusion(outcome: Outcomes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_of_confusion(
+    outcome: Outcomes, capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]
+) -> None:
     found = [result for result in map(outcome, CASES) if result is not None]
     rows: list[tuple[str, Happened]] = [
         (trial.verdict.state, started.happened) for trial, started, _ in found
     ]
+    record_property("confusion", json.dumps(rows))
     with capsys.disabled():
         print(f"\n{confusion(rows)}")
     assert {state for state, happened in rows if happened == "refused"} <= {"refused"}

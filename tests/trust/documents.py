@@ -57,7 +57,7 @@ class Fuzz:
 
 @dataclass(frozen=True, slots=True)
 class KillTest:
-    """A test that kills: its points, and how many of its cases passed."""
+    """A test in which a process dies, or a file operation fails, at so many points in all its cases."""
 
     name: str
     point_count: int
@@ -96,21 +96,33 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A kind of question, asked of the code of one version: `agreed` of `asked`, the rest was `skipped`."""
+    """A question, by the test that asks it, to the code of one version: in so many cases. `skipped` has the
+    reasons of cases that were not asked."""
 
     question: str
     version: str
-    asked: int
+    case_count: int
     agreed: int
+    disagreed: int
     skipped: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """So many verdicts with this state, whose start came to this."""
+
+    state: str
+    happened: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Oracle:
-    """What the broker's own code answered."""
+    """What the broker's own code answered; `verdicts` is the table of confusion."""
 
     commit: str
     answers: tuple[Answered, ...]
+    verdicts: tuple[Said, ...]
 
 
 Figures = Census | Fuzz | Kills | Mutation | Oracle
