@@ -1,0 +1,41 @@
+"""What the parts of the page have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rocketfsck.verify.rules.catalog import RULES
+
+ONES = {"cases": "case", "bits": "bit", "messages": "message"}
+
+
+def link(rule: str) -> str:
+    """A rule, as a link to its text."""
+    return f"[{rule}](../specs/rules.md#{rule.lower()}-{RULES[rule].slug})"
+
+
+def count(number: int) -> str:
+    """A count with separators."""
+    return f"{number:,}"
+
+
+def share(part: int, whole: int) -> str:
+    """A share in per cent, rounded down: 100 % is said of all only."""
+    return f"{1000 * part // whole / 10:g} %" if whole else "–"
+
+
+def part(
+    title: str, *, commit: str, asked: str, how: str, figures: Iterator[str] | list[str], not_shown: str
+) -> list[str]:
+    """A part of the page. `figures` are lines of Markdown that end with a blank one."""
+    return [
+        f"## {title}",
+        "",
+        f"**The question.** {asked}",
+        "",
+        f"**How it was asked.** {how} Measured on commit `{commit}`.",
+        "",
+        *figures,
+        f"**What the figures do not show.** {not_shown}",
+        "",
+    ]
