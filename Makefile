@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers classpaths suites unit coverage spark spark-lowest oracle nightly
-.PHONY: wheel wheel-test executable release thorough sizes bench mutation audit sbom lock upgrade docs docs-lock specs pictures transcripts page-samples clean
+.PHONY: wheel wheel-test executable release thorough sizes bench mutation trust trust-oracle trust-fuzz trust-census trust-kills trust-mutation trust-page audit sbom lock upgrade docs docs-lock specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -150,6 +150,15 @@ nightly: coverage ## the long suites: tens of thousands of mutants, deep propert
 mutation: $(STAMP) ## change 500 places of the source, one at a time, and see whether a test notices
 	@rm -f build/mutation/calls.json
 	$(BIN)/python -m tests.mutation --count 500 --seed 1 --jobs $(JOBS) --write benchmarks/results/mutation.md
+
+TRUST := oracle fuzz census kills mutation
+
+trust: $(STAMP) classpaths ## measure all figures of docs/trust.md and write it; trust-PART measures one part
+	$(BIN)/python -m tests.trust $(TRUST) --jobs $(JOBS)
+
+trust-oracle: classpaths
+$(addprefix trust-,$(TRUST) page): $(STAMP)
+	$(BIN)/python -m tests.trust $(@:trust-%=%) --jobs $(JOBS)
 
 sizes: $(STAMP) ## count the lines of code of each feature, in benchmarks/results/sizes.md
 	@$(BIN)/python -m benchmarks.sizes

@@ -95,7 +95,7 @@ def _english() -> tuple[Section, ...]:
         Section(
             "Explanation",
             {
-                "": _guide("limits-of-repair", "limits", "fleet-simulation"),
+                "": ("docs/trust.md", *_guide("limits-of-repair", "limits", "fleet-simulation")),
                 "Contributing": (
                     "CONTRIBUTING.md",
                     "docs/style.md",

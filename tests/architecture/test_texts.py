@@ -21,6 +21,7 @@ PAGES = (
     "docs/guide/*.md",
     "docs/tutorial.md",
     "docs/symptoms.md",
+    "docs/trust.md",
     "README.md",
     "CONTRIBUTING.md",
 )

@@ -20,6 +20,8 @@ from rocketfsck.verify.rules.catalog import RULES
 from tests.conftest import Directory
 from tests.oracle.broker import Put, run
 
+pytestmark = pytest.mark.oracle
+
 LISTS = ("%LMQ%a,%LMQ%b", "%LMQ%a,other", "%LMQ%c", "%LMQ%c,%LMQ%b,more,other")
 SETTINGS = {"enableLmq": True, "enableMultiDispatch": True}
 

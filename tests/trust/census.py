@@ -1,8 +1,8 @@
 """The census of bits: each bit of one structure of each kind is flipped, and the whole store is checked.
 
 The stores are those that the fuzzer damages: a few dozen messages each, as the writer makes them. Of the
-structures with the most fields that are not zero the middle one is taken. Nothing is told to the check: version
-and geometry are found as they are for a user.
+structures with the most fields that are not zero the middle one is taken. The check is given the store alone:
+version and geometry are found as they are for a user.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPTIONS = CheckOptions(level="full", now_timestamp=NOW)
 
 
 class Place(NamedTuple):
-    """Structures of a layout in a store: those of files that begin with `below`, whose bytes have `holding`."""
+    """Structures of a layout in a store: in files below `below`, with the bytes `holding`."""
 
     store: str
     layout: str
@@ -51,7 +51,7 @@ PLACES = (
 )
 
 
-def measure(places: Sequence[Place] = PLACES) -> Census:
+def measure(_jobs: int = 1, _count: int | None = None, *, places: Sequence[Place] = PLACES) -> Census:
     """Flip and check, one bit after the other: some ten thousand checks of 40 ms each."""
     fields: list[Flips] = []
     versions: dict[str, str] = {}

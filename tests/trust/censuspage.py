@@ -38,15 +38,17 @@ def census_part(census: Census) -> list[str]:
     return part(
         "Census of bits",
         commit=census.commit,
-        asked="Which bit of which field does a check see when it flips, by which rule, and which does no rule see?",
-        how="In small sound stores, as the writer makes them for a version, one structure of each kind is taken from "
-        "the middle. Each of its bits is flipped, one at a time, and the whole store is checked at level "
-        f"`{census.level}`: {count(census.check_count)} checks. The check is given neither a version nor a "
-        "broker.conf. A bit is seen if a rule finds something that is more than a note.",
+        asked="Which bit of which field does a check see when it flips, by which rule, and which does no "
+        "rule see?",
+        how="In small sound stores, as the writer makes them for a version, one structure of each kind is "
+        "taken from the middle. Each of its bits is flipped, one at a time, and the whole store is checked "
+        f"at level `{census.level}`: {count(census.check_count)} checks. The check is given neither a "
+        "version nor a broker.conf. A bit is seen if a rule finds something that is more than a note.",
         figures=_figures(census),
-        not_shown="One record is not all records: what is seen in a field depends on the neighbours. More than one "
-        "flipped bit is easier to see in most fields, and a change by somebody who also corrects checksums is not. "
-        "Timers, DLedger, tiered storage and RocksDB are not in this census; the fuzzer damages all but the last.",
+        not_shown="One record is not all records: what is seen in a field depends on the neighbours. More "
+        "than one flipped bit is easier to see in most fields, and a change by somebody who also corrects "
+        "checksums is not. Timers, DLedger, tiered storage and RocksDB are not in this census; the fuzzer "
+        "damages all but the last.",
     )
 
 
@@ -77,13 +79,17 @@ def _structure(fields: Sequence[Flips]) -> Iterator[str]:
     heads = ("Field", *(STORES[store] for store in stores), "Seen by")
     yield "Bits that are seen, of the bits of the field:"
     yield ""
-    yield from table(heads, (_row(name, stores, fields) for name in dict.fromkeys(one.field for one in fields)))
+    yield from table(
+        heads, (_row(name, stores, fields) for name in dict.fromkeys(one.field for one in fields))
+    )
 
 
 def _row(name: str, stores: Sequence[str], fields: Sequence[Flips]) -> tuple[str, ...]:
     mine = {one.store: one for one in fields if one.field == name}
     cells = (
-        f"{mine[store].bit_count - mine[store].unseen_count} of {mine[store].bit_count}" if store in mine else ""
+        f"{mine[store].bit_count - mine[store].unseen_count} of {mine[store].bit_count}"
+        if store in mine
+        else ""
         for store in stores
     )
     weights: dict[str, int] = {}

@@ -159,4 +159,4 @@ def write(part: str, figures: Figures) -> Path:
 def read(part: str) -> Any:
     """The figures of a part. Raises UsageError where the document has another shape."""
     path = FOLDER / f"{part}.json"
-    return from_document(KINDS[part], parse_text(path.read_bytes(), path.name))
+    return from_document(KINDS[part], parse_text(path.read_bytes(), path.name), path.name)

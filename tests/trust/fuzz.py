@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 
@@ -12,17 +11,18 @@ from tests.hostile.fuzz.world import World
 from tests.trust.documents import Fuzz, commit
 
 FIRST = 700_000
-COUNT = int(os.environ.get("TRUST_SEEDS", "1000"))
+COUNT = 1000
 
 
-def measure() -> Fuzz:
-    """Run the seeds; takes half a second of a processor for each."""
+def measure(jobs: int = 1, count: int | None = None) -> Fuzz:
+    """Run so many seeds; each takes half a second of a processor."""
+    count = count or COUNT
     summary = Summary()
-    with World(int(os.environ.get("TRUST_JOBS", "1"))) as world:
-        for number, outcome in enumerate(world.run(range(FIRST, FIRST + COUNT)), 1):
+    with World(jobs) as world:
+        for number, outcome in enumerate(world.run(range(FIRST, FIRST + count)), 1):
             summary.add(outcome)
             if number % 100 == 0:
-                print(f"fuzz: {number} of {COUNT}", file=sys.stderr)
+                print(f"fuzz: {number} of {count}", file=sys.stderr)
     return figures(summary)
 
 

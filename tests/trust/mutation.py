@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from tests.mutation.summary import VERDICTS
 from tests.trust.documents import ROOT, Mutants, Mutation, commit
 
 SEED = 7
-COUNT = int(os.environ.get("TRUST_MUTANTS", "60"))
+COUNT = 60
 BUDGET = 10  # seconds of tests for a mutant
 PATIENCE = 20.0
 PACKAGES = ("formats", "verify")
@@ -24,15 +23,14 @@ TESTS = ("tests/unit/formats", "tests/unit/verify")
 CALLS = Path("build/trust/calls.json")
 
 
-def measure() -> Mutation:
+def measure(jobs: int = 1, count: int | None = None) -> Mutation:
     """Run the sample: some ten minutes of two cores, half of them to learn which test calls what.
 
     A file of calls from an earlier run is taken as it is: remove it after a change.
     """
     source = Source((ROOT / "src" / "rocketfsck").resolve(), PACKAGES)
     sys.path.insert(0, str(source.root.parent))
-    jobs = int(os.environ.get("TRUST_JOBS", "1"))
-    mutants = draw(source, COUNT, SEED)
+    mutants = draw(source, count or COUNT, SEED)
     calls = read_calls(CALLS) if CALLS.exists() else make_calls(source, TESTS, CALLS, jobs)
     collect({test for mutant in mutants for test in calls.chosen(mutant.name, BUDGET)})
     outcomes: list[Outcome] = []

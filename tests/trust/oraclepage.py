@@ -25,13 +25,13 @@ def oracle_part(oracle: Oracle) -> list[str]:
         commit=oracle.commit,
         asked="Is what rocketfsck says of a store what a broker does with it?",
         how="The store code of released brokers (`org.apache.rocketmq:rocketmq-store` from Maven, versions "
-        f"{', '.join(versions)}) runs in a process of its own on copies of the stores. It loads them, starts, serves "
-        "every message, appends, and is stopped or killed. Each case compares all of that with what rocketfsck said, "
-        "wrote or repaired.",
+        f"{', '.join(versions)}) runs in a process of its own on copies of the stores. It loads them, "
+        "starts, serves every message, appends, and is stopped or killed. Each case compares all of that "
+        "with what rocketfsck said, wrote or repaired.",
         figures=_figures(oracle),
-        not_shown="A case is a store and what was done to it, and there are others. The code of the versions between "
-        "those above was not run. Name server, replication and network are not part of the store code. More damages "
-        "on all versions are asked every night (`make nightly`).",
+        not_shown="A case is a store and what was done to it, and there are others. The code of the "
+        "versions between those above was not run. Name server, replication and network are not part of "
+        "the store code. More damages on all versions are asked every night (`make nightly`).",
     )
 
 
@@ -42,7 +42,10 @@ def _versions(oracle: Oracle) -> list[str]:
 
 def _figures(oracle: Oracle) -> Iterator[str]:
     if oracle.verdicts:
-        yield from ("What the first line of a check said of a damaged store, and what the start then did:", "")
+        yield from (
+            "What the first line of a check said of a damaged store, and what the start then did:",
+            "",
+        )
         yield from table(("Said", *(f"The start {text}" for text in HAPPENED.values())), _confusion(oracle))
     yield from ("Agreement by version, in cases (those that agree, of those that were asked):", "")
     versions = _versions(oracle)

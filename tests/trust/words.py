@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable
 
 from rocketfsck.verify.rules.catalog import RULES
-
-ONES = {"cases": "case", "bits": "bit", "messages": "message"}
 
 
 def link(rule: str) -> str:
@@ -25,17 +24,23 @@ def share(part: int, whole: int) -> str:
 
 
 def part(
-    title: str, *, commit: str, asked: str, how: str, figures: Iterator[str] | list[str], not_shown: str
+    title: str, *, commit: str, asked: str, how: str, figures: Iterable[str], not_shown: str
 ) -> list[str]:
     """A part of the page. `figures` are lines of Markdown that end with a blank one."""
     return [
         f"## {title}",
         "",
-        f"**The question.** {asked}",
+        *wrapped(f"**The question.** {asked}"),
         "",
-        f"**How it was asked.** {how} Measured on commit `{commit}`.",
+        *wrapped(f"**How it was asked.** {how} Measured on commit `{commit}`."),
         "",
         *figures,
-        f"**What the figures do not show.** {not_shown}",
+        *wrapped(f"**What the figures do not show.** {not_shown}"),
         "",
     ]
+
+
+def wrapped(text: str) -> list[str]:
+    """A paragraph, or an item of a list, in lines of 118 columns."""
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.wrap(text, 118, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
