@@ -18,7 +18,8 @@ from typing import NamedTuple
 from rocketfsck.common.budget import within
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.rules.catalog import RULES, Severity
+from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.rules.catalog import RULES
 
 from tests.hostile.fuzz.spots import Spot, find_spots
 from tests.hostile.fuzz.subjects import NOW, write_subject

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from docs.site.marks import cell, code, table
 from tests.trust.documents import Census, Flips
 from tests.trust.reasons import reason
-from tests.trust.words import count, link, part, share
+from tests.trust.words import count, link, part, share, wrapped
 
 STRUCTURES = {
     "record": "Record of the commit log",
@@ -37,6 +37,7 @@ def census_part(census: Census) -> list[str]:
     """The census."""
     return part(
         "Census of bits",
+        "census",
         commit=census.commit,
         asked="Which bit of which field does a check see when it flips, by which rule, and which does no "
         "rule see?",
@@ -71,6 +72,11 @@ def _sums(census: Census) -> Iterator[str]:
                 seen = bits - unseen
                 rows.append((title, STORES[store], count(bits), count(seen), share(seen, bits)))
     yield from table(("Structure", "Store", "Bits", "Seen", "Share"), rows)
+    yield from wrapped(
+        "A property CRC (`enabledAppendPropCRC`, a setting of newer brokers) covers the header of the record, too: "
+        "compare the rows."
+    )
+    yield ""
 
 
 def _structure(fields: Sequence[Flips]) -> Iterator[str]:
@@ -107,9 +113,13 @@ def size_of(ranges: str) -> int:
 
 
 def _unseen(census: Census) -> Iterator[tuple[str, ...]]:
+    """A row for each field and the same bits, with all stores in which no rule sees these."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
     for one in census.fields:
         if one.unseen_count:
             bits = one.unseen if len(one.unseen) <= _LONGEST else ""
             bits = "all" if one.unseen_count == one.bit_count else bits
             shown = f"{one.unseen_count} of {one.bit_count}" + (f": {bits}" if bits else "")
-            yield code(f"{one.layout}.{one.field}"), STORES[one.store], shown, cell(reason(one))
+            rows.setdefault((f"{one.layout}.{one.field}", shown, reason(one)), []).append(STORES[one.store])
+    for (name, shown, why), stores in sorted(rows.items()):
+        yield code(name), "; ".join(stores), shown, cell(why)

@@ -10,9 +10,9 @@ from tests.trust.oracle import QUESTIONS
 from tests.trust.words import count, part
 
 HAPPENED = {
-    "harmless": "takes nothing",
-    "takes": "takes messages",
-    "refused": "does not start",
+    "harmless": "The start takes nothing",
+    "takes": "The start takes messages",
+    "refused": "The broker does not start",
 }
 """What a start of the real code came to."""
 
@@ -22,10 +22,11 @@ def oracle_part(oracle: Oracle) -> list[str]:
     versions = _versions(oracle)
     return part(
         "Asked of the broker's own code",
+        "oracle",
         commit=oracle.commit,
         asked="Is what rocketfsck says of a store what a broker does with it?",
         how="The store code of released brokers (`org.apache.rocketmq:rocketmq-store` from Maven, versions "
-        f"{', '.join(versions)}) runs in a process of its own on copies of the stores. It loads them, "
+        f"{', '.join(versions)}) runs in a process of its own on copies of the stores. The code loads them, "
         "starts, serves every message, appends, and is stopped or killed. Each case compares all of that "
         "with what rocketfsck said, wrote or repaired.",
         figures=_figures(oracle),
@@ -46,7 +47,7 @@ def _figures(oracle: Oracle) -> Iterator[str]:
             "What the first line of a check said of a damaged store, and what the start then did:",
             "",
         )
-        yield from table(("Said", *(f"The start {text}" for text in HAPPENED.values())), _confusion(oracle))
+        yield from table(("Said", *HAPPENED.values()), _confusion(oracle))
     yield from ("Agreement by version, in cases (those that agree, of those that were asked):", "")
     versions = _versions(oracle)
     kinds = list(dict.fromkeys(kind for kind, _ in QUESTIONS.values()))

@@ -5,7 +5,7 @@ Numbers come from the documents in docs/trust; names and texts of rules, laws an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rocketfsck.commands.certify import UNKNOWABLE
 
@@ -36,9 +36,8 @@ def trust_page() -> str:
             "Why should anybody believe a program that says that a store is sound, or that changes one? "
             "Here is what was tried, with figures. Each part says what was asked, how, what came of it, "
             "and what the figures do not show. `make trust` measures all parts again and writes this page, "
-            "`make trust-PART` measures one; the figures are in [docs/trust](trust). Each part names the "
-            "commit of the source that was measured. For one store in your hands, "
-            "[`certify`](guide/certify.md) says what was proven."
+            "`make trust-PART` measures one. Each part names the commit of the source that was measured. "
+            "For one store in your hands, [`certify`](guide/certify.md) says what was proven."
         ),
         "",
         *oracle_part(read("oracle")),
@@ -55,6 +54,7 @@ def fuzz_part(fuzz: Fuzz) -> list[str]:
     """Damage at random."""
     return part(
         "Damage at random",
+        "fuzz",
         commit=fuzz.commit,
         asked="Does any command crash, hang, change what it only reads, lose what is sound, or promise "
         "what it does not keep, whatever is damaged?",
@@ -62,8 +62,8 @@ def fuzz_part(fuzz: Fuzz) -> list[str]:
         "file. Commands and whole repairs run on each, and what they do is held to laws. A seed names a "
         f"case, the same on every machine; these are the seeds from {fuzz.first_seed} on.",
         figures=_fuzz_figures(fuzz),
-        not_shown="A law that nobody thought of is not checked, and damage of a kind that nobody drew was "
-        "not met. The stores are small: what needs many files or gigabytes has tests of its own. Known "
+        not_shown="Only these laws are checked, and only damage of the kinds that are drawn was met. "
+        "The stores are small: what needs many files or gigabytes has tests of its own. Known "
         "findings are cases in which a law asks for more than can be known; each has its reason in "
         "`tests/hostile/fuzz/known.py`.",
     )
@@ -125,6 +125,7 @@ def kills_part(kills: Kills) -> list[str]:
     """Kills."""
     return part(
         "Kills",
+        "kills",
         commit=kills.commit,
         asked="Is a store ever left between two states, when a command that writes dies or its disk fails?",
         how="Each command is run once to count its file operations. Then it is run again and dies at the "
@@ -165,6 +166,7 @@ def mutation_part(mutation: Mutation) -> list[str]:
     tests = " and ".join(code(name) for name in mutation.tests)
     return part(
         "Mutation score",
+        "mutation",
         commit=mutation.commit,
         asked="Would a test notice a slip in the source?",
         how=f"A sample of {count(total)} small changes of functions is drawn (seed {mutation.seed}). Each "
@@ -179,18 +181,20 @@ def mutation_part(mutation: Mutation) -> list[str]:
 
 
 def _mutation_figures(mutation: Mutation) -> Iterator[str]:
-    sums = {verdict: sum(row.verdicts[verdict] for row in mutation.packages) for verdict in VERDICTS}
+    sums: dict[str, int] = {
+        verdict: sum(row.verdicts[verdict] for row in mutation.packages) for verdict in VERDICTS
+    }
     rows = [(code(row.package), row.verdicts) for row in mutation.packages] + [("all", sums)]
     cells = ((name, *(count(found[verdict]) for verdict in VERDICTS), _score(found)) for name, found in rows)
     yield from table(("Package", *(verdict.capitalize() for verdict in VERDICTS), "Noticed"), cells)
     said = "; ".join(f"{verdict}: {MEANINGS[verdict]}" for verdict in VERDICTS)
-    yield from (
-        f"{said[0].upper()}{said[1:]}. Noticed is the share of killed and hung among all that were tried.",
-        "",
+    yield from wrapped(
+        f"{said[0].upper()}{said[1:]}. Noticed is the share of killed and hung among all that were tried."
     )
+    yield ""
 
 
-def _score(found: dict[str, int]) -> str:
+def _score(found: Mapping[str, int]) -> str:
     return share(sum(found[name] for name in KILLED), sum(found[name] for name in JUDGED))
 
 

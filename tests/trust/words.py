@@ -24,15 +24,18 @@ def share(part: int, whole: int) -> str:
 
 
 def part(
-    title: str, *, commit: str, asked: str, how: str, figures: Iterable[str], not_shown: str
+    title: str, name: str, *, commit: str, asked: str, how: str, figures: Iterable[str], not_shown: str
 ) -> list[str]:
-    """A part of the page. `figures` are lines of Markdown that end with a blank one."""
+    """A part of the page, whose document has this name. `figures` are lines that end with a blank one."""
     return [
         f"## {title}",
         "",
         *wrapped(f"**The question.** {asked}"),
         "",
-        *wrapped(f"**How it was asked.** {how} Measured on commit `{commit}`."),
+        *wrapped(
+            f"**How it was asked.** {how} Measured on commit `{commit}`; all figures: "
+            f"[{name}.json](trust/{name}.json)."
+        ),
         "",
         *figures,
         *wrapped(f"**What the figures do not show.** {not_shown}"),
