@@ -73,8 +73,8 @@ def _sums(census: Census) -> Iterator[str]:
                 rows.append((title, STORES[store], count(bits), count(seen), share(seen, bits)))
     yield from table(("Structure", "Store", "Bits", "Seen", "Share"), rows)
     yield from wrapped(
-        "A property CRC (`enabledAppendPropCRC`, a setting of newer brokers) covers the header of the record, too: "
-        "compare the rows."
+        "A property CRC (`enabledAppendPropCRC`, a setting of newer brokers) covers the header of the "
+        "record, too: compare the rows."
     )
     yield ""
 

@@ -33,8 +33,8 @@ REASONS: Mapping[str, str] = {
     "record.storeHost": _HOST,
     "record.storeTimestamp": _CLOCK + "; the index knows it to the second",
     "record.reconsumeTimes": "how often a consumer tried: any number up to 65,535 can be right",
-    "record.properties": "names and values that neither queues nor index repeat are the application's own: "
-    "without a property checksum only their form is checked",
+    "record.properties": "names and values that neither queues nor index repeat, such as the real topic of a "
+    "message that waits: without a property CRC only their form is checked",
     "batch_consumequeue_unit.tagsCode": "with this bit the value is read as an address in an extension, "
     "which batch queues do not have: no rule says so",
     "consumequeue_ext_unit.filterBitMap": "bits of a filter for subscriptions, which the store does not hold",
@@ -50,14 +50,14 @@ REASONS: Mapping[str, str] = {
 """By `layout.field`."""
 
 OWN: Mapping[tuple[str, str], str] = {
-    (
-        "propcrc-5.3.3",
-        "record.properties",
-    ): "the name of the checksum's own property, which the checksum does not "
-    "cover: with another name there is no checksum, as in a record of a broker that writes none",
-    ("trans-4.9.8", "record.storeTimestamp"): _CLOCK
-    + ". This record is the first of its index file: an earlier "
-    "time gives the same entry",
+    ("propcrc-5.3.3", "record.properties"): (
+        "the name of the checksum's own property, which the checksum does not cover: with another name there "
+        "is no checksum, as in a record of a broker that writes none"
+    ),
+    ("trans-4.9.8", "record.storeTimestamp"): (
+        _CLOCK + ". This record is the first of its index file, where an earlier time, or one that the index "
+        "cannot hold, gives the same entry"
+    ),
     ("plain-4.4.0", "checkpoint.confirmPhyOffset"): _UNUSED,
     ("plain-4.4.0", "checkpoint.masterFlushedOffset"): _UNUSED,
 }

@@ -47,7 +47,7 @@ def test_a_document_has_its_shape(part: str, tmp_path: Path, monkeypatch: pytest
     path = documents.write(part, figures)
     assert path.read_bytes() == (ROOT / "docs" / "trust" / path.name).read_bytes()
     path.write_text(path.read_text("ascii").replace('"commit"', '"comet"'), "ascii")
-    with pytest.raises(UsageError, match="comet"):
+    with pytest.raises(UsageError, match="commit"):
         read(part)
 
 
