@@ -30,7 +30,8 @@ from tests.mutation.mutants import Mutant, mutated_code
 
 Verdict = Literal["killed", "hung", "survived", "not covered", "left out", "broken"]
 
-OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-n", "0")
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-n", "0", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Of pytest in this process, in which what is tested may have been imported before."""
 MEMORY = 6 << 30  # bytes of data that one child may have
 SLOWER = 5  # times: a test beside others, in a process that has just been made
 WAITING = 4  # times the processor's seconds, on the clock: others have the processor, too

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from docs.site.marks import cell, table
 from tests.trust.documents import Answered, Oracle
 from tests.trust.oracle import QUESTIONS
-from tests.trust.words import count, part
+from tests.trust.words import count, part, wrapped
 
 HAPPENED = {
-    "harmless": "The start takes nothing",
+    "harmless": "The start takes no message",
     "takes": "The start takes messages",
     "refused": "The broker does not start",
 }
@@ -48,6 +48,11 @@ def _figures(oracle: Oracle) -> Iterator[str]:
             "",
         )
         yield from table(("Said", *HAPPENED.values()), _confusion(oracle))
+        yield from wrapped(
+            "A start can do harm and take no message: it uses queue offsets twice, or drops keys of the "
+            "index. Each case compares such counts, too."
+        )
+        yield ""
     yield from ("Agreement by version, in cases (those that agree, of those that were asked):", "")
     versions = _versions(oracle)
     kinds = list(dict.fromkeys(kind for kind, _ in QUESTIONS.values()))
