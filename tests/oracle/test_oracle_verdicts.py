@@ -122,11 +122,13 @@ def test_a_repair_brings_back_what_is_there(case: Case, outcome: Outcomes) -> No
 def test_table_of_confusion(
     outcome: Outcomes, capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]
 ) -> None:
-    found = [result for result in map(outcome, CASES) if result is not None]
-    rows: list[tuple[str, Happened]] = [
-        (trial.verdict.state, started.happened) for trial, started, _ in found
-    ]
-    record_property("confusion", json.dumps(rows))
+    by_case = {str(case): result for case in CASES if (result := outcome(case)) is not None}
+    found = by_case.values()
+    said: dict[str, tuple[str, Happened]] = {
+        name: (trial.verdict.state, started.happened) for name, (trial, started, _) in by_case.items()
+    }
+    record_property("confusion", json.dumps(said))
+    rows = list(said.values())
     with capsys.disabled():
         print(f"\n{confusion(rows)}")
     assert {state for state, happened in rows if happened == "refused"} <= {"refused"}

@@ -15,7 +15,7 @@ from tests.mutation.summary import VERDICTS
 from tests.trust.documents import ROOT, Mutants, Mutation, commit
 
 SEED = 7
-COUNT = 60
+COUNT = 200
 BUDGET = 10  # seconds of tests for a mutant
 PATIENCE = 20.0
 PACKAGES = ("formats", "verify")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -12,8 +13,18 @@ from pathlib import Path
 
 from tests.trust.documents import ROOT, Answered, Oracle, Said, commit
 
-REPORT = ROOT / "build" / "trust" / "oracle.xml"
-MARKS = "oracle and not nightly"
+REPORTS = ROOT / "build" / "trust"
+DEEP = "5.3.3"
+"""The version on whose code every damage is started, whole and repaired: the others get a part by day."""
+RUNS: Mapping[str, tuple[Mapping[str, str], str, str]] = {
+    "all": ({}, "oracle and not nightly", "tests/oracle"),
+    "deep": (
+        {"ROCKETFSCK_NIGHTLY": "1", "ROCKETFSCK_ORACLE_VERSIONS": DEEP},
+        "oracle",
+        "tests/oracle/test_oracle_verdicts.py",
+    ),
+}
+"""Runs of the tests: what is set in their surroundings, the marks, and where the tests are."""
 STARTS, SERVES, REPAIRS = "starts and verdicts", "messages served", "repairs"
 
 QUESTIONS: Mapping[str, tuple[str, str]] = {
@@ -68,22 +79,31 @@ def measure(jobs: int = 1, _count: int | None = None) -> Oracle:
 
     Raises ValueError where no version could be run.
     """
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "--dist", "loadfile", "-m", MARKS]
-    options = ["-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junitxml={REPORT}", "tests/oracle"]
-    subprocess.run([*command, *options], cwd=ROOT, check=False, stdout=sys.stderr)
-    return figures(REPORT)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "--dist", "loadfile"]
+    command += ["-p", "no:cacheprovider", "-o", "junit_family=xunit1"]
+    reports: list[Path] = []
+    for name, (surroundings, marks, tests) in RUNS.items():
+        reports.append(REPORTS / f"{name}.xml")
+        options = ["-m", marks, f"--junitxml={reports[-1]}", tests]
+        env = {**os.environ, **surroundings}
+        subprocess.run([*command, *options], cwd=ROOT, env=env, check=False, stdout=sys.stderr)
+    return figures(*reports)
 
 
-def figures(report: Path) -> Oracle:
-    """What a report for JUnit says, by question and version. Raises ValueError for an unknown test."""
+def figures(*reports: Path) -> Oracle:
+    """What reports for JUnit say, by question and version; of a case that is in several, the last.
+
+    Raises ValueError for an unknown test.
+    """
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     skipped: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    said: Counter[tuple[str, str]] = Counter()
-    for case in ET.parse(report).getroot().iter("testcase"):
+    verdicts: dict[str, tuple[str, str]] = {}
+    cases = [case for report in reports for case in ET.parse(report).getroot().iter("testcase")]
+    for case in cases:
+        verdicts.update(json.loads(_noted(case).get("confusion", "{}")))
+    for case in {(case.get("classname"), case.get("name")): case for case in cases}.values():
         name = case.get("name", "").partition("[")[0]
-        noted = {item.get("name"): item.get("value", "") for item in case.iter("property")}
-        said.update((state, happened) for state, happened in json.loads(noted.get("confusion", "[]")))
+        noted = _noted(case)
         if name in NO_QUESTION:
             continue
         if name not in QUESTIONS:
@@ -107,5 +127,11 @@ def figures(report: Path) -> Oracle:
     )
     if not any(found["agreed"] or found["disagreed"] for found in counts.values()):
         raise ValueError("no version's code could be run: see the reasons in the report")
+    said = Counter((state, happened) for state, happened in verdicts.values())
     rows = tuple(Said(state, happened, count) for (state, happened), count in sorted(said.items()))
     return Oracle(commit(), answers, rows)
+
+
+def _noted(case: ET.Element) -> dict[str, str]:
+    """What a test noted of itself."""
+    return {item.get("name", ""): item.get("value", "") for item in case.iter("property")}

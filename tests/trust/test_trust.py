@@ -119,7 +119,8 @@ REPORT = """\
 <testcase name="test_what_we_write_is_clean[5.5.0-a]">
 <properties><property name="version" value="5.5.0"/></properties><failure message="wrong"/></testcase>
 <testcase name="test_table_of_confusion"><properties><property name="version" value=""/>
-<property name="confusion" value='[["takes", "takes"], ["takes", "takes"]]'/></properties></testcase>
+<property name="confusion" value='{"a": ["takes", "takes"], "b": ["takes", "takes"]}'/>
+</properties></testcase>
 </testsuite></testsuites>
 """
 
