@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.hostile.fuzz.laws import LAWS, Violation
 from tests.hostile.fuzz.seen import CHECKED
 from tests.hostile.fuzz.summary import Summary
 from tests.hostile.fuzz.workers import Outcome
+from tests.oracle.conftest import version_of
 from tests.trust import census, documents, fuzz, kills, oracle, page
 from tests.trust.censuspage import STORES, STRUCTURES, size_of
 from tests.trust.documents import (
@@ -172,3 +174,19 @@ def test_what_is_said_to_have_passed_has_passed() -> None:
     assert [(one.question, one.version) for one in asked.answers if one.disagreed] == []
     mutated: Mutation = read("mutation")
     assert [row.package for row in mutated.packages if row.verdicts["broken"]] == []
+
+
+@pytest.mark.parametrize(
+    ("params", "version"),
+    [
+        ({"version": "4.9.8"}, "4.9.8"),
+        ({"run": ("4.9.8-multiseg", "5.1.4")}, "5.1.4"),
+        ({"case": SimpleNamespace(version="5.3.3")}, "5.3.3"),
+        ({"name": "5.5.0-rocksdb-cq"}, "5.5.0"),
+        ({"window": True, "name": "5.1.3-expired", "version": "5.1.4"}, "5.1.4"),
+        ({}, ""),
+    ],
+)
+def test_a_case_names_the_version_whose_code_is_asked(params: dict[str, object], version: str) -> None:
+    assert version_of(SimpleNamespace(params=params)) == version
+    assert version_of(None) == ""
