@@ -96,14 +96,14 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question, by the test that asks it, to the code of one version: in so many cases. `skipped` has the
-    reasons of cases that were not asked."""
+    """A question, by the test that asks it, to the code of one version: in so many cases. `disagreed` are the
+    cases in which the code did something else, `skipped` has the reasons of cases that were not asked."""
 
     question: str
     version: str
     case_count: int
     agreed: int
-    disagreed: int
+    disagreed: tuple[str, ...]
     skipped: dict[str, int]
 
 

@@ -97,6 +97,7 @@ def figures(*reports: Path) -> Oracle:
     """
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     skipped: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    disagreed: dict[tuple[str, str], list[str]] = defaultdict(list)
     verdicts: dict[str, tuple[str, str]] = {}
     cases = [case for report in reports for case in ET.parse(report).getroot().iter("testcase")]
     for case in cases:
@@ -110,22 +111,25 @@ def figures(*reports: Path) -> Oracle:
             raise ValueError(f"{name} is in neither table of tests.trust.oracle")
         place = name, noted.get("version", "") or ALONE.get(name, "")
         left_out = case.find("skipped")
-        wrong = case.find("failure") is not None or case.find("error") is not None
-        counts[place]["disagreed" if wrong else "agreed" if left_out is None else "skipped"] += 1
+        counts[place]["asked"] += 1
         if left_out is not None:
             skipped[place][left_out.get("message", "")] += 1
+        elif case.find("failure") is not None or case.find("error") is not None:
+            disagreed[place].append(case.get("name", "").partition("[")[2].removesuffix("]"))
+        else:
+            counts[place]["agreed"] += 1
     answers = tuple(
         Answered(
             name,
             version,
-            sum(found.values()),
+            found["asked"],
             found["agreed"],
-            found["disagreed"],
+            tuple(disagreed[name, version]),
             dict(skipped[name, version]),
         )
         for (name, version), found in sorted(counts.items())
     )
-    if not any(found["agreed"] or found["disagreed"] for found in counts.values()):
+    if not any(one.agreed or one.disagreed for one in answers):
         raise ValueError("no version's code could be run: see the reasons in the report")
     said = Counter((state, happened) for state, happened in verdicts.values())
     rows = tuple(Said(state, happened, count) for (state, happened), count in sorted(said.items()))

@@ -71,6 +71,13 @@ def _figures(oracle: Oracle) -> Iterator[str]:
             if any(one.question == name for one in oracle.answers)
         ),
     )
+    wrong = [one for one in oracle.answers if one.disagreed]
+    if wrong:
+        yield from ("Cases in which the broker's code did something else, each a fault to correct:", "")
+        for one in wrong:
+            cases = ", ".join(f"`{name}`" for name in one.disagreed)
+            yield f"- {QUESTIONS[one.question][1]}, {one.version}: {cases}"
+        yield ""
     skipped = [(reason, number) for one in oracle.answers for reason, number in one.skipped.items()]
     if skipped:
         yield from ("Cases that could not be asked:", "")
@@ -88,5 +95,5 @@ def _confusion(oracle: Oracle) -> Iterator[tuple[str, ...]]:
 def _cells(answers: list[Answered], versions: list[str]) -> Iterator[str]:
     for version in (*versions, None):
         here = [one for one in answers if version in (None, one.version)]
-        agreed, asked = sum(one.agreed for one in here), sum(one.agreed + one.disagreed for one in here)
+        agreed, asked = sum(one.agreed for one in here), sum(one.agreed + len(one.disagreed) for one in here)
         yield f"{count(agreed)} of {count(asked)}" if asked else ""
