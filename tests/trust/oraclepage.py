@@ -73,7 +73,10 @@ def _figures(oracle: Oracle) -> Iterator[str]:
     )
     wrong = [one for one in oracle.answers if one.disagreed]
     if wrong:
-        yield from ("Cases in which the broker's code did something else, each a fault to correct:", "")
+        yield from (
+            "Cases in which the broker's code did something else, a fault of rocketfsck or of the test each:",
+            "",
+        )
         for one in wrong:
             cases = ", ".join(f"`{name}`" for name in one.disagreed)
             yield f"- {QUESTIONS[one.question][1]}, {one.version}: {cases}"
