@@ -55,7 +55,7 @@ def store_page(
     return {
         "kind": "rocketfsck.page",
         "schema_version": 1,
-        "tool_version": "0.1.0",
+        "tool_version": "1.0.0rc1",
         "started_timestamp": 1_636_265_028_587,
         "seconds": 1.5,
         "level": "full",
@@ -522,7 +522,7 @@ def fleet_page(stores: int = 40, texts: list[str] | None = None) -> dict[str, An
     return {
         "kind": "rocketfsck.page.fleet",
         "schema_version": 1,
-        "tool_version": "0.1.0",
+        "tool_version": "1.0.0rc1",
         "store_counts": {"count": stores + 2, "kept_count": stores},
         "state_counts": {state: count for state, count in counts.items() if count}
         | {"healthy": counts["healthy"] + 2},

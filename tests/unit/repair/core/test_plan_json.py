@@ -67,7 +67,7 @@ PLAN = Plan(
         True,
     ),
     "full",
-    "0.1.0",
+    "1.0.0rc1",
     (
         Action(
             "rebuild-queue",
