@@ -182,7 +182,7 @@ def _rules(rules: Sequence[Rule], palette: Palette, columns: int) -> Iterator[st
             ("format", f"reference {rule.reference}"),
             ("fault class", f"{known.id}, {known.title}" if known else "none"),
         ]
-        yield from (f"  {line}" for line in aligned(rows))
+        yield from (f"  {line}" for line in aligned(rows, labels=True))
         if known:
             yield ""
             yield from wrapped(known.meaning, columns, "  ")

@@ -58,13 +58,17 @@ def said(text: str) -> str:
     return text if book is None else book.say(text)
 
 
-def said_row(row: Sequence[str], *, is_head: bool = False) -> tuple[str, ...]:
-    """The cells of a row of a table. Single words are translated in the head alone: others may be names."""
+def said_row(row: Sequence[str], *, is_head: bool = False, is_labelled: bool = False) -> tuple[str, ...]:
+    """The cells of a row of a table. Single words are translated in the head alone, and in a first cell that is
+    a label: others may be names."""
     book = _SPEAKER.book
     if book is None:
         return tuple(row)
     words = is_head and not any(character.isdigit() for cell in row for character in cell)
-    return tuple((book.say if words else book.say_within)(cell) for cell in row)
+    return tuple(
+        (book.say if words or (is_labelled and not at) else book.say_within)(cell)
+        for at, cell in enumerate(row)
+    )
 
 
 def is_translating() -> bool:

@@ -36,7 +36,7 @@ _COUNT = re.compile(r"(-?[\d,]+(?:\.\d+)?) ([A-Za-z][A-Za-z -]*)")
 _SEPARATORS: tuple[tuple[str, str], ...] = (
     (". ", "。"), ("; ", "；"), (": ", "："), (", ", "，"), (" and ", "和"),
 )  # fmt: skip
-_LEAD = re.compile(r"(?:- |[A-Z]{1,2}\d{1,3} )(?=\S)")
+_LEAD = re.compile(r"(?:- |[A-Z]{1,2}\d{1,3} (?:[a-z]+(?:-[a-z]+)+: )?)(?=\S)")
 """What comes before a text: the mark of a list, the name of a rule or of a class of damage."""
 _BRACKETED = re.compile(r"(.*\S) \(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.DOTALL)
 _ENDS = {".": "。", ":": "：", ";": "；", ",": "，"}

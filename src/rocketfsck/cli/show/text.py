@@ -189,23 +189,25 @@ LEAST_LAST = 24
 """A last column of text is broken into lines where this much is left for it, else shed."""
 
 
-def aligned(rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str = "  ") -> Iterator[str]:
+def aligned(
+    rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str = "  ", *, labels: bool = False
+) -> Iterator[str]:
     """Lines of rows with cells padded to the widest of their column; columns `right` at their right edge.
 
-    The cells must be printable. Rows may be shorter than others. On a terminal that is too narrow, a text in
+    `labels`: the first cell of each row says what the others are. The cells must be printable. Rows may be shorter than others. On a terminal that is too narrow, a text in
     the last column is broken, and other columns are shed from the right, so lines are not always rows:
     `aligned_rows` says which line ends which row.
     """
-    return (line for _, line in aligned_rows(rows, right, gap))
+    return (line for _, line in aligned_rows(rows, right, gap, labels=labels))
 
 
 def aligned_rows(
-    rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str = "  "
+    rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str = "  ", *, labels: bool = False
 ) -> Iterator[tuple[int | None, str]]:
     """Lines as `aligned` makes them; the last one of a row has the number of the row, others None."""
     held = [tuple(row) for row in rows]
     if is_translating():
-        held = [said_row(row, is_head=number == 0) for number, row in enumerate(held)]
+        held = [said_row(row, is_head=number == 0, is_labelled=labels) for number, row in enumerate(held)]
     columns = max((len(row) for row in held), default=0)
     widths = [max((width(row[at]) for row in held if at < len(row)), default=0) for at in range(columns)]
     limit = table_columns()

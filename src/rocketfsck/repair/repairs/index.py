@@ -336,7 +336,9 @@ def act_header(scene: ActScene, action: Action, arguments: HeaderValues) -> None
         try:
             data = item.value.to_bytes(size, "big", signed=True)
         except OverflowError as error:
-            raise StoreError(f"{item.field} cannot have the value {item.value}", path=action.target) from error
+            raise StoreError(
+                f"{item.field} cannot have the value {item.value}", path=action.target
+            ) from error
         scene.tree.write(action.target, HEADER.offset(item.field), data)
     if arguments.empty_entry0:
         scene.tree.write(action.target, entry_pos(0, store.geometry.slot_count), bytes(ENTRY_SIZE))
