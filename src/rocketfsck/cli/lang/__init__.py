@@ -59,8 +59,10 @@ def said(text: str) -> str:
 
 
 def said_row(row: Sequence[str], *, is_head: bool = False, is_labelled: bool = False) -> tuple[str, ...]:
-    """The cells of a row of a table. Single words are translated in the head alone, and in a first cell that is
-    a label: others may be names."""
+    """The cells of a row of a table.
+
+    Single words are translated in the head alone, and in a first cell that is a label: others may be names.
+    """
     book = _SPEAKER.book
     if book is None:
         return tuple(row)
