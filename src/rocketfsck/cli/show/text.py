@@ -195,8 +195,8 @@ def aligned(
     """Lines of rows with cells padded to the widest of their column; columns `right` at their right edge.
 
     `labels`: the first cell of each row says what the others are. The cells must be printable. Rows may be
-    shorter than others. On a terminal that is too narrow, a text in the last column is broken, and other columns
-    are shed from the right, so lines are not always rows: `aligned_rows` says which line ends which row.
+    shorter than others. On a terminal that is too narrow, a text in the last column is broken, and other
+    columns are shed from the right, so lines are not always rows: `aligned_rows` says which ends which row.
     """
     return (line for _, line in aligned_rows(rows, right, gap, labels=labels))
 
