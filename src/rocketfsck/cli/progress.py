@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from rocketfsck import progress
+from rocketfsck.cli.lang import said
 from rocketfsck.cli.output import SCHEMA_VERSION, to_json
 from rocketfsck.cli.show.text import LEAST, MOST, byte_size, shorten, visible, width
 from rocketfsck.common.wording import duration
@@ -295,8 +296,8 @@ def plain_line(document: dict[str, Any]) -> str:
     elapsed = f"{duration(document['elapsed_seconds'])} so far"
     counted, percent, speed, left = _amounts(document)
     parts = [counted, percent, speed, elapsed, left, visible(document["note"])]
-    said = ", ".join(part for part in parts if part)
-    return f"{visible(document['phase']) or 'working'}: {said}"
+    amounts = ", ".join(part for part in parts if part)
+    return f"{said(visible(document['phase'])) or 'working'}: {amounts}"
 
 
 def bar_line(document: dict[str, Any], columns: int, spin: str) -> str:
@@ -309,7 +310,7 @@ def bar_line(document: dict[str, Any], columns: int, spin: str) -> str:
     seconds = document["elapsed_seconds"]
     elapsed = f"{int(seconds)} s" if seconds < 10 else duration(seconds)
     wanted = (percent, elapsed, counted, left, speed, visible(document["note"]), bar)
-    name = shorten(visible(document["phase"]), max(columns // 2, 20))
+    name = shorten(said(visible(document["phase"])), max(columns // 2, 20))
     room = columns - width(name) - 2
     kept: set[int] = set()
     for number, text in enumerate(wanted):
