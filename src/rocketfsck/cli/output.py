@@ -19,15 +19,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 import click
 
-from rocketfsck.cli.lang import SpokenStream, is_translating
+from rocketfsck.cli.lang import is_translating, said_line
 from rocketfsck.cli.paramtypes import FileMode, OutputPath
 from rocketfsck.cli.settings import settings_of
-from rocketfsck.cli.show.text import FittedStream, Palette, table_columns, visible
+from rocketfsck.cli.show.text import LineStream, Palette, fit, table_columns, visible
 from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.documents import base64_text, json_text
 from rocketfsck.common.options import Option
@@ -282,13 +283,13 @@ class Destination:
         """Text, in the language in use and, on a terminal, as wide as the terminal is."""
         columns = table_columns() if self.path is None else None
         with open_output(self.path, binary=False, forbidden=forbidden) as stream:
-            fitted = stream if columns is None else cast(IO[Any], FittedStream(stream, columns))
-            if not is_translating():
-                yield fitted
-                return
-            spoken = SpokenStream(fitted)
-            yield cast(IO[Any], spoken)
-            spoken.flush()
+            if columns is not None:
+                stream = cast(IO[Any], LineStream(stream, partial(fit, columns=columns)))
+            if is_translating():
+                stream = cast(IO[Any], LineStream(stream, lambda line: (said_line(line),)))
+            yield stream
+            if isinstance(stream, LineStream):
+                stream.flush()
 
     def palette(self, stream: IO[Any]) -> Palette:
         """Colours, where the output goes to a terminal that wants them."""

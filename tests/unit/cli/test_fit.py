@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rocketfsck.cli.show.text import (
-    FittedStream,
+    LineStream,
     aligned,
     aligned_rows,
     fit,
@@ -72,7 +73,7 @@ def test_colours_take_no_room() -> None:
 
 def test_a_stream_breaks_lines_wherever_they_were_written() -> None:
     under = io.StringIO()
-    stream = FittedStream(under, 10)
+    stream = LineStream(under, partial(fit, columns=10))
     stream.write("aaaa bb")
     stream.writelines(["bb cccc\nd", "dd"])
     stream.flush()

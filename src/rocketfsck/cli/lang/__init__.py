@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rocketfsck.cli.lang.book import Book
@@ -98,33 +98,3 @@ def said_line(line: str) -> str:
 def say_line(line: str, *, err: bool = False) -> None:
     """Print a line, on standard error with `err`."""
     print(said_line(line), file=sys.stderr if err else sys.stdout)
-
-
-class SpokenStream:
-    """A text stream that says each line in the language in use."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-        self._rest = ""
-
-    def write(self, text: str) -> int:
-        """Take text; whole lines are passed on."""
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            self._stream.write(f"{said_line(line)}\n")
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Take several texts."""
-        for line in lines:
-            self.write(line)
-
-    def flush(self) -> None:
-        """Pass on what is there of a line, too."""
-        if self._rest:
-            self._stream.write(said_line(self._rest))
-            self._rest = ""
-        self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from rocketfsck.cli.lang import is_translating, said, said_row
@@ -152,22 +152,22 @@ def _pieces(text: str) -> list[tuple[str, str]]:
     return _PIECE.findall(text)
 
 
-class FittedStream:
-    """A text stream whose lines are as long as the terminal is wide."""
+class LineStream:
+    """A text stream that passes on what `made_of` makes of each line."""
 
-    def __init__(self, stream: IO[str], columns: int) -> None:
+    def __init__(self, stream: IO[str], made_of: Callable[[str], Iterable[str]]) -> None:
         self._stream = stream
-        self._columns = columns
+        self._made_of = made_of
         self._rest = ""
 
     def write(self, text: str) -> int:
         """Take text; whole lines are passed on."""
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._stream.writelines(f"{part}\n" for part in fit(line, self._columns))
+            self._stream.writelines(f"{part}\n" for part in self._made_of(line))
         return len(text)
 
-    def writelines(self, lines: Any) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         """Take several texts."""
         for line in lines:
             self.write(line)
@@ -175,7 +175,7 @@ class FittedStream:
     def flush(self) -> None:
         """Pass on what is there of a line, too."""
         if self._rest:
-            self._stream.write(self._rest)
+            self._stream.write("\n".join(self._made_of(self._rest)))
             self._rest = ""
         self._stream.flush()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.app import language_for, run
-from rocketfsck.cli.lang import SpokenStream, chosen_language, is_translating, said_line, said_row, speak
-from rocketfsck.cli.show.text import fit, width, wrapped
+from rocketfsck.cli.lang import chosen_language, is_translating, said_line, said_row, speak
+from rocketfsck.cli.show.text import LineStream, fit, width, wrapped
 
 from tests.conftest import Directory
 
@@ -105,7 +105,7 @@ def test_cells_of_a_table() -> None:
 def test_a_stream_says_whole_lines() -> None:
     speak("zh")
     out = io.StringIO()
-    stream = SpokenStream(out)
+    stream = LineStream(out, lambda line: [said_line(line)])
     stream.writelines(["Healthy: a broker", " may be started.\nnothing"])
     assert out.getvalue() == "正常：可以启动 Broker。\n"
     stream.flush()
