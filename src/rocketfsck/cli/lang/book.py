@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, zip_longest
 
 from rocketfsck.common.wording import PLACE, plural_of
 
@@ -47,6 +47,10 @@ _SHORT, _SHORTEST = 16, 4
 _LEAST_WEIGHT = 8
 """Fixed letters that a phrase with places has at least: shorter ones would be found where they are not."""
 _CHOSEN_WEIGHT = 1000
+_LONGEST = 400
+"""Characters of a text that is compared with phrases with places; longer ones are known whole or in parts."""
+_MOST_PARTS = 16
+"""Marks in a text that is taken apart: data with more of them is no sentence."""
 _MOST_CACHED = 4096
 
 
@@ -120,6 +124,8 @@ class Book:
             return f"{counted[1]} {self.nouns[counted[2]]}"
         if _RANGE.fullmatch(text):
             return _RANGE.sub(r"\1 到 \2", text)
+        if len(text) > _LONGEST:
+            return None
         words = dict.fromkeys(_WORD.findall(text))
         found = sorted(
             (phrase for word in words for phrase in self.phrases.get(word, ())), key=lambda each: -each.weight
@@ -154,6 +160,8 @@ class Book:
             for mark, other in _SEPARATORS
             for found in re.finditer(re.escape(mark), text)
         ]
+        if len(places) > _MOST_PARTS:
+            return text
         for first, other, rest in places:
             known = self._known_phrase(rest)
             if known is not None:
@@ -207,12 +215,21 @@ def phrase_of(english: str, target: str, weight: int = 0) -> Sequence[tuple[str,
 
 @cache
 def _compiled(english: str, allowed: str) -> tuple[re.Pattern[str], Names]:
-    """A phrase as a regular expression, whose places hold `allowed` characters, and their names."""
+    """A phrase as a regular expression, whose places hold `allowed` characters, and their names.
+
+    Of places side by side the first has all; one before a single character and another place does not have
+    that character. Where a text may be divided in many ways, a hostile one would be tried in all of them.
+    """
     pattern: list[str] = []
     names: list[tuple[str, str | None]] = []
+    places = list(PLACE.finditer(english))
     last_end = 0
-    for place in PLACE.finditer(english):
-        pattern += [re.escape(english[last_end : place.start()]), _place(place, names, allowed)]
+    for place, after in zip_longest(places, places[1:]):
+        literal = english[last_end : place.start()]
+        between = None if after is None else english[place.end() : after.start()]
+        one = between is not None and len(between) == 1
+        own = "" if names and not literal else f"[^{re.escape(between or '')}]" if one else allowed
+        pattern += [re.escape(literal), _place(place, names, own)]
         last_end = place.end()
     pattern.append(re.escape(english[last_end:]))
     return re.compile("".join(pattern), re.DOTALL), tuple(names)
@@ -225,7 +242,8 @@ def _place(match: re.Match[str], names: list[tuple[str, str | None]], allowed: s
     number, noun = len(names), match["noun"]
     names.append((match["name"], match["last"]))
     is_number = noun is not None and match["last"] is None
-    any_text = r"-?[\d,]+" if is_number else f"{allowed}{'*' if match['name'].isdigit() else '+'}?"
+    repeated = "" if not allowed else "*?" if match["name"].isdigit() else "+?"
+    any_text = r"-?[\d,]+" if is_number else f"{allowed}{repeated}"
     value = f"(?P<v{number}>{any_text})"
     noun = None if noun in (None, ",") else noun
     plural = None if noun is None else f"(?:{re.escape(noun)}|{re.escape(plural_of(noun))})"

@@ -108,3 +108,15 @@ def test_the_book_of_the_package() -> None:
     book = read_book("zh")
     assert book.say("A broker does not start on this store.") == "Broker 无法在该存储目录上启动。"
     assert book is read_book("zh")
+
+
+@pytest.mark.parametrize("mark", [", ", " and ", ": ", "; ", ". ", "/", ".", " ", " (", ")"])
+def test_a_hostile_text_takes_no_longer_than_another(mark: str) -> None:
+    """Data may look like the beginning of any phrase, many times over: patterns are not tried in all ways."""
+    book = read_book("zh")
+    words = ("queue", "of", "the record at", "bytes", "has", "index", "segment", "in", "not")
+    for size in (40, 4000):
+        for word in words:
+            text = mark.join([word, "x"] * size)
+            assert book.say(text[: size * 8])
+            assert book.say(f"{text}!")
