@@ -109,12 +109,11 @@ def is_swept(store: Store, topic: str) -> bool:
 
 
 def swept_before(store: Store, topic: str) -> int:
-    """The physical offset before which a broker has removed the records of a topic in use from its queues:
-    behind the last record that any unit leads to; -1 for a topic that is not swept.
+    """Where the records of a topic in use end that a broker has removed from its queues, as a physical
+    offset: after the record that the last of all units leads to; -1 for a topic that is not swept.
 
-    The removal is at an end once the next record of the topic is in a queue again. What is behind all units
-    was in no queue when a broker stopped, or lost its unit with all others there, and the next start
-    dispatches it. Raises StoreError for a file that fails.
+    Records after that one were in no queue when the broker stopped, or lost their units with all others
+    there, and the next start dispatches them. Raises StoreError for a file that fails.
     """
     if not is_swept(store, topic):
         return -1

@@ -276,12 +276,12 @@ def test_a_broker_that_deletes_a_topic_destroys_the_queue_of_half_messages(
 
 @pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
 @pytest.mark.parametrize(("kept_count", "removed_count"), [(12, 3), (10, 0), (0, 0)])
-def test_half_messages_behind_the_last_unit_of_all_queues_were_not_removed_with_a_topic(
+def test_half_messages_after_the_last_unit_of_all_queues_were_not_removed_with_a_topic(
     tmp_path: Path, version: str, kept_count: int, removed_count: int
 ) -> None:
-    """The next start dispatches what is behind all units: it was lost with the units of other queues.
+    """The next start dispatches what comes after all units: it was lost with the units of other queues.
 
-    But for the first record behind the units, which 5.3.3 passes over: it is not removed either.
+    But for the first record after the units, which 5.3.3 passes over: it is not removed either.
     """
     kinds = [Kind.NORMAL] * 10 + [Kind.HALF] * 3 + [Kind.NORMAL] * 2
     messages = [OutgoingMessage("T", b"x" * 50, 1000 + at, kind=kind) for at, kind in enumerate(kinds)]
