@@ -35,8 +35,6 @@ REASONS: Mapping[str, str] = {
     "record.reconsumeTimes": "how often a consumer tried: any number up to 65,535 can be right",
     "record.properties": "names and values that neither queues nor index repeat, such as the real topic of a "
     "message that waits: without a property CRC only their form is checked",
-    "batch_consumequeue_unit.tagsCode": "with this bit the value is read as an address in an extension, "
-    "which batch queues do not have: no rule says so",
     "consumequeue_ext_unit.filterBitMap": "bits of a filter for subscriptions, which the store does not hold",
     "checkpoint.physicMsgTimestamp": _CHECKPOINT,
     "checkpoint.logicsMsgTimestamp": _CHECKPOINT,

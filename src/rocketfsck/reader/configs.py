@@ -18,9 +18,12 @@ from typing import Generic, TypeVar
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.formats.config import TopicConfig, data_version, decode_config, topic_configs
+from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.formats.properties import HALF_TOPIC, OP_TOPIC
 from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs
+from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.areas import list_directory
+from rocketfsck.store.elsewhere import has_queues_elsewhere
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.store.rocks.families import CONFIG_V2, database_at
@@ -103,6 +106,29 @@ def is_swept(store: Store, topic: str) -> bool:
         return not list_directory(store.root / "consumequeue" / topic)
     except StoreError:
         return False
+
+
+def swept_before(store: Store, topic: str) -> int:
+    """Where the records of a topic in use end that a broker has removed from its queues, as a physical
+    offset: after the record that the last of all units leads to; -1 for a topic that is not swept.
+
+    Records after that one were in no queue when the broker stopped, or lost their units with all others
+    there, and the next start dispatches them. Raises StoreError for a file that fails.
+    """
+    if not is_swept(store, topic):
+        return -1
+    return INT64_MAX if has_queues_elsewhere(store) else _last_offset(store) + 1
+
+
+def _last_offset(store: Store) -> int:
+    """The greatest physical offset that a queue's last unit leads to; -2 without any unit."""
+    greatest = -2
+    for queue in store.queues:
+        with UnitReader(queue) as reader:
+            last = reader.unit(reader.find_offset(INT64_MAX) - 1)
+            if last is not None and last.is_used:
+                greatest = max(greatest, last.physical_offset)
+    return greatest
 
 
 @lru_cache(maxsize=1)

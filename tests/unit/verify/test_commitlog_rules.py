@@ -192,6 +192,7 @@ def test_cl008_impossible_port(copy: Copy, field: str) -> None:
         ("queueId", "queueId"),
         ("queueOffset", "queueOffset"),
         ("preparedTransactionOffset", "preparedTransactionOffset"),
+        ("storeTimestamp", "storeTimestamp"),
     ],
 )
 def test_cl009_negative_numbers(copy: Copy, field: str, name: str) -> None:

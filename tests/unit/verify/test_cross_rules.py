@@ -356,6 +356,17 @@ def test_xr014_batch_units(copy: Copy) -> None:
     assert store.check().rules == {"XR007", "XR014"}
 
 
+@pytest.mark.parametrize("tags_code", [-(1 << 63), -(1 << 31) - 1, 5])
+def test_xr008_batch_units_have_no_extension(copy: Copy, tags_code: int) -> None:
+    store = copy("5.0.0-innerbatch")
+    file = store.files("batchconsumequeue")[0]
+    store.write(file, 46 * 4 + 12, struct.pack(">q", tags_code))
+    result = store.check()
+    finding = result.one("XR008")
+    assert result.rules == {"XR008"}
+    assert (finding.found["tags_code"], finding.where.file, finding.where.start) == (tags_code, file, 184)
+
+
 def test_a_batch_queue_that_is_behind(copy: Copy) -> None:
     store = copy("5.0.0-innerbatch")
     file = store.files("batchconsumequeue")[0]

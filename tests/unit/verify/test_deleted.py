@@ -18,9 +18,11 @@ from rocketfsck.repair.plan.basis import queues_of
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
+from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify.queues.looseunits import DeletedQueues
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
+from rocketfsck.writer import Kind, OutgoingMessage, WriteOptions, write_store
 
 from tests.conftest import Directory
 
@@ -270,3 +272,32 @@ def test_a_broker_that_deletes_a_topic_destroys_the_queue_of_half_messages(
     report = check_store(opened)
     assert "XR002" in worst(report)
     assert judge_store(opened, report).state == "harmful"
+
+
+@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+@pytest.mark.parametrize(("kept_count", "removed_count"), [(12, 3), (10, 0), (0, 0)])
+def test_half_messages_after_the_last_unit_of_all_queues_were_not_removed_with_a_topic(
+    tmp_path: Path, version: str, kept_count: int, removed_count: int
+) -> None:
+    """The next start dispatches what comes after all units: it was lost with the units of other queues.
+
+    But for the first record after the units, which 5.3.3 passes over: it is not removed either.
+    """
+    kinds = [Kind.NORMAL] * 10 + [Kind.HALF] * 3 + [Kind.NORMAL] * 2
+    messages = [OutgoingMessage("T", b"x" * 50, 1000 + at, kind=kind) for at, kind in enumerate(kinds)]
+    options = WriteOptions(version=version, geometry=Geometry(65536, 1000, 920, 4096, 64, 500), sync=False)
+    root = tmp_path / "store"
+    write_store(root, messages, options)
+    topics_of(root, T=1, **{HALF: 1})
+    (path,) = (root / "consumequeue" / "T" / "0").iterdir()
+    path.write_bytes(path.read_bytes()[: 20 * kept_count].ljust(1000, b"\0"))
+    shutil.rmtree(root / "consumequeue" / HALF / "0")
+    opened = open_store(root, version=version)
+    report = check_store(opened)
+    assert report.account is not None
+    left_count = len(kinds) - kept_count - removed_count
+    assert report.account.count("removed") == removed_count
+    assert report.account.unreachable_count == left_count
+    (start,) = predict_starts(opened, start_classes([opened.dialect.version]))
+    passed_over = version == "5.3.3" and kept_count == 10
+    assert (start.added_count, start.deleted_count) == (left_count - passed_over, removed_count)

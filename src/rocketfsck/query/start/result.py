@@ -84,7 +84,7 @@ def file_changes(
 
 
 def queue_starts(
-    queues: StartQueues, census: Census, is_deleted: Callable[[str, int], bool]
+    queues: StartQueues, census: Census, deleted_before: Callable[[str, int], int]
 ) -> list[QueueStart]:
     """Every queue that the broker has, and those that records name and it has not, by topic and queueId.
 
@@ -105,11 +105,11 @@ def queue_starts(
         next_offset, missed = seen.get(name, (0, 0))
         queue = models.get(name)
         if queue is None:
-            if is_deleted(*name) or last.get(name, -1) < made_again.get(name[0], -1):
+            if last.get(name, -1) < max(deleted_before(*name), made_again.get(name[0], -1)):
                 next_offset = 0
             starts.append(QueueStart(*name, "file", 0, 0, 0, 0, 0, 0, 0, max(next_offset, 0), missed))
             continue
-        if not queue.original_files and is_deleted(*name):
+        if not queue.original_files and last.get(name, -1) < deleted_before(*name):
             next_offset = 0
         starts.append(
             QueueStart(
@@ -210,8 +210,8 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
     )
 
 
-def _deleted_queues(state: StartState) -> Callable[[str, int], bool]:
-    """Which queues that the store has not were deleted on purpose."""
+def _deleted_queues(state: StartState) -> Callable[[str, int], int]:
+    """Before which physical offset records of queues that the store has not were removed on purpose."""
     return deleted_queues(state.store, {java_decode(topic) for topic, _ in state.census.queues()})
 
 
@@ -220,13 +220,14 @@ def _deleted_count(state: StartState) -> int:
     the first record of a topic that was made again."""
     if not topic_kinds(state.store)[1]:
         return 0
-    is_deleted, made_again = _deleted_queues(state), state.census.made_again()
+    deleted_before, made_again = _deleted_queues(state), state.census.made_again()
     missed = state.census.last_missed()
     return sum(
         count
         for (topic, queue_id), (_, count) in state.census.queues().items()
         if count
-        and (is_deleted(java_decode(topic), queue_id) or missed[topic, queue_id] < made_again.get(topic, -1))
+        and missed[topic, queue_id]
+        < max(deleted_before(java_decode(topic), queue_id), made_again.get(topic, -1))
     )
 
 
@@ -267,15 +268,13 @@ def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
         tuple(file.path for file in state.all_files),
     )
     if key not in cuts:
-        is_deleted, cut_offset = _deleted_queues(state), state.cut_offset
+        deleted_before, cut_offset = _deleted_queues(state), state.cut_offset
         cuts[key] = count_cut(
             state.all_files,
             state.cut_offset,
             state.kept_timestamp,
             state.options,
-            lambda name: (
-                MAX_OFFSET if name not in state.queues and is_deleted(*name) else state.queues.began_at(name)
-            ),
+            lambda name: state.queues.began_at(name) if name in state.queues else deleted_before(*name),
             lambda: light_offsets(state.store, cut_offset),
         )
     return cuts[key]

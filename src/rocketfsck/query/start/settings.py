@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, is_newer
 from rocketfsck.formats.filename import filename_to_offset, is_queue_name
-from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.formats.javatext import INT64_MAX, parse_int32
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
 from rocketfsck.query.start.load import entries_of
-from rocketfsck.reader.configs import is_swept, loaded_topics, may_lack_topics
+from rocketfsck.reader.configs import loaded_topics, may_lack_topics, swept_before
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import OtherKind, QueueKind, Store, StrayReason
 from rocketfsck.store.places.entries import EntryKind
@@ -200,20 +201,27 @@ def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
     return dict.fromkeys(batch, "batch"), True
 
 
-def deleted_queues(store: Store, recorded: Collection[str]) -> Callable[[str, int], bool]:
-    """Whether a queue that the store has not was deleted on purpose, by what topics.json says: nothing where
-    the file is missing, or names none of the topics that have queues (without any queue: none of those that
-    are `recorded` in the log) or may lack some, nor of topics that no broker can serve. Reference 8."""
+def deleted_queues(store: Store, recorded: Collection[str]) -> Callable[[str, int], int]:
+    """Before which physical offset the records of a queue that the store has not were removed from it on
+    purpose, -1 for none: by what topics.json says. Nothing where the file is missing, or names none of the
+    topics that have queues (without any queue: none of those that are `recorded` in the log) or may lack
+    some, nor of topics that no broker can serve. Reference 8."""
     found = loaded_topics(store) or {}
     with_queues = {queue.topic for queue in store.queues}
     tells = not may_lack_topics(store) and not found.keys().isdisjoint(with_queues or recorded)
     counts = {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in found.items()}
 
-    def is_deleted(topic: str, queue_id: int) -> bool:
-        deleted = queue_id >= counts[topic] if topic in counts else topic not in with_queues
-        return tells and (deleted or is_swept(store, topic)) and is_queue_name(topic)
+    @cache
+    def swept(topic: str) -> int:
+        return swept_before(store, topic)
 
-    return is_deleted
+    def deleted_before(topic: str, queue_id: int) -> int:
+        if not tells or not is_queue_name(topic):
+            return -1
+        deleted = queue_id >= counts[topic] if topic in counts else topic not in with_queues
+        return INT64_MAX if deleted else swept(topic)
+
+    return deleted_before
 
 
 def compacted_topics(store: Store) -> frozenset[str]:

@@ -143,12 +143,14 @@ TRANSACTION_PROPERTIES = (TRAN_MSG.encode(), PGROUP.encode())
 
 @dataclass(frozen=True, slots=True)
 class HeaderRule:
-    """`rule` is broken by the rows that `broken` flags; `name` and `column` are what its template shows."""
+    """`rule` is broken by the rows that `broken` flags; `name` and `column` are what its template shows, the
+    column's value as `value` where it shows the name, too."""
 
     rule: str
     broken: Callable[[LogRows, FileReader], Flags]
     name: str
     column: str
+    shows_name: bool = False
 
 
 def _in_state(rows: LogRows, state: int) -> Flags:
@@ -190,6 +192,12 @@ def _born_never(rows: LogRows, reader: FileReader) -> Flags:
     return broken
 
 
+def _stored_never(rows: LogRows, reader: FileReader) -> Flags:
+    del reader
+    broken: Flags = rows["store_timestamp"] < 0
+    return broken
+
+
 HEADER_RULES: tuple[HeaderRule, ...] = (
     HeaderRule(RuleName.RECORD_INNER_BATCH_FLAG, _lacks_inner_number, "sys_flag", "sys_flag"),
     HeaderRule(
@@ -201,6 +209,9 @@ HEADER_RULES: tuple[HeaderRule, ...] = (
     HeaderRule(RuleName.RECORD_COMMIT_FLAG, _never_prepared, "sys_flag", "sys_flag"),
     HeaderRule(RuleName.RECORD_RECONSUME_TIMES, _reconsumed_absurdly, "reconsume_times", "reconsume_times"),
     HeaderRule(RuleName.RECORD_BORN_TIMESTAMP, _born_never, "born_timestamp", "born_timestamp"),
+    HeaderRule(
+        RuleName.RECORD_NEGATIVE_FIELD, _stored_never, "storeTimestamp", "store_timestamp", shows_name=True
+    ),
 )
 
 
@@ -213,7 +224,8 @@ def check_headers(rows: LogRows, reader: FileReader, collector: Collector) -> No
 
 
 def _value(rule: HeaderRule, rows: LogRows, row: int) -> Facts:
-    return {rule.name: int(rows[rule.column][row])}
+    value = int(rows[rule.column][row])
+    return {"field": rule.name, "value": value} if rule.shows_name else {rule.name: value}
 
 
 BORN_TOLERANCE = 600_000

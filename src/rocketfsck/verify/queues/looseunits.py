@@ -8,6 +8,7 @@ Records of queues that were deleted on purpose: a broker leaves them in the log 
     queueId beyond the topic's queues, no such queue         the topic was deleted, and made again with fewer
     all before the first units of all queues of the topic    the topic was deleted, and made again
     no queue of it, and its queue offsets begin again        the topic was deleted, made again, and lost
+    half messages, no queue, before the last of all units    a broker removed the queue with a deleted topic
 
 topics.json decides, or the .bak that a broker would load. One that cannot be read, or names none of the
 topics that have queues, tells nothing. Nor does it of a topic that no broker can serve: such a topic was
@@ -32,7 +33,7 @@ from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.reader.configs import is_swept, loaded_topics, may_lack_topics
+from rocketfsck.reader.configs import loaded_topics, may_lack_topics, swept_before
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, Units, kinds_of
 from rocketfsck.scan.spans import among, common_spans, group_bounds, true_spans
@@ -60,6 +61,7 @@ class DeletedQueues:
         for (topic, _), offset in self._last.items():
             self._last_of_topic[topic] = max(offset, self._last_of_topic.get(topic, -1))
         self._again: dict[str, bool] = {}
+        self._swept: dict[str, int] = {}
 
     def has(self, name: Name) -> bool:
         """Whether the records without a unit of a queue are those of a deleted one."""
@@ -74,21 +76,32 @@ class DeletedQueues:
             if topic.startswith(LMQ_PREFIX) and not self._has_file_queues:
                 return False
             return all(self._first_offset(queue) is None for queue in queues)
-        if is_swept(self._store, topic):
+        if self._last.get(name, -1) < self._swept_before(topic):
             return True
         if all(queue.queue_id != queue_id for queue in queues) and queue_id >= counts[topic]:
             return True
         return self._begins_again(topic)
 
     def former(self, name: Name) -> Longs:
-        """The rows of a queue of a topic without queues that are from before the topic was made again.
+        """The rows of a queue of a topic without queues that are from before the topic was made again, or
+        before a broker removed its queues in use.
 
         Queues of other topics go on there: where all begin again, all were lost, and the records are not
         replaced on purpose.
         """
-        begin = 0 if self._by_topic.get(name[0]) else self._former_ends.get(name[0], 0)
+        begin = 0
+        if not self._by_topic.get(name[0]):
+            begin = max(self._former_ends.get(name[0], 0), self._swept_before(name[0]))
         rows = self._missed.get(name, np.zeros((0, 6), np.int64))
         return rows[rows[:, 2] < begin]
+
+    def _swept_before(self, topic: str) -> int:
+        """`swept_before` of a topic that topics.json lists; -1 where that tells nothing."""
+        if self._queue_counts is None or topic not in self._queue_counts:
+            return -1
+        if topic not in self._swept:
+            self._swept[topic] = swept_before(self._store, topic)
+        return self._swept[topic]
 
     @cached_property
     def _former_ends(self) -> dict[str, int]:

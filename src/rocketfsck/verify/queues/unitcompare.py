@@ -228,7 +228,7 @@ class UnitComparer:
         self._collector.ask(RuleName.UNIT_SIZE, len(where))
         self._differences(RuleName.UNIT_SIZE, queue, rows, where, units["size"], rows.size, "size")
         tags = units["tagsCode"].astype(np.int64)
-        ext = tags <= MAX_EXT_ADDRESS
+        ext = (tags <= MAX_EXT_ADDRESS) & (queue.kind == "file")  # batch queues never have an extension
         delayed = rows.level > 0
         if delayed.any():
             self._count_delays(number, rows, _after_addresses(queue, tags, ext & delayed), delayed)
