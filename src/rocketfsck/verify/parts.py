@@ -42,8 +42,8 @@ _FAMILIES: Mapping[str, Part] = {
 _OTHERWISE: Mapping[Part, tuple[RuleName, ...]] = {
     "store": (RuleName.ABORT_PRESENT, RuleName.ABORT_OF_RUNNING_BROKER),
     "log": (
-        RuleName.LOG_BOUNDARY_LOST, RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS,
-        RuleName.RECORD_MALFORMED, RuleName.STALE_TAIL, RuleName.BYTES_BEHIND_END, RuleName.RECORD_MAGIC_UNKNOWN,
+        RuleName.LOG_BOUNDARY_LOST, RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.STALE_TAIL,
+        RuleName.RECORD_MALFORMED, RuleName.RECORD_MAGIC_UNKNOWN, RuleName.BYTES_BEHIND_END,
         RuleName.RECOVERY_START, RuleName.RECOVERY_SCANS_ALL, RuleName.CHECKPOINT_MISSING,
         RuleName.TIMES_LOST, RuleName.LOG_FILE_MISNAMED, RuleName.LOG_OLDER,
     ),
@@ -63,11 +63,11 @@ _OTHERWISE: Mapping[Part, tuple[RuleName, ...]] = {
         RuleName.BATCH_UNIT_BASE, RuleName.BATCH_UNIT_RESERVED, RuleName.BATCH_UNIT_CONTENT,
     ),
     "extensions of queues": (
-        RuleName.EXT_ADDRESS_DANGLING, RuleName.EXT_UNIT_MALFORMED, RuleName.EXT_UNIT_ORPHAN,
-        RuleName.EXT_UNIT_CONTENT, RuleName.QUEUE_EXTENSION_ORPHAN,
+        RuleName.EXT_UNIT_MALFORMED, RuleName.EXT_UNIT_ORPHAN, RuleName.EXT_UNIT_CONTENT,
+        RuleName.QUEUE_EXTENSION_ORPHAN,
     ),
     "index": (
-        RuleName.INDEX_FILE_DOOMED, RuleName.CHECKPOINT_INDEX_TIME, RuleName.INDEX_NAME,
+        RuleName.INDEX_FILE_DOOMED, RuleName.INDEX_NAME,
         RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED, RuleName.ENTRY_BEYOND_LOG, RuleName.ENTRY_DANGLING,
         RuleName.ENTRY_KEY, RuleName.ENTRY_DUPLICATE, RuleName.ENTRY_TIME, RuleName.INDEX_AHEAD_OF_LOG,
         RuleName.ENTRIES_EXPIRED, RuleName.ENTRY_OF_DAMAGED_RECORD, RuleName.ENTRY_IN_MISSING_SEGMENT,
