@@ -125,12 +125,30 @@ def pythons() -> list[Path]:
     return list(found.values()) or [Path(sys.executable)]
 
 
-def requirements(into: Path) -> Path:
-    """A file with what a plain install needs, as the lock file has it: versions and hashes."""
-    needed = {re.match(r"[\w-]+", line)[0].lower() for line in PROJECT["dependencies"]}  # type: ignore[index]
+def requirements(into: Path, further: tuple[str, ...] = ()) -> Path:
+    """A file with what a plain install needs, and `further` packages, as the lock file has them: versions and
+    hashes."""
+    plain = {re.match(r"[\w-]+", line)[0].lower() for line in PROJECT["dependencies"]}  # type: ignore[index]
+    needed = {*plain, *further}
     blocks = re.split(r"\n(?=\w)", (ROOT / "constraints.txt").read_text("utf-8"))
     wanted = [block for block in blocks if (name := re.match(r"[\w-]+", block)) and name[0].lower() in needed]
     assert {re.match(r"[\w-]+", block)[0].lower() for block in wanted} == needed  # type: ignore[index]
     path = into / "requirements.txt"
     path.write_text("\n".join(wanted) + "\n", "utf-8")
     return path
+
+
+def installed(python: Path, into: Path, further: tuple[str, ...] = ()) -> Path:
+    """A new environment with the wheel, what it needs and `further` packages."""
+    venv = into / "venv"
+    run(python, "-m", "venv", venv)
+    pip = (venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:")
+    run(*pip, "--require-hashes", "--requirement", requirements(into, further))
+    run(*pip, wheel_with_kernels())
+    return venv
+
+
+def measured(line: str) -> None:
+    """Add a line to the figures of this run."""
+    with (ROOT / "build" / "wheel-test.txt").open("a") as file:
+        file.write(f"{line}\n")

@@ -19,11 +19,11 @@ from rocketfsck.scan.machine.library import PROCESSORS
 
 from tests.release.building import (
     PROJECT,
-    ROOT,
     build,
     copied,
+    installed,
+    measured,
     pythons,
-    requirements,
     run,
     wheel_with_kernels,
 )
@@ -74,14 +74,10 @@ def test_the_wheel_has_kernels_pages_and_completions() -> None:
 
 @pytest.mark.parametrize("python", pythons(), ids=lambda path: path.parents[1].name)
 def test_a_plain_install_checks_with_the_kernels_of_the_wheel(python: Path, tmp_path: Path) -> None:
-    venv, store = tmp_path / "venv", tmp_path / "store"
-    run(python, "-m", "venv", venv)
-    pip = (venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:")
-    run(*pip, "--require-hashes", "--requirement", requirements(tmp_path))
-    run(*pip, wheel_with_kernels())
+    venv, store = installed(python, tmp_path), tmp_path / "store"
+    size = sum(path.lstat().st_size for path in (venv / "lib").rglob("*") if path.is_file())
     rocketfsck = venv / "bin" / "rocketfsck"
     assert run(rocketfsck, "--version") == f"rocketfsck, version {PROJECT['version']}\n"
-    lines = []
     for name in NAMES:
         cache = tmp_path / f"cache-{name}"
         env = {"ROCKETFSCK_PROCESSOR": name, "ROCKETFSCK_CACHE_DIR": str(cache)}
@@ -103,11 +99,11 @@ def test_a_plain_install_checks_with_the_kernels_of_the_wheel(python: Path, tmp_
             assert found[1].startswith(str(library)) and found[1].endswith(f"kernels-{name}.so")
             assert (found[2], found[3]) == ("True", name)
         assert list(cache.glob("kernels-*")) == [], "something was compiled"
-        lines.append(f"{python.parents[1].name} {name} first/second {seconds[0] / min(seconds[1:]):.2f}")
+        measured(
+            f"{python.parents[1].name}: installed with pip {size / 1e6:.0f} MB; 64 MiB with {name}: "
+            f"first check {seconds[0]:.2f} s, second {min(seconds[1:]):.2f} s"
+        )
     assert _tree_hashes(tmp_path / f"store-{NAMES[0]}") == _tree_hashes(tmp_path / f"store-{NAMES[-1]}")
-    size = sum(path.lstat().st_size for path in (venv / "lib").rglob("*") if path.is_file())
-    with (ROOT / "build" / "wheel-test.txt").open("a") as file:
-        file.writelines(f"{line}, installed with pip {size / 1e6:.0f} MB\n" for line in lines)
 
 
 def _tree_hashes(directory: Path) -> dict[str, str]:

@@ -66,9 +66,10 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is certified. `proven` are the ids of the rules that ran and found nothing, `found` counts
-    findings by rule, `unasked` are rules that did not run. `state` is that of the verdict. `sha256` is over
-    all but itself and `created_timestamp` (ms), as JSON with sorted names and without spaces.
+    """What is certified. `proven` are the ids of the rules that ran on a part that the store has and found
+    nothing, `not_applicable` those of rules about parts that it has not, `found` counts findings by rule,
+    `unasked` are rules that did not run. `state` is that of the verdict. `sha256` is over all but itself and
+    `created_timestamp` (ms), as JSON with sorted names and without spaces.
     """
 
     tool_version: str
@@ -82,6 +83,7 @@ class Certificate:
     byte_count: int
     files: tuple[CertifiedFile, ...]
     proven: tuple[str, ...]
+    not_applicable: tuple[str, ...]
     found: Mapping[str, int]
     unasked: tuple[str, ...]
     not_checked: tuple[Left, ...]
@@ -198,6 +200,7 @@ def _certificate(store: Store) -> Certificate:
         text = f"the store changed while it was read ({printable(changed[0])} first)"
         raise StoreError(text, path=str(store.root))
     ran = asked.wanted_rules() - {*report.unasked_rules}
+    proven, not_applicable = _found_nothing(store, report, ran)
     made = Certificate(
         tool_version=__version__,
         store=str(store.root),
@@ -209,7 +212,8 @@ def _certificate(store: Store) -> Certificate:
         file_count=len(files),
         byte_count=sum(file.size for file in files),
         files=files,
-        proven=_proven(report, ran),
+        proven=proven,
+        not_applicable=not_applicable,
         found={rule: count for rule, count in sorted(report.counts.items()) if count},
         unasked=tuple(sorted(report.unasked_rules)),
         not_checked=tuple(Left(item.what, item.reason) for item in report.not_checked),
@@ -219,11 +223,18 @@ def _certificate(store: Store) -> Certificate:
     return replace(made, sha256=_sha256_of(made))
 
 
-def _proven(report: Report, ran: frozenset[str]) -> tuple[str, ...]:
-    """The rules that ran on everything and found nothing; none where a part was left out or unreadable."""
-    if not report.coverage.complete or any(item.operational for item in report.not_checked):
-        return ()
-    return tuple(sorted(rule for rule in ran if not report.counts.get(rule)))
+def _found_nothing(
+    store: Store, report: Report, ran: frozenset[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The rules that ran and found nothing: those that the store has something for, and those that had
+    nothing to look at. Nothing is proven where a part was left out or could not be read."""
+    from rocketfsck.verify.parts import part_of, parts_of
+
+    there = parts_of(store, report)
+    silent = sorted(rule for rule in ran if not report.counts.get(rule))
+    is_whole = report.coverage.complete and not any(item.operational for item in report.not_checked)
+    proven = tuple(rule for rule in silent if is_whole and part_of(rule) in there)
+    return proven, tuple(rule for rule in silent if part_of(rule) not in there)
 
 
 def _outside(store: Store) -> dict[str, str]:

@@ -17,6 +17,7 @@ from rocketfsck.commands.shared import StoreOptions
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
+from rocketfsck.verify.rules.catalog import RULES
 
 from tests.conftest import Directory
 
@@ -49,7 +50,26 @@ def test_what_is_certified(store_dir: Directory) -> None:
     assert one.byte_count == sum(path.stat().st_size for path in there.values())
     assert RuleName.RECORD_BODY_CRC in one.proven
     assert not {*one.found} & {*one.proven}
+    assert sorted([*one.proven, *one.not_applicable, *one.found]) == sorted(RULES)
     assert (one.exit_code, one.may_start) == (EXIT_CLEAN, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "is_proven"),
+    [
+        (STORE, RuleName.TIMER_UNIT_LINK, False),
+        (STORE, RuleName.COMPACTION_UNIT, False),
+        (STORE, RuleName.CHECKPOINT_MISSING, True),
+        ("5.5.0-timer", RuleName.TIMER_UNIT_LINK, True),
+        ("5.5.0-timer", RuleName.TIERED_UNIT, False),
+        ("5.5.0-compaction", RuleName.COMPACTION_UNIT, True),
+    ],
+)
+def test_nothing_is_proven_by_a_rule_that_had_nothing_to_look_at(
+    any_dir: Directory, name: str, rule: RuleName, is_proven: bool
+) -> None:
+    one = certify(CertifyCommand(any_dir(name))).certificate
+    assert (rule in one.proven, rule in one.not_applicable) == (is_proven, not is_proven)
 
 
 def test_a_second_run_gives_the_same_hash(store_dir: Directory) -> None:

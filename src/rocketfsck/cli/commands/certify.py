@@ -30,7 +30,8 @@ class CertifyLine(CertifyCommand):
 @command_of(CertifyLine)
 def command(line: CertifyLine) -> int:
     """Read all of STORE, check it at level full, and certify: the SHA-256 of each file, the rules that ran
-    and found nothing, what was found, what was not checked, what no check can know, the verdict.
+    and found nothing, those without a part to look at, what was found, what was not checked, what no check
+    can know, the verdict.
 
     The JSON has a hash over itself, which a second certificate of the same store has, too; the time does not
     count. With --against nothing is checked: the files are compared with those of a certificate, and exit
@@ -65,6 +66,11 @@ def _lines(one: Certificate, line: CertifyLine) -> Iterator[str]:
     yield f"Proven       {count_of(len(one.proven), 'rule')} ran and found nothing"
     if line.verbose:
         yield from (f"  {rule}" for rule in one.proven)
+    if one.not_applicable:
+        count = count_of(len(one.not_applicable), "rule")
+        yield f"No part      {count} had nothing to look at"
+    if line.verbose:
+        yield from (f"  {rule}" for rule in one.not_applicable)
         yield from (f"  {file.sha256}  {printable(file.path)}" for file in one.files)
     findings = [f"{rule} ({count:,})" for rule, count in one.found.items()]
     yield f"Found        {', '.join(findings) or 'nothing'}"
