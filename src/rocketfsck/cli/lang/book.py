@@ -50,7 +50,7 @@ _CHOSEN_WEIGHT = 1000
 _LONGEST = 400
 """Characters of a text that is compared with phrases with places; longer ones are known whole or in parts."""
 _MOST_PARTS = 16
-"""Marks in a text that is taken apart: data with more of them is no sentence."""
+"""Marks in a text that is taken apart, at most: what has more of them is data."""
 _MOST_CACHED = 4096
 
 
