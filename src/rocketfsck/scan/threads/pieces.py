@@ -21,6 +21,7 @@ BATCHES_A_PIECE batches.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -65,23 +66,24 @@ def in_order(
 ) -> Generator[Done, None, None]:
     """Do all tasks on `jobs` threads and yield their results in order; one job takes no thread.
 
-    At most `jobs` + AHEAD results are in memory. Workers are numbered from 1 on. An error of a task is raised
-    here, when it is the task's turn. No task starts after that, nor after the iteration was left.
+    At most `jobs` + AHEAD results are in memory. Workers are numbered from 1 on, and each does its tasks in
+    order. An error of a task is raised here, when it is the task's turn. No task starts after that, nor after
+    the iteration was left.
     """
-    idle: deque[TaskWorker[Task, Done]] = deque()
+    workers: list[TaskWorker[Task, Done]] = []
+    own = (
+        threading.local()
+    )  # a thread takes tasks in order; a worker that threads hand on may not get them so
     numbers = count(1)
     ask, budget = asked_here(), current()
 
     def work(task: Task) -> Done:
-        try:
-            worker = idle.pop()
-        except IndexError:  # asking first would race: two threads may see the same last one
-            worker = new_worker(next(numbers))
-        try:
-            with stoppable(ask), using(budget):
-                return worker.run(task)
-        finally:
-            idle.append(worker)
+        worker: TaskWorker[Task, Done] | None = getattr(own, "worker", None)
+        if worker is None:
+            worker = own.worker = new_worker(next(numbers))
+            workers.append(worker)
+        with stoppable(ask), using(budget):
+            return worker.run(task)
 
     try:
         if jobs <= 1:
@@ -89,7 +91,7 @@ def in_order(
         elif tasks:
             yield from _on_threads(tasks, work, jobs)
     finally:
-        for worker in idle:
+        for worker in workers:
             worker.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -47,6 +48,29 @@ def test_results_come_in_order(jobs: int, count: int) -> None:
     assert len(log.closed) <= min(jobs, max(count, 1))
     if jobs == 1 and count:
         assert log.threads == {threading.get_ident()}
+
+
+def test_a_worker_does_its_tasks_in_order() -> None:
+    """Tables that grow from task to task tell by it what was met first."""
+    done: dict[int, list[int]] = {}
+
+    @dataclass
+    class Noter:
+        number: int
+
+        def run(self, task: int) -> int:
+            done.setdefault(self.number, []).append(task)
+            return task
+
+        def close(self) -> None: ...
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # a thread is stopped between any two steps
+    try:
+        assert list(in_order(range(5000), Noter, jobs=3)) == list(range(5000))
+    finally:
+        sys.setswitchinterval(usual)
+    assert [tasks for tasks in done.values() if tasks != sorted(tasks)] == []
 
 
 def test_no_more_is_done_than_may_wait() -> None:
