@@ -34,6 +34,7 @@ from specs.names import NAMES_PAGE, names_page
 SPECS = Path(__file__).parent
 RULES_PAGE = "rules.md"
 REPAIRS_PAGE = "repairs.md"
+EXAMPLES_TABLE = "examples.tsv"
 
 _TABLE = re.compile(r"(<!-- table: (?P<name>[a-z0-9_]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _VERSIONS = re.compile(r"(<!-- versions -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -161,9 +162,22 @@ def _code(text: str) -> str:
     return f"`{text}`"
 
 
-def _rule_section(rule: Rule, links: Mapping[str, str]) -> Iterator[str]:
+Examples = Mapping[str, tuple[str, str]]
+"""Where a finding of each rule is, and what it says."""
+
+
+def read_examples(path: Path = SPECS / EXAMPLES_TABLE) -> Examples:
+    """The examples of rules, which the tests of rules have left (`tests/ruleexamples.py`)."""
+    rows = (line.split("\t") for line in path.read_text("utf-8").splitlines())
+    return {rule: (where, text) for rule, where, text in rows}
+
+
+def _rule_section(rule: Rule, links: Mapping[str, str], examples: Examples) -> Iterator[str]:
     yield f"### {rule.id} {rule.slug}\n"
     yield f"{_code(rule.meaning)}\n"
+    if rule.id in examples:
+        where, text = examples[rule.id]
+        yield f"Example: {_code(where)}: {_code(text)}\n"
     yield f"{rule.why}\n"
     yield "| Severity | Holds | Looked for at level | Answered by | Reference |"
     yield "| --- | --- | --- | --- | --- |"
@@ -203,7 +217,7 @@ def repairs_page(repairs: Iterable[Row]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def rules_page(rules: Iterable[Rule], links: Mapping[str, str]) -> str:
+def rules_page(rules: Iterable[Rule], links: Mapping[str, str], examples: Examples) -> str:
     """The page of all rules: a table for each family, then a section for each rule."""
     listed = sorted(rules, key=lambda rule: rule.id)
     lines = [
@@ -231,7 +245,7 @@ def rules_page(rules: Iterable[Rule], links: Mapping[str, str]) -> str:
         ]
         lines.append("")
         for rule in members:
-            lines += _rule_section(rule, links)
+            lines += _rule_section(rule, links, examples)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -253,7 +267,7 @@ def wanted(root: Path = SPECS) -> dict[Path, str]:
     for path, text in pages.items():
         if _VERSIONS.search(text):
             result[path] = _VERSIONS.sub(lambda match: match[1] + table + match[2], result.get(path, text))
-    result[root / RULES_PAGE] = rules_page(RULES.values(), links)
+    result[root / RULES_PAGE] = rules_page(RULES.values(), links, read_examples())
     result[root / REPAIRS_PAGE] = repairs_page(all_repairs().values())
     result[root / NAMES_PAGE] = names_page()
     return result | {

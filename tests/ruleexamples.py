@@ -10,7 +10,6 @@ after another changes little. A line is the rule, where the finding is, and what
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,20 +18,16 @@ from rocketfsck.cli.show.report import where_text
 from rocketfsck.common.wording import visible
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.rules.catalog import RULES, describe
+from rocketfsck.verify.rules.catalog import FURTHER, RULES, describe
 
-TABLE = Path(__file__).parent.parent / "specs" / "examples.tsv"
+from specs.build import EXAMPLES_TABLE, SPECS, read_examples
+
+TABLE = SPECS / EXAMPLES_TABLE
 Examples = dict[str, tuple[str, str]]
 _REPORTED: Examples = {}
 _FOUND: Examples = {}
 _FOLDER = re.compile(r"/(?:tmp|dev/shm)/(?:[^\s/:;,()']+/)*")
 """Where a test has its store."""
-
-
-def read_examples(path: Path = TABLE) -> dict[str, tuple[str, str]]:
-    """Where a finding of each rule is, and what it says."""
-    rows = (line.split("\t") for line in path.read_text("utf-8").splitlines())
-    return {rule: (where, text) for rule, where, text in rows}
 
 
 def _note(finding: Finding, into: Examples) -> None:
@@ -42,6 +37,8 @@ def _note(finding: Finding, into: Examples) -> None:
     except (KeyError, TypeError, ValueError):  # a finding that a test has made of less than a check does
         return
     known = into.get(finding.rule)
+    if FURTHER in finding.found or "?" in text:
+        return
     if finding.rule in RULES and (known is None or (len(example[1]), *example) < (len(known[1]), *known)):
         into[finding.rule] = example
 

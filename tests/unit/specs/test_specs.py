@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.common.wording import PLACE
 from rocketfsck.formats.layout import registry
 from rocketfsck.verify.rules.catalog import RULES
 
@@ -133,12 +134,21 @@ def test_a_layout_without_a_table_is_an_error(tmp_path: Path) -> None:
 
 
 def test_every_rule_is_on_the_page() -> None:
-    text = build.rules_page(RULES.values(), LINKS)
+    text = build.rules_page(RULES.values(), LINKS, build.read_examples())
     headings = _HEADING.findall(text)
     for rule in RULES.values():
         assert f"{rule.id} {rule.slug}" in headings
         assert f"`{rule.meaning}`" in text
         assert rule.why in text
+
+
+def test_every_rule_has_an_example_of_its_own_words() -> None:
+    """`pytest -p tests.ruleexamples tests/unit/verify tests/cases` writes them anew."""
+    examples = build.read_examples()
+    assert list(examples) == sorted(RULES)
+    for rule, (_, text) in examples.items():
+        fixed = PLACE.split(RULES[rule].template)[0]
+        assert text.startswith(fixed), rule
 
 
 def test_command_line(

@@ -89,10 +89,19 @@ def said_line(line: str) -> str:
         return line
     pieces = _PIECES.split(line)
     words = [piece for piece in pieces if piece.strip() and not piece.startswith("\x1b")]
-    say = book.say if len(words) == 1 else book.say_within
-    return "".join(
-        piece if piece.startswith(("\x1b", "  ")) or _OURS.search(piece) else say(piece) for piece in pieces
-    )
+    if not words:
+        return line
+    spoken = [
+        piece if piece.startswith(("\x1b", "  ")) or _OURS.search(piece) else book.say_within(piece)
+        for piece in pieces
+    ]
+    if len(words) == 1 or pieces[0][:1].isupper():  # a text, or a label in front of others
+        at = pieces.index(words[0])
+        spoken[at] = book.say(words[0]) if spoken[at] == pieces[at] else spoken[at]
+        if at + 2 < len(pieces) and not at:  # what follows a label stays in its column
+            room = len(pieces[0]) + len(pieces[1]) - len(spoken[0]) - len(_OURS.findall(spoken[0]))
+            spoken[1] = " " * max(room, 2) if pieces[1].isspace() else pieces[1]
+    return "".join(spoken)
 
 
 def say_line(line: str, *, err: bool = False) -> None:

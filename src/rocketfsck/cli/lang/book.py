@@ -180,11 +180,12 @@ class Book:
         """What a phrase of several words says, also one that ends a sentence here or in the book."""
         if " " not in text:
             return None
-        known = self._whole(text)
-        if known is None and text[-1] in _ENDS:
+        if text[-1] in _ENDS and text not in self.exact:
             ended = self._whole(text[:-1])
-            return None if ended is None else ended + _ENDS[text[-1]]
-        if known is None:  # the end of the sentence was taken off with what follows
+            if ended is not None:
+                return ended + _ENDS[text[-1]]
+        known = self._whole(text)
+        if known is None and text[-1] not in _ENDS:  # the end of the sentence was taken off with what follows
             sentence = self._whole(f"{text}.")
             return None if sentence is None else sentence.removesuffix("。")
         return known

@@ -71,9 +71,8 @@ def in_order(
     the iteration was left.
     """
     workers: list[TaskWorker[Task, Done]] = []
-    own = (
-        threading.local()
-    )  # a thread takes tasks in order; a worker that threads hand on may not get them so
+    # a thread takes tasks in order; a worker that threads hand on may not get them so
+    own = threading.local()
     numbers = count(1)
     ask, budget = asked_here(), current()
 
