@@ -21,7 +21,7 @@ import click
 from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING
-from rocketfsck.cli.lang import LANGUAGES, chosen_language, said, speak
+from rocketfsck.cli.lang import chosen_language, said, speak
 from rocketfsck.cli.lang.helping import SpokenContext
 from rocketfsck.cli.settings import Settings, common_params
 from rocketfsck.cli.show.text import terminal_columns, visible
@@ -164,7 +164,7 @@ def _run(arguments: Sequence[str], settings: Settings) -> int:
         # A terminal that cannot show a character gets its escape, not a traceback.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    speak(language_for(arguments))
+    speak(chosen_language(arguments, os.environ))
     # numpy's BLAS would start a thread a core on import; nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
@@ -201,17 +201,6 @@ def _run(arguments: Sequence[str], settings: Settings) -> int:
         _trace(settings)
         return _unexpected(error)
     return result if isinstance(result, int) else EXIT_CLEAN
-
-
-def language_for(arguments: Sequence[str]) -> str:
-    """The language for a command line: English where the streams cannot show the characters of another."""
-    language = chosen_language(arguments, os.environ)
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            "中".encode(stream.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return LANGUAGES[0]
-    return language
 
 
 def _open_closed_streams() -> None:

@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 
 import click
 
-from rocketfsck.cli.lang import LANGUAGES
+from rocketfsck.cli.lang import LANGUAGES, speak
 
 _ALL = "rocketfsck.help-all"
 """In what click keeps for a command line: the help is to have all options."""
@@ -37,7 +37,6 @@ class Settings:
     def __init__(self, color: str = "auto", debug: bool = False) -> None:
         self.color = color
         self.debug = debug
-        self.lang: str | None = None  # read before all others: help and errors of options are in it, too
         self.integer_texts = False
         self.config: Path | None = None
         self.no_config = False
@@ -85,10 +84,11 @@ def common_params() -> list[click.Parameter]:
             type=click.Choice(["auto", "always", "never"]),
             help="Colour in the output; auto: on a terminal, unless NO_COLOR is set.",
         ),
-        _option(
-            "--lang",
-            "lang",
+        click.Option(
+            ["--lang"],
             type=click.Choice(LANGUAGES),
+            expose_value=False,
+            callback=_speak,
             help="The language of texts; default: that of the locale, else English. JSON is the same in all.",
         ),
         _option(
@@ -113,6 +113,12 @@ def common_params() -> list[click.Parameter]:
             help="Show the help with the options that every command has.",
         ),
     ]
+
+
+def _speak(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    """The language that a config file names; that of the command line is in use already."""
+    if value is not None:
+        speak(value)
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -129,6 +129,7 @@ SETTABLE: Mapping[str, Scope] = {
     "bwlimit": "all",
     "by": "all",
     "color": "all",
+    "lang": "all",
     "delay-levels": "all",
     "engine": "all",
     "except": "all",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LANGUAGES = ("en", "zh")
 """The first is the one that texts are made in."""
+VARIABLE = "ROCKETFSCK_LANG"
 _LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Variables of the locale: the first that is set holds."""
 _NAMED = re.compile(r"zh(?:$|[_.@-])", re.IGNORECASE)
@@ -32,24 +33,38 @@ _SPEAKER = _Speaker()
 
 
 def chosen_language(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The language that `--lang` names, else the one of the locale; English for any that is not known."""
+    """The language that `--lang` names, else ROCKETFSCK_LANG, else the locale; English for an unknown one.
+
+    A config file is read later, and then decides where neither of the first two does.
+    """
     for number, argument in enumerate(arguments):
         name, _, value = argument.partition("=")
         if name == "--lang":
             value = value or "".join(arguments[number + 1 : number + 2])
             return value if value in LANGUAGES else LANGUAGES[0]
+    if environment.get(VARIABLE) in LANGUAGES:
+        return environment[VARIABLE]
     stated = next((environment[name] for name in _LOCALE if environment.get(name)), "")
     return "zh" if _NAMED.match(stated) else LANGUAGES[0]
 
 
 def speak(language: str) -> None:
-    """Say everything in this language from now on."""
-    if language == LANGUAGES[0]:
+    """Say everything in this language from now on; in English where a stream cannot show its characters."""
+    if language == LANGUAGES[0] or not _can_show("中"):
         _SPEAKER.book = None
         return
     from rocketfsck.cli.lang.book import read_book
 
     _SPEAKER.book = read_book(language)
+
+
+def _can_show(text: str) -> bool:
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def said(text: str) -> str:

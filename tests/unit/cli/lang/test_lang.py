@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.app import language_for, run
+from rocketfsck.cli.app import run
 from rocketfsck.cli.lang import chosen_language, is_translating, said_line, said_row, speak
 from rocketfsck.cli.show.text import LineStream, fit, width, wrapped
 
@@ -33,7 +33,10 @@ def _english_again() -> Iterator[None]:
         ([], {"LANG": "de_DE.UTF-8"}, "en"),
         ([], {"LC_ALL": "C.UTF-8", "LANG": "zh_CN.UTF-8"}, "en"),
         ([], {"LC_ALL": "", "LC_MESSAGES": "zh_TW", "LANG": "en_US"}, "zh"),
-        (["check", "--lang", "zh"], {}, "zh"),
+        ([], {"ROCKETFSCK_LANG": "zh", "LANG": "C"}, "zh"),
+        ([], {"ROCKETFSCK_LANG": "en", "LANG": "zh_CN"}, "en"),
+        ([], {"ROCKETFSCK_LANG": "fr", "LANG": "zh_CN"}, "zh"),
+        (["check", "--lang", "zh"], {"ROCKETFSCK_LANG": "en"}, "zh"),
         (["--lang=en", "check"], {"LANG": "zh_CN.UTF-8"}, "en"),
         (["check", "--lang", "fr"], {"LANG": "zh_CN.UTF-8"}, "en"),
         (["check", "--lang"], {}, "en"),
@@ -45,9 +48,20 @@ def test_the_language(arguments: list[str], environment: dict[str, str], languag
 
 def test_a_terminal_without_chinese_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "latin-1"))
-    assert language_for(["--lang", "zh"]) == "en"
+    speak("zh")
+    assert not is_translating()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "gb18030"))
-    assert language_for(["--lang", "zh"]) == "zh"
+    speak("zh")
+    assert is_translating()
+
+
+def test_a_config_file_names_the_language(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text('lang = "zh"\n')
+    assert run(["check", "--config", str(config), "/no/such/store"]) == 8
+    assert capsys.readouterr().err.startswith("错误：")
+    assert run(["check", "--config", str(config), "--lang", "en", "/no/such/store"]) == 8
+    assert capsys.readouterr().err.startswith("Error: ")
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
