@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from docs.site.places import ROOT
+from docs.site.places import CHINESE, ROOT
 
-CHINESE = ROOT / "docs" / "zh"
-HASHES = CHINESE / "translated.json"
+FOLDER = ROOT / CHINESE
+HASHES = FOLDER / "translated.json"
 ENGLISH = {"README.md": ROOT / "README.md", "tutorial.md": ROOT / "docs" / "tutorial.md"}
 """English pages by the names of the Chinese ones, those of the guide apart."""
 Kind = Literal["prose", "code", "comment"]
@@ -96,7 +96,7 @@ def faults() -> Iterator[str]:
     """What is missing, stale or other than in English."""
     known = known_hashes()
     for name, path in pages().items():
-        place = CHINESE / name
+        place = FOLDER / name
         if not place.exists():
             yield f"{name}: no translation"
             continue

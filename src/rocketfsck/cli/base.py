@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import click
 
-from rocketfsck.cli.lang import said
+from rocketfsck.cli.lang import said, say_line
 from rocketfsck.cli.lang.helping import SpokenContext
 from rocketfsck.cli.settings import Settings, own_params, settings_of, write_options
 from rocketfsck.errors import (
@@ -158,7 +158,7 @@ class Command(click.Command):
         result = super().invoke(ctx)
         if ctx.params.get("verbose") and _compiled_in_vain():
             text = "no directory can keep the compiled kernels, so that every run compiles them; see "
-            click.echo(said(f"Note: {text}ROCKETFSCK_CACHE_DIR"), err=True)
+            say_line(f"Note: {text}ROCKETFSCK_CACHE_DIR", err=True)
         return result
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

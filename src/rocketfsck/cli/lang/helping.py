@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 
 import click
 
 from rocketfsck.cli.lang import is_translating, said
-from rocketfsck.cli.show.text import pad, width, wrapped
+from rocketfsck.cli.show.text import pad, width, wrapped, wrapped_as_said
 
 _EXTRA = "  ["
 """In front of what click adds to the help of an option: its default, its range."""
@@ -40,11 +39,11 @@ class SpokenFormatter(click.HelpFormatter):
         first_column = min(max((width(first) for first, _ in held), default=0), col_max) + col_spacing
         indent = " " * self.current_indent
         for first, second in held:
-            lines = wrapped(_option_said(second), max(self.width - first_column - 2, 10))
             fits = width(first) <= first_column - col_spacing
-            heads = chain([pad(first, first_column) if fits else f"{first}\n{indent}{'':>{first_column}}"])
-            for line in lines:
-                self.write(f"{indent}{next(heads, ' ' * first_column)}{line}".rstrip() + "\n")
+            head = pad(first, first_column) if fits else f"{first}\n{indent}{'':>{first_column}}"
+            for line in wrapped_as_said(_option_said(second), max(self.width - first_column - 2, 10)):
+                self.write(f"{indent}{head}{line}".rstrip() + "\n")
+                head = " " * first_column
 
 
 def _option_said(text: str) -> str:

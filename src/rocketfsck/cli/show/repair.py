@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from rocketfsck.cli.lang import said
 from rocketfsck.cli.show.report import paint
 from rocketfsck.cli.show.start import comparison_lines
 from rocketfsck.cli.show.text import Palette, aligned_rows, byte_size, count_of, shorten, visible, wrapped
@@ -49,8 +48,8 @@ def message_lines(before: Fates | None, after: Fates | None, palette: Palette) -
     for name, text in _FATES.items():
         then, now = getattr(before, name), getattr(after, name)
         if then or now:
-            rows.append((said(text), f"{then:,}", f"{now:,}"))
-    for number, line in aligned_rows(rows, right=(1, 2)):
+            rows.append((text, f"{then:,}", f"{now:,}"))
+    for number, line in aligned_rows(rows, right=(1, 2), labels=True):
         yield palette.dim(f"  {line}") if number == 0 else f"  {line}"
 
 

@@ -125,20 +125,8 @@ def fit(line: str, columns: int) -> Iterator[str]:
     if shown_width(line) <= columns or any(word in line for word in _PASTED):
         yield line
         return
-    indent = len(line) - len(line.lstrip(" "))
-    current, used = " " * indent, indent
-    first = True
-    for gap, word in _pieces(line[indent:]):
-        size = shown_width(word)
-        if not first and used + len(gap) + size > columns:
-            yield current
-            current = " " * (indent + 2) + word
-            used = indent + 2 + size
-        else:
-            current += gap + word
-            used += len(gap) + size
-        first = False
-    yield current
+    indent = " " * (len(line) - len(line.lstrip(" ")))
+    yield from _broken(line.lstrip(" "), columns, indent, f"{indent}  ")
 
 
 _WIDE = "\u3000-\u303f\u3400-\u9fff\uff00-\uffef"
@@ -146,10 +134,23 @@ _CLOSING = "，。；：！？、）」』》"
 _PIECE = re.compile(f"( *)((?:[^ {_WIDE}]+|（?[{_WIDE}])[{_CLOSING}]*)")
 
 
-def _pieces(text: str) -> list[tuple[str, str]]:
-    """Words with the blanks before them; between Chinese characters a line may be broken, too, but not before
-    what closes a clause."""
-    return _PIECE.findall(text)
+def _broken(text: str, columns: int, first: str, further: str) -> Iterator[str]:
+    """A text in lines of at most `columns`, with `first` before the first and `further` before the others.
+
+    Lines are broken at blanks and between Chinese characters, but not before what closes a clause.
+    """
+    current, used = first, len(first)
+    is_new = True
+    for gap, word in _PIECE.findall(text):
+        size = shown_width(word)
+        if not is_new and used + len(gap) + size > columns:
+            yield current
+            current, used = further + word, len(further) + size
+        else:
+            current += gap + word
+            used += len(gap) + size
+        is_new = False
+    yield current
 
 
 class LineStream:
@@ -205,9 +206,7 @@ def aligned_rows(
     rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str = "  ", *, labels: bool = False
 ) -> Iterator[tuple[int | None, str]]:
     """Lines as `aligned` makes them; the last one of a row has the number of the row, others None."""
-    held = [tuple(row) for row in rows]
-    if is_translating():
-        held = [said_row(row, is_head=number == 0, is_labelled=labels) for number, row in enumerate(held)]
+    held = [said_row(row, is_head=number == 0, is_labelled=labels) for number, row in enumerate(rows)]
     columns = max((len(row) for row in held), default=0)
     widths = [max((width(row[at]) for row in held if at < len(row)), default=0) for at in range(columns)]
     limit = table_columns()
@@ -246,12 +245,11 @@ def _fitting(widths: Sequence[int], limit: int | None, gap: int) -> tuple[int, i
 
 def wrapped(text: str, columns: int, indent: str = "") -> Iterator[str]:
     """`text` in lines of at most `columns`, each with `indent` in front, in the language in use."""
+    if is_translating():
+        yield from wrapped_as_said(said(text), columns, indent)
+        return
     from textwrap import wrap
 
-    text = said(text)
-    if is_translating():
-        yield from _wrapped_pieces(text, columns, indent)
-        return
     yield from wrap(
         text,
         columns,
@@ -262,14 +260,6 @@ def wrapped(text: str, columns: int, indent: str = "") -> Iterator[str]:
     ) or [indent.rstrip()]
 
 
-def _wrapped_pieces(text: str, columns: int, indent: str) -> Iterator[str]:
-    """The same for text whose characters may be wide, and that has few blanks."""
-    current, used, room = "", 0, columns - len(indent)
-    for gap, word in _pieces(" ".join(text.split())):
-        size = width(word)
-        if current and used + len(gap) + size > room:
-            yield f"{indent}{current}"
-            current, used, gap = "", 0, ""
-        current += gap + word
-        used += len(gap) + size
-    yield f"{indent}{current}".rstrip()
+def wrapped_as_said(text: str, columns: int, indent: str = "") -> Iterator[str]:
+    """The same for a text in the language in use, whose characters may be wide, and that has few blanks."""
+    return (line.rstrip() for line in _broken(" ".join(text.split()), columns, indent, indent))
