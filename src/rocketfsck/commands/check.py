@@ -143,6 +143,7 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
 
     Raises UsageError for options that contradict, StoreError for what is not a store or cannot be read.
     """
+    from rocketfsck.query.start.verdict import verdict_of
     from rocketfsck.repair.state import check_status, gate_status
     from rocketfsck.repair.verdict import judge_store, plan_or_obstacle, predicted, ranked
     from rocketfsck.verify.policy import report_by
@@ -165,8 +166,9 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     facts: list[Fact] = []
     report = check_store(store, asked, engine=engine, passes=passes, seen=facts.extend)
     with measured(passes, "verdict"):
-        plan = plan_or_obstacle(store, report)[0] if options.plans else None
         predictions = predicted(store, report, version=version, while_running=options.while_running)
+        starts = list(map(verdict_of, predictions))
+        plan = plan_or_obstacle(store, report, starts)[0] if options.plans else None
         verdict = judge_store(store, report, version=version, plan=plan, predictions=predictions)
     report = ranked(report, verdict)
     found, report = report.findings, report_by(report, policy or {})

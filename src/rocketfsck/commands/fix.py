@@ -137,10 +137,11 @@ def fix(
 def _proposal(options: FixCommand, store: Store, report: Report, policy: Policy) -> Proposal:
     """The plan that the consent covers, and the verdict; what needs a confirmation that nobody can give now
     is left out."""
+    from rocketfsck.query.start.verdict import verdict_of
     from rocketfsck.repair.apply.holding import held_plan
     from rocketfsck.repair.plan.basis import usual_sizes
     from rocketfsck.repair.plan.planning import make_plan
-    from rocketfsck.repair.verdict import judge_store
+    from rocketfsck.repair.verdict import judge_store, predicted
     from rocketfsck.verify.policy import unpreened_rules
 
     wishes = options.wishes
@@ -160,15 +161,18 @@ def _proposal(options: FixCommand, store: Store, report: Report, policy: Policy)
         unpreened=unpreened_rules(policy),
         wished=wished,
     )
-    plan = held_plan(plan, store, report)
+    predictions = predicted(store, report)
+    starts = list(map(verdict_of, predictions))
+    plan = held_plan(plan, store, report, starts=starts)
 
     def replan(declined: set[str]) -> Plan:
         left = make_plan(
             store, report, only=wishes.only, except_=wishes.except_, declined=declined, wished=wished
         )
-        return held_plan(left, store, report)
+        return held_plan(left, store, report, starts=starts)
 
-    return Proposal(store, report, judge_store(store, report, plan=plan), plan, replan)
+    verdict = judge_store(store, report, plan=plan, predictions=predictions)
+    return Proposal(store, report, verdict, plan, replan)
 
 
 def _finish(options: FixCommand) -> FixAnswer | None:

@@ -83,9 +83,11 @@ class Prospect:
     refused_action_count: int = 0
 
 
-def plan_or_obstacle(store: Store, report: Report) -> tuple[Plan | None, str]:
+def plan_or_obstacle(
+    store: Store, report: Report, starts: Sequence[StartVerdict] = ()
+) -> tuple[Plan | None, str]:
     """The plan of the repair, tried where that is cheap; else why there is none, "" where nothing is to be
-    repaired."""
+    repaired. `starts` are those that were predicted already."""
     if (report.worst or Severity.INFO) is Severity.INFO:
         return None, ""
     if is_remote(store.root):
@@ -95,7 +97,7 @@ def plan_or_obstacle(store: Store, report: Report) -> tuple[Plan | None, str]:
     from rocketfsck.repair.plan.planning import make_plan
 
     try:
-        return held_plan(make_plan(store, report), store, report), ""
+        return held_plan(make_plan(store, report), store, report, starts=starts), ""
     except RocketfsckError as error:
         return None, str(error)
 
@@ -228,7 +230,7 @@ def judge_store(
     state = state_of(store, report, starts, is_interrupted=area is not None)
     obstacle = ""
     if plan is None and not sound and state != "unclean":  # a start mends that; to try a plan costs more
-        plan, obstacle = plan_or_obstacle(store, report)
+        plan, obstacle = plan_or_obstacle(store, report, starts)
     prospect = None if plan is None or sound else prospect_of(plan, usual_sizes(store))
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}

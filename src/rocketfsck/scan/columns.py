@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.columns import NUMBERS
 from rocketfsck.formats.dtypes import Words
+from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.formats.record import RECORD_HEADER
 
 
@@ -195,8 +196,13 @@ class RecordBatch:
         return int(self.counts[2])
 
 
+RECORD_CAPACITY, KEY_CAPACITY, DISPATCH_CAPACITY = 16384, 262144, 32768
+
+
 def new_batch(
-    record_capacity: int = 16384, key_capacity: int = 262144, dispatch_capacity: int = 32768
+    record_capacity: int = RECORD_CAPACITY,
+    key_capacity: int = KEY_CAPACITY,
+    dispatch_capacity: int = DISPATCH_CAPACITY,
 ) -> RecordBatch:
     """An empty batch; a record with more keys or further queues than fit ends the batch before it."""
     groups = (
@@ -207,6 +213,18 @@ def new_batch(
     arrays = iter(_spread([(kind, count) for kinds, count in groups for kind in kinds.values()]))
     records, keys, dispatches = ({name: next(arrays) for name in kinds} for kinds, _ in groups)
     return RecordBatch(records, keys, dispatches, np.zeros(4, np.int64))
+
+
+def batch_for(size: int) -> RecordBatch:
+    """An empty batch with room for all that `size` bytes of a log can hold, at most the usual room.
+
+    Of a tiny file, the zeros of a whole batch would take longer than its records.
+    """
+    return new_batch(
+        min(RECORD_CAPACITY, size // MIN_RECORD_SIZE + 1),
+        min(KEY_CAPACITY, size + 1),
+        min(DISPATCH_CAPACITY, size + 1),
+    )
 
 
 def _spread(columns: list[tuple[str, int]]) -> list[NDArray[Any]]:

@@ -38,7 +38,7 @@ class WheelReplay:
     time: Longs = field(default_factory=lambda: _filled(_NO_TIME))
     first: Longs = field(default_factory=lambda: _filled(NO_POS))
     last: Longs = field(default_factory=lambda: _filled(NO_POS))
-    count: Longs = field(default_factory=lambda: _filled(0))
+    count: Longs = field(default_factory=lambda: np.zeros(SLOT_COUNT, np.int64))
     whole: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(SLOT_COUNT, np.bool_))
 
     def has(self, number: Longs, slot_time: Longs) -> Flags:

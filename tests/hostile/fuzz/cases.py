@@ -13,7 +13,7 @@ from tests.hostile.fuzz.mutations import Mutation
 
 PLANS = ("repair", "hostile-plan", "hostile-area", "hostile-report", "hostile-rows", "heal", "hostile-resume")
 PLAN_WEIGHTS = (60, 10, 10, 6, 4, 8, 4)
-COMPILED_SHARE = 0.04
+COMPILED_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,9 @@ BARE_SIZE = 100 << 20
 """What a process of one command has in memory before it reads the store. A worker, which has run every
 command, has more: only what a case adds counts."""
 
+SHARED_EVERY = 10
+"""One case in so many has all cores, for what only threads do."""
+
 _LENGTH = struct.Struct(">I")
 
 
@@ -111,6 +114,7 @@ class Pool:
         self.grounds, self.folder, self.limit = grounds, folder, limit
         self._workers: list[_Worker] = []
         self._jobs = jobs
+        self._started = 0
 
     def __enter__(self) -> Pool:
         return self
@@ -167,6 +171,7 @@ class Pool:
         return Outcome(case, (Violation(law, "case", detail),), wall_seconds=wall)
 
     def _start(self) -> _Worker:
+        self._started += 1
         task_end, tasks = os.pipe()
         results, result_end = os.pipe()
         sys.stdout.flush()
@@ -180,7 +185,7 @@ class Pool:
             try:
                 os.close(tasks)
                 os.close(results)
-                _work(task_end, result_end, self.grounds, self.folder, trace, self.limit)
+                _work(self._started, task_end, result_end, self.grounds, self.folder, trace, self.limit)
             except BaseException:  # noqa: BLE001 - whatever it is, the case's number is known
                 traceback.print_exc()
                 os._exit(1)
@@ -204,9 +209,18 @@ def _case_folder(folder: Path, pid: int) -> Path:
 
 
 def _work(
-    tasks: int, results: int, grounds: dict[str, Ground], folder: Path, trace: Path, limit: float
+    number: int,
+    tasks: int,
+    results: int,
+    grounds: dict[str, Ground],
+    folder: Path,
+    trace: Path,
+    limit: float,
 ) -> None:
-    """A worker's life: cases until there are none."""
+    """The life of a worker of this number: cases until there are none, most of them on one core. Threads
+    cost more than they gain where a store is tiny."""
+    cores = os.sched_getaffinity(0)
+    own = {sorted(cores)[number % len(cores)]}
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     most = _status("VmData") + DATA_LIMIT
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -216,6 +230,7 @@ def _work(
             file.seek(0)
             file.truncate()
             faulthandler.dump_traceback_later(limit * 0.9, file=file)
+            os.sched_setaffinity(0, own if case.seed % SHARED_EVERY else cores)
             outcome = run_here(case, grounds, folder)
             faulthandler.cancel_dump_traceback_later()
             _send(results, outcome)

@@ -43,6 +43,8 @@ class World:
 
     def __enter__(self) -> World:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        if "TMPDIR" not in os.environ:
+            os.environ["TMPDIR"] = str(self.folder)  # where plans are tried
         place = self.folder / "subjects"
         place.mkdir()
         self.grounds = {name: survey(subject) for name, subject in build_subjects(place).items()}
@@ -53,6 +55,8 @@ class World:
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.__exit__()
+        if os.environ.get("TMPDIR") == str(self.folder):
+            del os.environ["TMPDIR"]
         shutil.rmtree(self.folder)
 
     def _warm(self) -> None:

@@ -38,7 +38,7 @@ from rocketfsck.formats.properties import (
     property_crc_value,
 )
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
-from rocketfsck.scan.columns import Fault, RecordBatch, Trait, new_batch
+from rocketfsck.scan.columns import Fault, RecordBatch, Trait, batch_for
 from rocketfsck.scan.log.large import crc_of
 from rocketfsck.scan.log.tiling import fill_batch, record_scanner
 from rocketfsck.scan.options import ScanOptions, Stop
@@ -249,7 +249,8 @@ class LogWalker:
         self.reading = reading
         self.table = table
         self.scanner = record_scanner()
-        self.batch = new_batch()
+        self.batch = batch_for(0)
+        self._room = 0
         self.options = ScanOptions(
             read_bodies=reading.check_crc,
             property_parser=reading.dialect.property_parser,
@@ -260,11 +261,13 @@ class LogWalker:
     def walk(
         self, reader: FileReader, pos: int, limit: int, base_offset: int
     ) -> Generator[RecordBatch, None, Ending]:
-        """Yield the accepted records from file position `pos` on; the batch is always the same object.
+        """Yield the accepted records from file position `pos` on; the batch is the same object all the time.
 
         `limit` is where the broker's view of the file ends, `base_offset` the physical offset of the file's
         first byte. Raises StoreError when bytes cannot be read.
         """
+        if reader.size > self._room:
+            self.batch, self._room = batch_for(reader.size), reader.size
         batch = self.batch
         with ReadAhead(reader) as window:
             while pos < limit:

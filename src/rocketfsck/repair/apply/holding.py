@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.progress import phase
+from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.judging import (
     SAME_FAULT,
     Former,
@@ -55,7 +56,8 @@ Problem = Callable[[Sequence[Action]], str]
 class Trials:
     """Tries actions of a plan on views of a store; keeps what is the same for all of them.
 
-    `conf` are the settings of the broker. Without `check` only the starts are compared.
+    `conf` are the settings of the broker. Without `check` only the starts are compared. `starts` are those of
+    the store as it is, with its own settings, as far as they were predicted; those that count messages serve.
     """
 
     plan: Plan
@@ -63,6 +65,7 @@ class Trials:
     conf: Settings | None = None
     report: Report | None = None
     check: bool = True
+    starts: Sequence[StartVerdict] = ()
     count: int = 0
     _found: dict[tuple[ActionKey, ...], tuple[Report, Judgement]] = field(default_factory=dict, repr=False)
     _former: Former | None = field(default=None, repr=False)
@@ -113,7 +116,9 @@ class Trials:
     def _starts_before(self) -> Former:
         if self._former is None:
             losses = self.check and self.plan.level != "quick"
-            self._former = Former(self.store, self.conf, losses)
+            counted = [start for start in self.starts if start.reached_count is not None]
+            known = counted if losses and self.conf is None else ()
+            self._former = Former(self.store, self.conf, losses, known)
         return self._former
 
 
@@ -124,16 +129,17 @@ def held_plan(
     *,
     conf: Settings | None = None,
     check: bool = True,
+    starts: Sequence[StartVerdict] = (),
 ) -> Plan:
     """The plan without what `apply` would refuse, which its `refused_actions` name, and with what it leaves.
 
     `store` is the one that the plan was made for, unchanged since, `report` the check that it was made from,
-    where the caller has it. A plan that is too large for a trial is returned as it is. Raises StoreError for
-    what cannot be read.
+    and `starts` the predicted ones (`verdict.predicted`), where the caller has them. A plan that is too large
+    for a trial is returned as it is. Raises StoreError for what cannot be read.
     """
     if not plan.actions or untried_reason(plan, store) or _checked_size(store) > CHECKED_LIMIT:
         return plan
-    trials = Trials(plan, store, conf, report, check)
+    trials = Trials(plan, store, conf, report, check, starts)
     problem = trials.problem(plan.actions)
     held = plan
     if problem:

@@ -14,7 +14,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 
 from rocketfsck.common.documents import printable
@@ -75,20 +75,25 @@ class Former:
     """The store as it was before a repair, whose starts are predicted when they are asked for, once.
 
     `conf` are the settings of the broker. `losses` says whether to look for messages that come out of reach,
-    which reads the log once, before and after.
+    which reads the log once, before and after. `known` are starts that were predicted already, so.
     """
 
     store: Store
     conf: Settings | None = None
     losses: bool = True
-    _known: dict[tuple[Version, ...], StartVerdict] = field(default_factory=dict, repr=False)
+    known: InitVar[Iterable[StartVerdict]] = ()
+    _known: dict[tuple[str, ...], StartVerdict] = field(default_factory=dict, repr=False, init=False)
+
+    def __post_init__(self, known: Iterable[StartVerdict]) -> None:
+        self._known.update((start.alike, start) for start in known)
 
     def starts(self, classes: Sequence[tuple[Version, ...]]) -> dict[tuple[Version, ...], StartVerdict]:
         """The starts of these classes of versions."""
-        missing = [group for group in classes if group not in self._known]
+        names = {group: tuple(map(str, group)) for group in classes}
+        missing = [group for group in classes if names[group] not in self._known]
         found = predict_starts(self.store, missing, conf=self.conf, losses=self.losses) if missing else []
-        self._known.update(zip(missing, found, strict=True))
-        return {group: self._known[group] for group in classes}
+        self._known.update((start.alike, start) for start in found)
+        return {group: self._known[names[group]] for group in classes}
 
 
 def compare_starts(before: Former, after: Store, actions: Sequence[Action]) -> tuple[StartComparison, ...]:

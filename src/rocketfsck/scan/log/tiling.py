@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from rocketfsck.common.budget import current
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.progress import moved_to
-from rocketfsck.scan.columns import RecordBatch, new_batch
+from rocketfsck.scan.columns import RecordBatch, batch_for
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
 from rocketfsck.scan.log.resync import Ground
@@ -88,7 +88,7 @@ def scan_log_file(
     there are. Raises StoreError when bytes cannot be read.
     """
     scanner, threads = record_scanner(reader.allocated_size), current().file_threads
-    rows = new_batch() if batch is None else batch
+    rows = batch_for(reader.size) if batch is None else batch
     file_size = max(options.file_size, reader.size)
     with source or ReadAhead(reader) as window:
         ground = Ground(reader, window, base_offset, file_size, in_entries=options.in_entries)

@@ -197,8 +197,8 @@ def test_a_copy_of_a_record_in_a_body_is_no_record(tmp_path: Path) -> None:
 def test_more_keys_than_a_piece_may_keep(
     tmp_path: Path, shared_count: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pieces, tiling):
-        monkeypatch.setattr(module, "new_batch", lambda: new_batch(2, 64))
+    monkeypatch.setattr(pieces, "new_batch", lambda: new_batch(2, 64))
+    monkeypatch.setattr(tiling, "batch_for", lambda _: new_batch(2, 64))
     monkeypatch.setattr(pieces, "BATCHES_A_PIECE", 2)
     path = write(tmp_path, log(*[b"x"] * 60))
     assert len(same(path)["columns"]["pos"]) == 60
