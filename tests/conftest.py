@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,14 @@ def _unpacker(folder: str, target: Path) -> Directory:
         return target / name
 
     return unpack
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _priority() -> Iterator[None]:
+    """What runs in the background in one test keeps no priority for the tests after it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "nice", lambda _: 0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,8 @@
 a setting that the files contradict    set it right: the store is not wrong
 no commit log, or files missing        look for them, on a disk that is not mounted, say
 files with another name, compressed    give them their names back
+files at another place                 put them back
+something else under their names       put the right ones back
 files of another store, older copies   put the right ones back
 """
 
@@ -10,14 +12,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import visible
-from rocketfsck.errors import StoreError
+from rocketfsck.repair.mislaid import files_of_lost, is_packed, is_text, mislaid_files
 from rocketfsck.store.model import Store, Stray, StrayReason
-from rocketfsck.store.reading import read_at
 from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.finding import Finding
 
@@ -36,6 +37,7 @@ MISSING_FILES = (
 UNFINISHED = "copy the file again of which {files} is an unfinished copy, and check again"
 _UNFINISHED_NAME = re.compile(r"\.\d{20}\.\w{6}|\d{20}\.(?:part|partial|filepart|tmp)")
 """What rsync, and other programs that copy, call a file that is not whole yet."""
+_DIGITS = re.compile(r"\d{1,20}")
 COMPRESSED = (
     "uncompress {files} in its place first, and check again: the store seems to need what is in there"
 )
@@ -43,8 +45,16 @@ SHORT_NAME = (
     "rename {files} first, so that the name has 20 digits, and check again: the store seems to need what is "
     "in there"
 )
-PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh", b"\x04\x22\x4d\x18", b"PK\x03\x04")
-"""What files of gzip, Zstandard, xz, bzip2, LZ4 and ZIP begin with."""
+MISLAID = (
+    "move {files} to the directory of the commit log first, and check again: the store seems to need what is "
+    "in there"
+)
+MISLAID_DIRECTORY = MISLAID.replace("move {files}", "move the files of {files}")
+TEXT = "put the right {files} back first, and check again: what has its name is a text"
+EMPTY_LOG = (
+    "look for the commit log first, and check again: none of its messages is in the files that are here (is "
+    "a copy not finished, or a disk not mounted?)"
+)
 MISSING_LAST = (
     "look for the last commit log files first (is a disk not mounted?): once a broker has written in their "
     "place, they cannot be put back"
@@ -95,21 +105,50 @@ def advice_on(store: Store, account: MessageAccount | None, origins: Sequence[Fi
             return Advice(text.format(files=_named(files)))
     is_gone = not store.commitlog.files and account.count("lost") > 0
     missing = any(tally.why == "missing file" for tally in account.tallies)
-    if not (is_gone or missing or _lacks_last_file(store, account)):
-        return Advice()
+    lacks_last = _lacks_last_file(store, account)
     strays = [item for item in store.strays if item.area == "commitlog" and item.reason is StrayReason.NAME]
-    tests = ((UNFINISHED, _is_unfinished), (COMPRESSED, _is_packed), (SHORT_NAME, _is_number))
-    for text, is_needed in tests:
-        files = [visible(stray.relative) for stray in strays if is_needed(stray)]
+    if not (is_gone or missing or lacks_last):
+        strays = [item for item in strays if _is_before(store, item)]
+    for text, files in _by_hand(store, account, strays, misses_files=is_gone or missing or lacks_last):
         if files:
             return Advice(text.format(files=_named(files)), is_mended_by_hand=True)
     if is_gone:
         return Advice(MISSING_LOG, is_mended_by_hand=True)
-    return Advice(MISSING_FILES if missing else MISSING_LAST)
+    if account.count("lost") and not account.fates.in_log_count:
+        return Advice(EMPTY_LOG, is_mended_by_hand=True)
+    if missing:
+        return Advice(MISSING_FILES)
+    return Advice(MISSING_LAST) if lacks_last else Advice()
+
+
+def _by_hand(
+    store: Store, account: MessageAccount, strays: Sequence[Stray], *, misses_files: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """What can be done by hand, and with which files: in their place, next to it, elsewhere."""
+    in_place = files_of_lost(store, account)
+    yield TEXT, [name for name, path in in_place if is_text(path)]
+    yield COMPRESSED, [name for name, path in in_place if is_packed(path)]
+    yield UNFINISHED, [stray.relative for stray in strays if _is_unfinished(stray)]
+    yield COMPRESSED, [stray.relative for stray in strays if is_packed(stray.path)]
+    yield SHORT_NAME, [stray.relative for stray in strays if _is_number(stray)]
+    if misses_files:
+        files, directories = mislaid_files(store)
+        yield MISLAID, files
+        yield MISLAID_DIRECTORY, directories
 
 
 def _named(files: Sequence[str]) -> str:
-    return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    first = visible(files[0])
+    return first if len(files) == 1 else f"{first} and {len(files) - 1} more"
+
+
+def _is_before(store: Store, stray: Stray) -> bool:
+    """Whether it is the file, under another name, that ends where the log begins."""
+    digits = _DIGITS.search(stray.path.name)
+    first = store.commitlog.files[0].start_offset if store.commitlog.files else None
+    if digits is None or not first:
+        return False
+    return int(digits[0]) + store.geometry.commitlog_file_size == first
 
 
 def _is_number(stray: Stray) -> bool:
@@ -119,14 +158,6 @@ def _is_number(stray: Stray) -> bool:
 
 def _is_unfinished(stray: Stray) -> bool:
     return _UNFINISHED_NAME.fullmatch(stray.path.name) is not None
-
-
-def _is_packed(stray: Stray) -> bool:
-    """Whether it is a compressed file."""
-    try:
-        return read_at(stray.path, 0, min(stray.size, max(map(len, PACKED)))).startswith(PACKED)
-    except StoreError:
-        return False
 
 
 def _lacks_last_file(store: Store, account: MessageAccount) -> bool:

@@ -13,7 +13,16 @@ from rocketfsck.verify.store.segments import check_segments
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 
-from tests.unit.verify.storemaker import LOG_SIZE, NOW, QUEUE_SIZE, Maker, knowing, log_facts, rules
+from tests.unit.verify.storemaker import (
+    LOG_SIZE,
+    NOW,
+    QUEUE_SIZE,
+    Maker,
+    knowing,
+    log_facts,
+    queue_facts,
+    rules,
+)
 
 
 @pytest.fixture
@@ -39,6 +48,22 @@ def test_st010_not_between_files_of_another_length_than_configured(maker: Maker)
     assert rules(maker.found(check_segments)) == ["ST001"] * 3
     maker.log(10 * LOG_SIZE, size=2 * LOG_SIZE)
     assert rules(maker.found(check_segments)) == ["ST001"] * 4 + ["ST010"]
+
+
+@pytest.mark.parametrize(("end", "expected"), [
+    (LOG_SIZE, ["ST015"]),  # of two files made ahead, the later one is left
+    (LOG_SIZE + 1, ["ST010", "ST015"]),  # a unit leads into the file that is missing
+])  # fmt: skip
+def test_st010_before_files_made_ahead_only_where_a_unit_leads(
+    maker: Maker, end: int, expected: list[str]
+) -> None:
+    maker.log(0)
+    maker.log(2 * LOG_SIZE, stored=None)
+    logs = (log_facts(0), log_facts(2 * LOG_SIZE, all_zero=True))
+    assert rules(maker.found(check_segments, knowing(queue_facts("T", 0, 0, 3, end=end), logs=logs))) == (
+        expected
+    )
+    assert rules(maker.found(check_segments)) == ["ST010", "ST015"]  # the units are not known
 
 
 def test_st010_in_queues_extensions_and_the_timer_log(maker: Maker) -> None:

@@ -165,12 +165,16 @@ def check_segments(context: Context, known: Known) -> Iterator[Finding | NotChec
     """Everything about the segment directories of a store."""
     store = context.store
     strays = _strays_by_directory(store)
+    zero: list[bool] = []
+    yield from _look_for_zeros(store, known, zero)
+    used = _used_count(zero)
+    unused = frozenset(store.commitlog.files[used:] if _ends_with(store, known, used) else ())
     for segments in segment_directories(store):
         inside = [stray for path in segments.queue.locations for stray in strays.get(path, ())]
         if segments.loaded_by_rule:
             yield from _check_loading(segments, inside, store)
-        yield from _check_chain(segments)
-    yield from check_zero_segments(store, known)
+        yield from _check_chain(segments, unused)
+    yield from _check_zero_segments(store.commitlog.files, zero, used)
 
 
 def loaded_directories(store: Store) -> frozenset[str]:
@@ -241,8 +245,9 @@ def _effect_text(entry: LoadEntry) -> str:
     return f"{entry.effect}: {entry.hidden_count}" if entry.hidden_count else str(entry.effect)
 
 
-def _check_chain(segments: Segments) -> Iterator[Finding]:
-    """Names: multiples of the segment's and the unit's size, each following the one before."""
+def _check_chain(segments: Segments, unused: frozenset[MappedFile]) -> Iterator[Finding]:
+    """Names: multiples of the segment's and the unit's size, each following the one before. In front of
+    `unused` files nothing can be missing."""
     previous: MappedFile | None = None
     rule_before: str | None = None
     for file in segments.queue.files:
@@ -255,7 +260,7 @@ def _check_chain(segments: Segments) -> Iterator[Finding]:
                 rule, segments.where(file.relative), {"start_offset": start}, {"multiple": multiple}
             )
         if previous is not None and previous.start_offset is not None:
-            yield from _check_step(segments, previous, file, start - previous.start_offset)
+            yield from _check_step(segments, previous, file, start - previous.start_offset, unused)
         previous, rule_before = file, rule
 
 
@@ -270,7 +275,9 @@ def _misaligned(segments: Segments, start_offset: int) -> tuple[str | None, int]
     return None, 1
 
 
-def _check_step(segments: Segments, previous: MappedFile, file: MappedFile, step: int) -> Iterator[Finding]:
+def _check_step(
+    segments: Segments, previous: MappedFile, file: MappedFile, step: int, unused: frozenset[MappedFile]
+) -> Iterator[Finding]:
     size = segments.queue.file_size
     start = file.start_offset or 0
     where = segments.where(file.relative)
@@ -283,7 +290,7 @@ def _check_step(segments: Segments, previous: MappedFile, file: MappedFile, step
         yield Finding(
             RuleName.SEGMENT_OVERLAP, where, {"start_offset": start}, {"start_offset": start - step + size}
         )
-    elif step > size:
+    elif step > size and file not in unused:
         missing = step - size
         first, last = start - missing, start - (missing - 1) % size - 1
         found: Facts = {
@@ -295,24 +302,40 @@ def _check_step(segments: Segments, previous: MappedFile, file: MappedFile, step
         yield Finding(RuleName.SEGMENT_GAP, where, found, {"start_offset": first})
 
 
-def check_zero_segments(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
-    """Commit log files without any data: allocated ahead, never filled, or lost."""
-    files = store.commitlog.files
-    zero: list[bool] = []
-    for index, file in enumerate(files):
+def _look_for_zeros(store: Store, known: Known, zero: list[bool]) -> Iterator[NotChecked]:
+    """Put into `zero`, for each commit log file, whether it has no data."""
+    for index, file in enumerate(store.commitlog.files):
         facts = known.logs[index] if index < len(known.logs) else None
         try:
             zero.append(file.size > 0 and (facts.all_zero if facts is not None else _begins_with_zeros(file)))
         except StoreError as error:
             zero.append(False)
             yield NotChecked(file.relative, str(error), operational=True)
-    tail = len(files)
-    while tail > 0 and zero[tail - 1]:
-        tail -= 1
-    for file, is_zero in zip(files[:tail], zero[:tail], strict=True):
+
+
+def _used_count(zero: Sequence[bool]) -> int:
+    """How many files there are up to the last one with data."""
+    return max((index + 1 for index, is_zero in enumerate(zero) if not is_zero), default=0)
+
+
+def _ends_with(store: Store, known: Known, used: int) -> bool:
+    """Whether no unit leads to a place after the first `used` files of the log.
+
+    Then those that follow were made ahead of use, and of two a power cut may have kept the later one.
+    """
+    if not used or not known.complete or known.queues_elsewhere:
+        return False
+    last = store.commitlog.files[used - 1]
+    end = (last.start_offset or 0) + last.size
+    return all(queue.max_physical_end <= end for queue in known.queues.values())
+
+
+def _check_zero_segments(files: Sequence[MappedFile], zero: Sequence[bool], used: int) -> Iterator[Finding]:
+    """Commit log files without any data: allocated ahead, never filled, or lost."""
+    for file, is_zero in zip(files[:used], zero[:used], strict=True):
         if is_zero:
             yield Finding(RuleName.SEGMENT_ZERO_INSIDE, _bytes_of(file), {"size": file.size})
-    ahead = files[tail:] if tail else files[1:]
+    ahead = files[used:] if used else files[1:]
     if len(ahead) > PREALLOCATED_LIMIT:
         yield Finding(RuleName.SEGMENTS_NEVER_FILLED, _bytes_of(ahead[0]), {"file_count": len(ahead)})
     else:

@@ -1,0 +1,109 @@
+"""Files of the commit log at other places, or something else under their names: said before any repair."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.repair.verdict import judge_store
+from rocketfsck.store import open_store
+from rocketfsck.verify import check_store
+
+from tests.conftest import Directory
+
+
+def advice(root: Path) -> tuple[str, str | None]:
+    store = open_store(root)
+    verdict = judge_store(store, check_store(store))
+    return verdict.advice, verdict.next_command
+
+
+def logs(root: Path) -> list[Path]:
+    """The files of the log that have something in them."""
+    return [path for path in sorted((root / "commitlog").iterdir()) if any(path.read_bytes()[:8])]
+
+
+@pytest.fixture
+def root(store_copy: Directory) -> Path:
+    return store_copy("5.3.3-multiseg")
+
+
+@pytest.mark.parametrize("place", [".", "index", "config"])
+def test_a_file_at_another_place_is_to_be_moved(root: Path, place: str) -> None:
+    file = logs(root)[1]
+    (root / place).mkdir(exist_ok=True)
+    file.rename(root / place / file.name)
+    text, command = advice(root)
+    shown = file.name if place == "." else f"{place}/{file.name}"
+    assert text.startswith(f"move {shown} to the directory of the commit log first")
+    assert command == f"rocketfsck check {root}"
+
+
+@pytest.mark.parametrize("place", ["commitlog/commitlog", "config/commitlog", "commitlog.bak"])
+def test_a_directory_at_another_place_is_to_be_moved(root: Path, place: str) -> None:
+    aside = root.with_name("aside")
+    (root / "commitlog").rename(aside)
+    (root / "commitlog").mkdir()
+    (root / place).parent.mkdir(exist_ok=True)
+    aside.rename(root / place)
+    assert advice(root)[0].startswith(f"move the files of {place}/ to the directory of the commit log first")
+
+
+def test_a_copy_of_a_file_that_is_there_is_not_missed(root: Path) -> None:
+    file = logs(root)[0]
+    shutil.copy(file, root / file.name)
+    assert "move" not in advice(root)[0]
+
+
+def test_units_under_such_a_name_are_no_log_file(root: Path) -> None:
+    file = logs(root)[1]
+    queue = next((root / "consumequeue").rglob("0" * 20))
+    shutil.copy(queue, root / file.name)
+    file.unlink()
+    assert "move" not in advice(root)[0]
+
+
+def test_the_first_file_compressed_in_its_place(root: Path) -> None:
+    file = logs(root)[0]
+    packed = file.with_name(f"{file.name}.gz")
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    file.unlink()
+    assert advice(root)[0].startswith(f"uncompress commitlog/{packed.name} in its place first")
+    packed.unlink()  # files are removed from the first on: nothing is missing
+    assert advice(root)[0] == ""
+
+
+def error_page(data: bytes) -> bytes:
+    text = b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchKey</Code></Error>\n'
+    return (text * (len(data) // len(text) + 1))[: len(data)]
+
+
+def compressed(data: bytes) -> bytes:
+    return gzip.compress(data).ljust(len(data), b"\0")
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    (error_page, "put the right {name} back first, and check again: what has its name is a text"),
+    (compressed, "uncompress {name} in its place first"),
+    (lambda data: bytes(len(data)), ""),
+])  # fmt: skip
+def test_something_else_under_the_name_of_a_log_file(
+    root: Path, change: Callable[[bytes], bytes], text: str
+) -> None:
+    file = logs(root)[1]
+    file.write_bytes(change(file.read_bytes()))
+    found = advice(root)[0]
+    assert found.startswith(text.format(name=f"commitlog/{file.name}"))
+    assert bool(text) == ("put the right" in found or "uncompress" in found)
+
+
+def test_a_log_without_any_message_is_to_be_found(root: Path) -> None:
+    for file in (root / "commitlog").iterdir():
+        file.write_bytes(bytes(file.stat().st_size))
+    text, command = advice(root)
+    assert text.startswith("look for the commit log first, and check again: none of its messages")
+    assert command == f"rocketfsck check {root}"
