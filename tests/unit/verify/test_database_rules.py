@@ -163,10 +163,26 @@ def test_a_database_is_read_twice_before_damage_is_declared(
         return read(*arguments)
 
     monkeypatch.setattr(f"{module}.{name}", read_badly)
-    findings = check(copied(store)).findings
-    said = [item.rule for item in findings if item.where.file == database and item.rule in ("RK004", "ST048")]
-    assert said == (["ST048"] if failing == 1 else ["RK004"])
+    report = check(copied(store))
+    said = [item.rule for item in report.findings if item.where.file == database]
+    assert [rule for rule in said if rule in ("RK004", "ST048")] == (["ST048"] if failing == 1 else ["RK004"])
+    assert report.account is not None
+    assert (report.account.count("unreachable") > 0) == (store == QUEUES and failing == 2)
     assert len(tries) == 2
+
+
+@pytest.mark.parametrize("lost", ["CURRENT", "000010.sst", ""])
+def test_messages_of_a_lost_database_of_queues_cannot_be_consumed(copied: Copied, lost: str) -> None:
+    root = copied(QUEUES)
+    served = check(root).account
+    if lost:
+        (root / "consumequeue" / lost).unlink()
+    else:
+        shutil.rmtree(root / "consumequeue")
+    account = check(root).account
+    assert served is not None and account is not None
+    assert (served.count("unreachable"), account.count("served")) == (0, 0)
+    assert account.count("unreachable") == served.count("served") > 0
 
 
 def test_a_flipped_bit_of_each_file_is_found(copied: Copied) -> None:

@@ -9,7 +9,7 @@ read is read a second time, past the page cache, before damage is declared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,13 +22,14 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics, topics_changed
 from rocketfsck.reader.indexrows import log_batches
-from rocketfsck.store.elsewhere import OTHER_DATABASES, lost_queue_database
+from rocketfsck.store.elsewhere import OTHER_DATABASES, QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import forget_cached
 from rocketfsck.store.rocks.families import CONFIG_V2, databases_of, is_known
 from rocketfsck.store.rocks.lifting import Lifting, lifted
 from rocketfsck.store.rocks.reading import why_not_readable
+from rocketfsck.store.rocks.spilling import Spill
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.databases.messages import check_database_files, check_messages, odd_rows, unreadable
 from rocketfsck.verify.databases.queues import check_spill
@@ -86,8 +87,11 @@ def check_databases(
     read: set[str] = set()
     with lifted(store) as lifting:
         failed = {other.relative: other for other in found}
-        items += _unread(store, failed, lifting.failed)
+        unread = list(_unread(store, failed, lifting.failed))
+        items += unread
         read |= lifting.store.lifted.databases
+        if not lifting.spills and not store.queues:
+            _count_without_queues(context, options, _gone(store, failed, unread), gatherer)
         for name, odd in sorted(lifting.odd.items()):
             items += odd_rows(name, odd)
         config_known = known
@@ -106,6 +110,28 @@ def check_databases(
     files = [file for other in found if other.relative in read for file in other.files]
     checked = Checked(len(files), sum(file.size for file in files))
     return Databases(tuple(items), frozenset(read), checked, configs)
+
+
+def _gone(
+    store: Store, databases: Mapping[str, Other], unread: Iterable[Finding | NotChecked]
+) -> Other | None:
+    """The database of queues that is missing, or damaged so that nobody can read it; None where there is
+    none."""
+    broken = [
+        item.found["database"]
+        for item in unread
+        if isinstance(item, Finding) and item.rule == RuleName.DATABASE_UNREADABLE
+    ]
+    names = sorted(QUEUE_DATABASES.intersection(map(str, broken)))
+    return databases[names[0]] if names else lost_queue_database(store)
+
+
+def _count_without_queues(
+    context: Context, options: CheckOptions, database: Other | None, gatherer: Gatherer
+) -> None:
+    """Have the gatherer take the messages of the log whose units went with their database: of all."""
+    if database is not None:
+        check_spill(replace(context, shared=Shared()), options, Spill(database), gatherer)
 
 
 def _rows(context: Context, name: str, read: set[str]) -> Iterator[Finding | NotChecked]:
