@@ -22,6 +22,7 @@ from rocketfsck.repair.heal.heal import heal_stores
 from rocketfsck.repair.heal.plan import plan_heal
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.salvage.ledger import SalvageOptions
+from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.model import OtherKind
 from rocketfsck.verify import CheckOptions, check_store
@@ -54,6 +55,17 @@ def altered(real_dir: Directory, tmp_path: Path) -> Altered:
         return open_store(root)
 
     return alter
+
+
+def test_messages_of_lost_data_files_are_lost(real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir("5.5.0-dledger"), root, ignore=shutil.ignore_patterns("timerwheel"))
+    (root / "dledger-n0/data" / f"{0:020d}").unlink()
+    store = open_store(root)
+    report = check_store(store)
+    assert report.account is not None and report.account.lost_count == 257
+    assert "ST019" in {finding.rule for finding in report.findings}  # a broker deletes all queues then
+    assert "find the commit log first" in judge_store(store, report).advice
 
 
 def third_entry(store_dir: Path) -> tuple[int, int]:

@@ -60,4 +60,6 @@ def has_queues_elsewhere(store: Store) -> bool:
 
 def has_log_elsewhere(store: Store) -> bool:
     """Whether there are data files of DLedger's that are not read as this store's commit log."""
-    return not store.has_entries and any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+    return not store.has_entries and any(
+        other.kind is OtherKind.DLEDGER_DATA and other.files for other in store.others
+    )

@@ -21,6 +21,7 @@ from rocketfsck.store.model import OtherKind, QueueKind, Store, StrayReason
 from rocketfsck.store.places.entries import EntryKind
 
 BOTH_REASON = "predictions do not cover consume queues in RocksDB together with DLedger"
+NO_DATA_REASON = "DLedger keeps the commit log, and none of DLedger's data files is there"
 NO_ENTRIES_REASON = "DLedger keeps the commit log, and which files belong to DLedger's log is uncertain"
 QUEUES_REASON = "the consume queues are in RocksDB"
 
@@ -121,11 +122,11 @@ def uses_entries(store: Store, settings: Settings, dialect: Dialect) -> bool:
 
 def _node_reasons(store: Store, settings: Settings, dialect: Dialect) -> list[str]:
     """Why the start of a broker with DLedger cannot be predicted on this store."""
-    found = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
-    if not dialect.dledger or not settings.flag("enableDLegerCommitLog", found):
+    found = [other for other in store.others if other.kind is OtherKind.DLEDGER_DATA]
+    if not dialect.dledger or not settings.flag("enableDLegerCommitLog", bool(found)):
         return []
     if not store.has_entries:
-        return [NO_ENTRIES_REASON]
+        return [NO_ENTRIES_REASON if any(other.files for other in found) else NO_DATA_REASON]
     names = {file.relative.split("/")[0] for file in store.commitlog.files if file.in_entries}
     own = settings.get("dLegerSelfId")
     reasons = []

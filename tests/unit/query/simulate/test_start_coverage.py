@@ -11,7 +11,7 @@ import pytest
 
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
 from rocketfsck.query.start.databases import BOTH_VERSION_REASON, RECHECK_REASON, VERSION_REASON
-from rocketfsck.query.start.settings import NO_ENTRIES_REASON, NotCoveredError
+from rocketfsck.query.start.settings import NO_DATA_REASON, NO_ENTRIES_REASON, NotCoveredError
 from rocketfsck.query.start.simulate import simulate_start, simulate_starts
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Settings
@@ -86,6 +86,8 @@ def test_a_log_of_dledger_is_known_by_its_files(tmp_path: Path) -> None:
     assert reasons(store) == (NO_ENTRIES_REASON,)  # both logs begin at 0
     assert reasons(store, "4.4.0") == ()
     assert reasons(store, enableDLegerCommitLog="false") == ()
+    (data / f"{0:020d}").unlink()
+    assert reasons(reopen(tmp_path)) == (NO_DATA_REASON,)
 
 
 def test_a_commit_log_in_other_directories_is_not_called_lost(tmp_path: Path) -> None:
