@@ -81,6 +81,13 @@ def loaded_topics(store: Store) -> Mapping[str, TopicConfig] | None:
     return _loaded(store, "topics.json", _topics)
 
 
+def compacted_topics(store: Store) -> frozenset[str]:
+    """The topics that topics.json has compacted."""
+    found = loaded_topics(store) or {}
+    wanted = (name for name, topic in found.items() if topic.attributes.get("cleanup.policy") == "COMPACTION")
+    return frozenset(wanted)
+
+
 def may_lack_topics(store: Store) -> bool:
     """Whether the broker may have had topics that its configs lack: the second form of configs in RocksDB has
     those that somebody created, and never those that a broker made when their first message came (5.3.3 and

@@ -341,7 +341,7 @@ def _judge(
         )
         yield from _guarded("index", merge_index_files(context, indexes, logs, gatherer, misnamed))
     yield from _guarded("dledger", check_dledger(context))
-    yield from _guarded("compaction", check_compaction(context))
+    yield from _guarded("compaction", check_compaction(context, known))
     yield from _guarded("timerlog", check_timers(context, known.max_store_timestamp))
     yield from _guarded("", check_layout(context, known))
     yield from _guarded("checkpoint", gatherer.seen(check_checkpoint(context, known)))

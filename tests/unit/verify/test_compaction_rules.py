@@ -15,10 +15,12 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE
 from rocketfsck.reader import compaction as reading
 from rocketfsck.reader.compaction import compacted_queues, decode_positions
 from rocketfsck.store import open_store
+from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store import compaction as checks
 from rocketfsck.verify.store.compaction import check_compaction
+from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 
 from tests.conftest import Directory
@@ -28,6 +30,7 @@ LOG = "compaction/compactionLog/KeptCompact/0/"
 UNITS = "compaction/compactionCq/KeptCompact/0/"
 FIRST, SECOND = "0" * 20, f"{55200:020d}"
 RECORDS, UNITS_USED = 25, 25
+NOW = 1_800_000_000_000
 POSITIONS = "compaction/position-checkpoint"
 
 
@@ -57,7 +60,7 @@ class Copy:
         self.write(relative, number * BATCH_UNIT_SIZE, data)
 
     def items(self, level: str = "full") -> list[Finding | NotChecked]:
-        return list(check_compaction(Context(open_store(self.root), level, 0)))  # type: ignore[arg-type]
+        return list(check_compaction(Context(open_store(self.root), level, 0), Known()))  # type: ignore[arg-type]
 
     def found(self, level: str = "full") -> list[Finding]:
         items = self.items(level)
@@ -290,6 +293,21 @@ def test_kv010_what_broken_work_left(copy: Copy) -> None:
     shutil.copy(copy.root / LOG / FIRST, copy.root / LOG / "compacting" / FIRST)
     finding = copy.one()
     assert (finding.rule, finding.where.file) == ("KV010", f"{LOG}compacting/{FIRST}")
+
+
+def test_kv011_a_compaction_topic_without_compacted_log(real_dir: Directory, tmp_path: Path) -> None:
+    """A 5.5.0 broker answers NO_MATCHED_LOGIC_QUEUE for both queues."""
+    root = tmp_path / "store"
+    shutil.copytree(real_dir(NAME), root, ignore=shutil.ignore_patterns("timerwheel"))
+
+    def rules_of(**settings: str) -> list[str]:
+        report = check_store(open_store(root, settings=settings), CheckOptions(now_timestamp=NOW))
+        return [finding.rule for finding in report.findings if finding.rule.startswith("KV")]
+
+    assert rules_of() == []
+    shutil.rmtree(root / "compaction")
+    assert rules_of() == ["KV011", "KV011"]
+    assert rules_of(enableCompaction="false") == []
 
 
 def test_files_that_cannot_be_read(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:

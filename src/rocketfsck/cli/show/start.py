@@ -330,6 +330,8 @@ _FACTS = (
     ("shifted_count", "puts {count:unit} at a wrong queue offset"),
     ("reissued_count", "uses {count:queue offset} twice"),
     ("phantom_count", "reads zeros as a message in {count:queue}"),
+    ("timer_lost_count", "never delivers {count:timer message}"),
+    ("timer_repeated_count", "delivers {count:timer message} twice"),
 )
 """What a start takes, as verbs of the broker with their objects."""
 

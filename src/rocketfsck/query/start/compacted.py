@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.query.start.load import LoadedFile, Loading, load_directory
 from rocketfsck.query.start.model import FileChange, Ignored, Refusal
-from rocketfsck.query.start.settings import compacted_topics
 from rocketfsck.reader.compaction import CompactedQueue, compacted_queues, read_units
+from rocketfsck.reader.configs import compacted_topics
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader

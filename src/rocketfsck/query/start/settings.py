@@ -225,13 +225,6 @@ def deleted_queues(store: Store, recorded: Collection[str]) -> Callable[[str, in
     return deleted_before
 
 
-def compacted_topics(store: Store) -> frozenset[str]:
-    """The topics that topics.json has compacted."""
-    found = loaded_topics(store) or {}
-    wanted = (name for name, topic in found.items() if topic.attributes.get("cleanup.policy") == "COMPACTION")
-    return frozenset(wanted)
-
-
 TIERED_NOTE = (
     "tiered storage: the prediction leaves out what the start does to its metadata and "
     "files, and messages that only tiered storage has"

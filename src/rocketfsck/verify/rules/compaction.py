@@ -123,4 +123,20 @@ RULES: tuple[Rule, ...] = (
         level="quick",
         reference="1.9",
     ),
+    Rule(
+        id=RuleName.COMPACTION_MISSING,
+        severity=Severity.WARNING,
+        template=(
+            "{topic} is a compaction topic, and compaction/ has nothing of queue {queue_id}: a broker does "
+            "not serve {unit_count:message}"
+        ),
+        why=(
+            "Consumers of a compaction topic get their messages only from its compacted log, which a start "
+            "does not build again. Copy compaction/ back from a backup or a replica. A broker with "
+            "enableCompaction=false serves the consume queue instead."
+        ),
+        strictness="config",
+        level="cross",
+        reference="1.9",
+    ),
 )

@@ -17,7 +17,7 @@ position-checkpoint, else its .bak           KV009
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -40,6 +40,7 @@ from rocketfsck.reader.compaction import (
     read_positions,
     read_units,
 )
+from rocketfsck.reader.configs import compacted_topics
 from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.columns import KEY_WORD, Fault, RecordBatch
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
@@ -52,6 +53,7 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.log.rows import odd_copies
 from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context, capped
 
 
@@ -128,9 +130,10 @@ _CONSTANT = (("batchSize", 1), ("compactedOffset", -1), ("reserved", 0))
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
-def check_compaction(context: Context) -> Iterator[Finding | NotChecked]:
+def check_compaction(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
     """All compacted logs; at the level quick only what files there are, and the positions."""
     queues = compacted_queues(context.store)
+    yield from _check_missing(context.store, queues, known)
     has_positions = any(
         other.files for other in context.store.others if other.kind is OtherKind.COMPACTION_CHECKPOINT
     )
@@ -149,6 +152,18 @@ def check_compaction(context: Context) -> Iterator[Finding | NotChecked]:
                 yield NotChecked(queue.log.files[0].relative, reason)
         except StoreError as error:
             yield NotChecked(error.path or "compaction", str(error), operational=True)
+
+
+def _check_missing(store: Store, queues: Sequence[CompactedQueue], known: Known) -> Iterator[Finding]:
+    """Queues of compaction topics that have units, and no compacted log to be served from."""
+    if not store.dialect.compaction or not store.settings.flag("enableCompaction", True):
+        return
+    there = {(queue.topic, queue.queue_id) for queue in queues}
+    topics = compacted_topics(store)
+    for (topic, queue_id), queue in sorted(known.queues.items()):
+        if topic in topics and queue.unit_count and (topic, queue_id) not in there:
+            where = Where(file=f"consumequeue/{topic}/{queue_id}", topic=topic, queue_id=queue_id)
+            yield Finding(RuleName.COMPACTION_MISSING, where, {"unit_count": queue.unit_count})
 
 
 @dataclass(slots=True)

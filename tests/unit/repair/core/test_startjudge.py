@@ -12,7 +12,7 @@ import pytest
 from rocketfsck.cli.show.repair import apply_lines
 from rocketfsck.cli.show.start import bad_count, comparison_lines, verdict_lines, verdict_text
 from rocketfsck.cli.show.text import Palette
-from rocketfsck.query.start.verdict import StartVerdict
+from rocketfsck.query.start.verdict import COMPARED, StartVerdict
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.judging import (
     Former,
@@ -139,6 +139,13 @@ def test_parts_that_were_rebuilt_are_judged_in_their_place(tmp_path: Path) -> No
     assert whole.harmless
     assert bad_count([alone, whole]) == 1
     assert list(verdict_lines([whole])) == ["start of a broker (predicted), 5.3.3: starts"]
+
+
+@pytest.mark.parametrize("name", [name for name in COMPARED if name != "unread_part_count"])
+def test_whatever_a_start_takes_is_said(name: str) -> None:
+    taking = replace(FINE, **{name: name == "queues_destroyed" or 2})  # type: ignore[arg-type]
+    assert taking.takes() or name in ("unreadable_count",)
+    assert "loses nothing" not in verdict_text(taking)
 
 
 def test_verdicts_in_words() -> None:
