@@ -126,6 +126,37 @@ def test_a_missing_file_is_not_made_up_unasked(cli: Cli, store_dir: Directory, t
     assert tree(root) == original
 
 
+@pytest.mark.parametrize(("name", "version"), [
+    ("lock", ""), ("checkpoint", ""), ("abort", "5.5.0"), ("timerwheel", "5.5.0"),
+    ("config/timercheck", "5.5.0"), ("config", "5.5.0"),
+])  # fmt: skip
+def test_a_directory_where_a_broker_opens_a_file(
+    cli: Cli,  # noqa: F811
+    store_dir: Directory,
+    tmp_path: Path,
+    name: str,
+    version: str,
+) -> None:
+    """A 5.5.0 broker starts on none of them; on the others that it makes directories of, it does."""
+    root = Path(shutil.copytree(store_dir("5.3.3-multiseg"), tmp_path / "store"))
+    shutil.rmtree(root / "config", ignore_errors=True)
+    (root / name).unlink(missing_ok=True)
+    if name == "config":
+        (root / name).write_bytes(b"x")
+    else:
+        (root / name).mkdir(parents=True)
+    original = tree(root)
+    found = cli("check", root)
+    assert found.code == 4 and found.out.startswith("A broker does not start on this store.\n")
+    assert f"does not start: {name}: java.io.FileNotFoundException" in found.out
+    assert cli("fix", "--yes", root).code in (0, 1)
+    assert "does not start" not in cli("check", root).out
+    assert cli("undo", root).code == 0
+    assert tree(root) == original
+    if version:  # brokers before 5.0.0 neither write to `abort` nor have timers
+        assert "does not start" not in cli("check", root, "--version", "4.9.8").out
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_a_log_file_that_somebody_compressed(
     cli: Cli,  # noqa: F811

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from rocketfsck.formats.dialect import Dialect
 from rocketfsck.store.model import Other, OtherKind, Store, StrayReason
 
 QUEUE_TREES = frozenset({"consumequeue", "batchconsumequeue"})
@@ -56,6 +57,30 @@ def has_queues_elsewhere(store: Store) -> bool:
     )
     lost = lost_queue_database(store) is not None
     return store.log_only or unread or lost or any(True for _ in databases(store))
+
+
+def opened_wrongly(store: Store, dialect: Dialect) -> list[tuple[str, bool]]:
+    """Places below the root at which a broker of a dialect opens a file, or makes one, and cannot: path, and
+    whether a directory has the name; else a file has that of its directory. Each keeps the broker from
+    starting."""
+    timers = dialect.timer_wheel and store.settings.flag("timerWheelEnable", True)
+    files = {
+        "lock": True,
+        "checkpoint": True,
+        "abort": dialect.abort_has_pid,
+        "timerwheel": timers,
+        "config/timercheck": timers,
+    }
+    found = []
+    for stray in store.strays:
+        if timers and stray.relative == "config" and stray.reason is StrayReason.FILE:
+            found.append(("config", False))
+        elif files.get(stray.relative) and (
+            stray.reason is StrayReason.DIRECTORY
+            or (stray.reason is StrayReason.UNKNOWN and stray.path.is_dir())
+        ):
+            found.append((stray.relative, True))
+    return found
 
 
 def has_log_elsewhere(store: Store) -> bool:

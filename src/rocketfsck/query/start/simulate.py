@@ -45,12 +45,14 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Settings
-from rocketfsck.store.model import Store, StrayReason
+from rocketfsck.store.elsewhere import opened_wrongly
+from rocketfsck.store.model import Store
 
 ACCELERATED_REASON = (
     "java.lang.RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is "
     "invalid"
 )
+NO_DIRECTORY_REASON = "java.io.FileNotFoundException: {name} (Not a directory)"
 PUT_AND_CUT_REASON = "DLedger's recovery adds units to the queues, then cuts the queues before their ends"
 WAITS_REASON = "the start waits forever for the dispatcher, which stops at offset {offset}: {why}"
 
@@ -73,7 +75,7 @@ def run_start(state: StartState) -> None:
         loading.deleted += compacted.changes
         loading.ignored += compacted.ignored
         state.refusals += compacted.refusals
-    state.refusals += _directories(state.store)
+    state.refusals += _opened_wrongly(state.store, state.dialect)
     state.loading = loading
     state.all_files = tuple(loading.log_files)
     state.log_files = list(loading.log_files)
@@ -92,11 +94,13 @@ def run_start(state: StartState) -> None:
         state.notes.append(kinds_note(batch_topics))
 
 
-def _directories(store: Store) -> Iterator[Refusal]:
-    """Directories with the names of files that a broker opens: no version gets past them."""
-    for stray in store.strays:
-        if stray.relative in ("lock", "checkpoint") and stray.reason is StrayReason.DIRECTORY:
-            yield Refusal(stray.relative, DIRECTORY_REASON.format(name=stray.path))
+def _opened_wrongly(store: Store, dialect: Dialect) -> Iterator[Refusal]:
+    """Directories with the names of files that a broker opens, and a file with the name of a directory."""
+    for relative, is_directory in opened_wrongly(store, dialect):
+        if is_directory:
+            yield Refusal(relative, DIRECTORY_REASON.format(name=store.root / relative))
+        else:
+            yield Refusal(relative, NO_DIRECTORY_REASON.format(name=store.root / relative / "timercheck"))
 
 
 def _recover(state: StartState) -> None:

@@ -557,4 +557,17 @@ RULES: tuple[Rule, ...] = (
         level="cross",
         reference="9.2",
     ),
+    Rule(
+        id=RuleName.OPENED_WRONGLY,
+        severity=Severity.ERROR,
+        template="{file} is a {kind}, where brokers need a {expected.kind}: a broker {effect}",
+        why=(
+            "Brokers open these files when they start, or make them at the end of a start, and give up where "
+            "they cannot. Move what has the name away, after a look at what is in it."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair="move-stray",
+        reference="6.1",
+    ),
 )

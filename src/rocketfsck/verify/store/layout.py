@@ -11,11 +11,11 @@ from functools import partial
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of, fill_numbers
-from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dialect import Dialect, dialect_of
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.store.circumstances import LockState
-from rocketfsck.store.elsewhere import databases, has_log_elsewhere
+from rocketfsck.store.elsewhere import databases, has_log_elsewhere, opened_wrongly
 from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
 from rocketfsck.store.newer import TAG_STORE, writes_more_entries
 from rocketfsck.verify.finding import Facts, Finding, Where, queue_place
@@ -41,6 +41,7 @@ def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecke
     yield from _check_queue_kinds(store)
     yield from _check_index_directory(store)
     yield from _check_databases(store)
+    yield from _check_opened(store)
     yield from _check_strays(store)
     yield from _check_live(store)
     yield from _check_times(store, known)
@@ -180,13 +181,34 @@ def _check_databases(store: Store) -> Iterator[Finding]:
         )
 
 
+def _check_opened(store: Store) -> Iterator[Finding]:
+    """Directories where a broker opens files, and the reverse, with what each version does."""
+    places = dict(opened_wrongly(store, store.dialect))
+    for version in store.dialect_evidence.versions:
+        places.update(opened_wrongly(store, dialect_of(version)))
+    for relative, is_directory in sorted(places.items()):
+        is_there, is_needed = ("directory", "file") if is_directory else ("file", "directory")
+        effect = by_version(store.dialect_evidence, partial(_opening_effect, store, relative))
+        yield Finding(
+            RuleName.OPENED_WRONGLY,
+            Where(file=relative),
+            {"kind": is_there, "effect": effect},
+            {"kind": is_needed},
+        )
+
+
+def _opening_effect(store: Store, relative: str, dialect: Dialect) -> str:
+    return "does not start" if relative in dict(opened_wrongly(store, dialect)) else "starts"
+
+
 def _check_strays(store: Store) -> Iterator[Finding]:
     """What is left of the strays: those that no other check has reported."""
     if not store.strays:
         return
     directories = loaded_directories(store)
+    opened = dict(opened_wrongly(store, store.dialect))
     for stray in store.strays:
-        if is_among_segments(stray, directories):
+        if is_among_segments(stray, directories) or stray.relative in opened:
             continue
         if stray.reason is StrayReason.DANGLING:
             yield Finding(RuleName.LINK_DANGLING, Where(file=stray.relative), {"detail": stray.detail})
