@@ -62,6 +62,7 @@ LEFT_BY_A_KILL = frozenset(
     {
         RuleName.ABORT_PRESENT,
         RuleName.CONFIG_MISSING,
+        RuleName.EMPTY_LAST_SEGMENT,
         RuleName.INDEX_FILE_DOOMED,
         RuleName.RECOVERY_SCANS_ALL,
         RuleName.LOG_TORN_TAIL,

@@ -155,6 +155,22 @@ def test_a_broker_killed_while_it_wrote_a_config_file_is_to_be_started(
     assert judge_store(store, report).state == state
 
 
+@pytest.mark.parametrize(
+    ("version", "was_killed", "state"),
+    [("5.5.0", True, "unclean"), ("5.5.0", False, "damaged"), ("5.1.0", True, "refused")],
+)
+def test_a_broker_killed_while_it_made_a_file_is_to_be_started(
+    real_copy: Directory, version: str, was_killed: bool, state: str
+) -> None:
+    """The file has a name and no length yet: up to 5.1.2 a start is refused because of that."""
+    root = real_copy("5.5.0-full-killed" if was_killed else "5.5.0-long")
+    last = max((root / "commitlog").iterdir())
+    (root / "commitlog" / f"{int(last.name) + last.stat().st_size:020}").touch()
+    store = open_store(root, version=version)
+    report = check_store(store)
+    assert judge_store(store, report, version=version).state == state
+
+
 def test_a_broker_without_its_topics_is_not_to_be_started(real_copy: Directory) -> None:
     """Other files in config/ show that its topics were there. Without config/, it may be elsewhere."""
     root = real_copy("5.5.0-full-killed")

@@ -307,12 +307,12 @@ def check_zero_segments(store: Store, known: Known) -> Iterator[Finding | NotChe
             zero.append(False)
             yield NotChecked(file.relative, str(error), operational=True)
     tail = len(files)
-    while tail > 0 and zero[tail - 1]:
+    while tail > 0 and (zero[tail - 1] or not files[tail - 1].size):
         tail -= 1
     for file, is_zero in zip(files[:tail], zero[:tail], strict=True):
         if is_zero:
             yield Finding(RuleName.SEGMENT_ZERO_INSIDE, _bytes_of(file), {"size": file.size})
-    ahead = files[tail:] if tail else files[1:]
+    ahead = [file for file in (files[tail:] if tail else files[1:]) if file.size]
     if len(ahead) > PREALLOCATED_LIMIT:
         yield Finding(RuleName.SEGMENTS_NEVER_FILLED, _bytes_of(ahead[0]), {"file_count": len(ahead)})
     else:
