@@ -8,16 +8,9 @@ answered, then the process halts without an orderly end of any of them.
 from __future__ import annotations
 
 import base64
-import json
 import os
-import shutil
-import signal
-import subprocess
-import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +18,7 @@ from rocketfsck.formats import versions as table
 from rocketfsck.store.circumstances import Geometry
 
 from tests.conftest import NIGHTLY
+from tests.oracle.jvm import OracleError, answers_of
 
 _LISTED = [line.split() for line in (Path(__file__).parent / "versions").read_text("utf-8").splitlines()]
 ASKED = tuple(os.environ.get("ROCKETFSCK_ORACLE_VERSIONS", "").split())
@@ -40,24 +34,9 @@ def versions_of(*usual: str) -> tuple[str, ...]:
 
 VERSIONS = versions_of(*(name for name, *nightly in sorted(_LISTED, key=len) if NIGHTLY or not nightly))
 """Versions whose code runs; `nightly` ones in the long suite only: the index of 5.4.0 is that of 5.5.0."""
-BUILD = Path(__file__).parent / "build"
 STORES_AT_ONCE = 12
-_BUILD_SECONDS = 600
 _RUN_SECONDS = 240
-_JVM_FLAGS = (
-    "-Xms32m",
-    "-Xmx384m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Djava.net.preferIPv4Stack=true",
-    # Space on the machine's disk is no concern of these stores.
-    "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.999",
-    "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.999",
-    # Unmapping files as the store code did on Java 8.
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
-)
+_JVM_FLAGS = ("-Xmx384m", "-Djava.net.preferIPv4Stack=true")
 _ALWAYS = {
     "haListenPort": 0,
     "diskMaxUsedSpaceRatio": 95,
@@ -81,10 +60,6 @@ _NAMES_OF_44 = {
 Host = tuple[str, int]
 Key = tuple[str, str]
 QueueName = tuple[str, int]
-
-
-class OracleError(Exception):
-    """The harness itself went wrong: no answer, or one that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +92,12 @@ class Put:
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What consumers may ask of every queue: pulls of `max_nums` messages from every offset, up to `margin`
-    beyond the ends, and the places of `times` (ms)."""
+    beyond the ends (from `most` offsets, if that is not 0), and the places of `times` (ms)."""
 
     times: tuple[int, ...]
     max_nums: tuple[int, ...] = (1, 4, 100)
     margin: int = 2
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,15 +216,6 @@ class Answer:
         return state
 
 
-def available(version: str) -> str | None:
-    """None if this version's code can be run here (it is built where need be), else why not, in a word."""
-    missing = [name for name in ("java", "mvn") if shutil.which(name) is None]
-    if missing:
-        return f"no {' and no '.join(missing)} on this machine"
-    _, reason = _home(version)
-    return reason
-
-
 def run(
     version: str,
     store: Path,
@@ -267,63 +234,10 @@ def run(
 
 def run_jobs(version: str, jobs: Sequence[Job]) -> list[Answer]:
     """Many stores in one process, some at once; the answers in the order of the jobs."""
-    home, reason = _home(version)
-    if home is None:
-        raise OracleError(reason or "not built")
-    libraries = (home / "classpath").read_text().strip()
-    with tempfile.TemporaryDirectory() as user_home:
-        command = ["java", *_JVM_FLAGS, f"-Duser.home={user_home}", f"-Djava.io.tmpdir={user_home}"]
-        command += [
-            "-cp",
-            f"{home / 'oracle.jar'}:{libraries}",
-            "rocketfsck.oracle.Oracle",
-            str(STORES_AT_ONCE),
-        ]
-        lines = "".join(
-            json.dumps(_job_document(version, number, job)) + "\n" for number, job in enumerate(jobs)
-        )
-        answered = _process(version, command, lines.encode())
-    answers = {row["id"]: row for row in map(json.loads, answered.splitlines())}
-    failures = [
-        f"{jobs[number].store}: {row['failure']}" for number, row in answers.items() if "failure" in row
-    ]
-    if failures or len(answers) != len(jobs):
-        raise OracleError(f"{len(answers)} of {len(jobs)} answers; {'; '.join(failures)}")
-    return [_answer(answers[number]) for number in range(len(jobs))]
-
-
-def _process(version: str, command: Sequence[str], lines: bytes) -> bytes:
-    """What the process printed. One that takes too long says what its threads do, and is killed."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        try:
-            answered, said = process.communicate(lines, timeout=_RUN_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGQUIT)
-            time.sleep(1)
-            process.kill()
-            dump = process.communicate()[0].decode(errors="replace")
-            stacks = dump.partition("Full thread dump")[2][:20000]
-            raise OracleError(f"no end of {version} after {_RUN_SECONDS} s: {stacks}") from None
-    if process.returncode:
-        words = said.decode(errors="replace")[-2000:]
-        raise OracleError(f"the {version} process ended with {process.returncode}: {words}")
-    return answered
-
-
-@cache
-def _home(version: str) -> tuple[Path | None, str | None]:
-    """The directory of what is built, or why there is none."""
-    try:
-        done = subprocess.run(
-            [str(BUILD), version], capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, f"rocketmq-store {version} could not be built: {error}"
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "ERROR" in line] or [done.stderr[-300:]]
-        return None, f"rocketmq-store {version} could not be built: {lines[0][:300]}"
-    return Path(done.stdout.strip().splitlines()[-1]), None
+    documents = [_job_document(version, job) for job in jobs]
+    main = ("rocketfsck.oracle.Oracle", str(STORES_AT_ONCE))
+    rows = answers_of(version, "store", main, documents, flags=_JVM_FLAGS, seconds=_RUN_SECONDS)
+    return list(map(_answer, rows))
 
 
 def settings_for(version: str, geometry: Geometry) -> dict[str, Any]:
@@ -339,10 +253,9 @@ def settings_for(version: str, geometry: Geometry) -> dict[str, Any]:
     return {**_ALWAYS, **settings}
 
 
-def _job_document(version: str, number: int, job: Job) -> dict[str, Any]:
-    ask = {} if job.ask is None else {"ask": _ask_document(job.ask)}
+def _job_document(version: str, job: Job) -> dict[str, Any]:
+    ask = {} if job.ask is None else {"ask": ask_document(job.ask)}
     return ask | {
-        "id": number,
         "store": os.fspath(job.store),
         "settings": {**settings_for(version, job.geometry), **job.settings},
         "batchTopics": list(job.batch_topics),
@@ -354,8 +267,9 @@ def _job_document(version: str, number: int, job: Job) -> dict[str, Any]:
     }
 
 
-def _ask_document(ask: Ask) -> dict[str, Any]:
-    return {"times": list(ask.times), "maxNums": list(ask.max_nums), "margin": ask.margin}
+def ask_document(ask: Ask) -> dict[str, Any]:
+    """What Questions.java takes."""
+    return {"times": [*ask.times], "maxNums": [*ask.max_nums], "margin": ask.margin, "most": ask.most}
 
 
 def _put_document(put: Put) -> dict[str, Any]:
@@ -392,11 +306,16 @@ def _answer(row: Mapping[str, Any]) -> Answer:
     return Answer(
         True,
         None,
-        _state(row["before"]),
+        state_of(row["before"]),
         tuple(_put_answer(put) for put in row.get("put", ())),
-        None if after is None else _state(after),
-        {(topic, queue_id): _asked(*answers) for topic, queue_id, *answers in row.get("asked", ())},
+        None if after is None else state_of(after),
+        asked_of(row.get("asked", ())),
     )
+
+
+def asked_of(rows: Iterable[list[Any]]) -> dict[QueueName, Asked]:
+    """The answers of Questions.java."""
+    return {(topic, queue_id): _asked(*answers) for topic, queue_id, *answers in rows}
 
 
 def _asked(bounds: list[int], pulls: list[list[Any]], times: Mapping[str, list[int | str]]) -> Asked:
@@ -429,7 +348,8 @@ def _put_answer(row: Mapping[str, Any]) -> PutAnswer:
     )
 
 
-def _state(row: Mapping[str, Any]) -> State:
+def state_of(row: Mapping[str, Any]) -> State:
+    """The answer of Answers.java."""
     return State(
         row["minOffset"],
         row["maxOffset"],

@@ -9,19 +9,21 @@ import pytest
 
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES
 
-from tests.oracle.broker import ASKED, available
+from tests.oracle.broker import ASKED
+from tests.oracle.jvm import Harness, available
 
-Needs = Callable[[str], None]
+Needs = Callable[..., None]
+"""Called with a version, and with the harness that it is to run in, where that is not the store's."""
 
 
 @pytest.fixture(scope="session")
 def needs_broker() -> Needs:
     """Skips where a version cannot be run; with ROCKETFSCK_ORACLE=required that is a failure."""
 
-    def needs(version: str) -> None:
+    def needs(version: str, harness: Harness = "store") -> None:
         if ASKED and version not in ASKED:
             pytest.skip(f"oracle skipped: only {', '.join(ASKED)} was asked for")
-        reason = available(version)
+        reason = available(version, harness)
         if reason is None:
             return
         if os.environ.get("ROCKETFSCK_ORACLE") == "required":

@@ -23,8 +23,9 @@ from xml.etree import ElementTree
 from rocketfsck.common.wording import count_of
 from rocketfsck.formats.versions import VERSIONS
 
+from tests.oracle.jvm import BUILD
+
 REGISTRY = "https://repo1.maven.org/maven2/org/apache/rocketmq/rocketmq-store/maven-metadata.xml"
-BUILD = Path(__file__).parent / "build"
 RELEASE = re.compile(r"\d+(?:\.\d+)+")
 NOISE = re.compile(r"PID$|FIX_STRING$|\$assertionsDisabled$|\.help\.")
 """Constants that differ from one process to the next, or say nothing of stores."""

@@ -112,16 +112,17 @@ def _files(predicted: Predicted, after: Mapping[str, int]) -> Iterator[tuple[str
         change: {item.file: item.size for item in changes if item.change == change}
         for change in ("deleted", "created", "resized")
     }
-    yield "deleted", set(by_change["deleted"]), set(before) - set(after)
+    again = by_change["deleted"].keys() & by_change["created"].keys()
+    yield "deleted", by_change["deleted"].keys() - again, set(before) - set(after)
     created = set(after) - set(before)
-    named = {name for name in by_change["created"] if name[-1] != "?"}
+    named = {name for name in by_change["created"] if name[-1] != "?"} - again
     yield "created", named, {name for name in created if not name.startswith("index/")}
-    count = len(by_change["created"]) - len(named)
+    count = sum(name[-1] == "?" for name in by_change["created"])
     if count < 2:  # two that are made within a millisecond have one name
         yield "index files created", count, len(created) - len(named & created)
     yield (
         "resized",
-        by_change["resized"],
+        by_change["resized"] | {name: by_change["created"][name] for name in again},
         {name: size for name, size in after.items() if before.get(name, size) != size},
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from rocketfsck.store.circumstances import Geometry
 
-from tests.oracle import broker
+from tests.oracle import broker, jvm
 
 
 @pytest.mark.parametrize(
@@ -24,18 +24,18 @@ def test_what_is_missing_is_said(
     there: tuple[str, ...], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name in there else None)
-    assert broker.available("5.3.3") == reason
+    assert jvm.available("5.3.3") == reason
 
 
 def test_a_build_that_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = tmp_path / "build"
     build.write_text("#!/bin/sh\necho '[ERROR] no such artifact' >&2\nexit 1\n")
     build.chmod(0o755)
-    monkeypatch.setattr(broker, "BUILD", build)
+    monkeypatch.setattr(jvm, "BUILD", build)
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     reason = "rocketmq-store 9.9.9 could not be built: [ERROR] no such artifact"
-    assert broker.available("9.9.9") == reason
-    with pytest.raises(broker.OracleError, match="no such artifact"):
+    assert jvm.available("9.9.9") == reason
+    with pytest.raises(jvm.OracleError, match="no such artifact"):
         broker.run("9.9.9", tmp_path, Geometry())
 
 

@@ -18,13 +18,13 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.record import InnerItem
 from rocketfsck.query import BrokerView
-from rocketfsck.query.serving.files import BrokerThrowsError
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import EndState, Event, Expiry, OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.message.messages import Kind
 
-from tests.oracle.broker import VERSIONS, Ask, Asked, Job, QueueName, run_jobs
+from tests.oracle.asking import answered_otherwise
+from tests.oracle.broker import VERSIONS, Ask, Job, run_jobs
 from tests.oracle.conftest import Needs
 
 pytestmark = pytest.mark.oracle
@@ -194,38 +194,6 @@ def _times() -> tuple[int, ...]:
     return tuple(sorted(times))
 
 
-def _differences(broker: BrokerView, asked: dict[QueueName, Asked], times: tuple[int, ...]) -> Iterator[Any]:
-    """What we say where the real code says something else: (question, its answer, ours)."""
-    for (topic, queue_id), theirs in asked.items():
-        queue = broker.queue(topic, queue_id)
-        ends = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
-        if ends != (theirs.min_offset, theirs.max_offset):
-            yield (topic, queue_id), (theirs.min_offset, theirs.max_offset), ends
-        for pull in theirs.pulls:
-            said: tuple[Any, ...]
-            found = _said(broker.get_message, topic, queue_id, pull.offset, pull.max_num)
-            at = _said(broker.commit_log_offset, topic, queue_id, pull.offset)
-            said = (found, (), -1, at)
-            if not isinstance(found, str):
-                said = (found.status, found.offsets, found.next_begin_offset, at)
-            if said != (pull.status, pull.offsets, pull.next_offset, pull.commit_log_offset):
-                yield (topic, queue_id, pull.offset, pull.max_num), pull, said
-        for boundary, answers in theirs.times.items():
-            for stamp, answer in zip(times, answers, strict=True):
-                arguments = (topic, queue_id, stamp, boundary or "lower")
-                place = _said(broker.offset_in_queue_by_time, *arguments)
-                if place != answer:
-                    yield arguments, answer, place
-
-
-def _said(answer: Callable[..., Any], *arguments: Any) -> Any:
-    """Our answer, or the class of what we say that the broker throws."""
-    try:
-        return answer(*arguments)
-    except BrokerThrowsError as thrown:
-        return thrown.thrown
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_answers(version: str, needs_broker: Needs, tmp_path: Path) -> None:
     needs_broker(version)
@@ -264,7 +232,7 @@ def test_all_answers(version: str, needs_broker: Needs, tmp_path: Path) -> None:
                 with pytest.raises(StoreError, match="does not start on this store"):
                     broker.get_message("A", 0, 0)
                 continue
-            wrong = list(_differences(broker, dict(answer.asked), times))
+            wrong = list(answered_otherwise(broker, answer.asked, times))
         assert wrong == [], (path.name, wrong[:3])
         asked += sum(len(queue.pulls) + len(queue.times) * len(times) for queue in answer.asked.values())
     assert asked > 5_000

@@ -11,6 +11,7 @@ from typing import Literal
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
 from rocketfsck.query.start.verdict import StartVerdict
+from rocketfsck.reader.index import readable_headers
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
@@ -61,6 +62,7 @@ LEFT_BY_A_KILL = frozenset(
     {
         RuleName.ABORT_PRESENT,
         RuleName.CONFIG_MISSING,
+        RuleName.EMPTY_LAST_SEGMENT,
         RuleName.INDEX_FILE_DOOMED,
         RuleName.RECOVERY_SCANS_ALL,
         RuleName.LOG_TORN_TAIL,
@@ -130,6 +132,8 @@ def _is_only_unclean(store: Store, report: Report, starts: Iterable[StartVerdict
     above_info = {
         rule for rule, count in report.counts.items() if count and report.severity_of(rule) > Severity.INFO
     }
+    if RuleName.KEY_UNINDEXED in above_info and _ends_between_two_keys(store, report):
+        above_info.remove(RuleName.KEY_UNINDEXED)
     if store.abort is None or not above_info <= LEFT_BY_A_KILL or report.withheld:
         return False
     if {*depth_of(report)} - {QUICK}:
@@ -138,6 +142,16 @@ def _is_only_unclean(store: Store, report: Report, starts: Iterable[StartVerdict
         return report.level == "quick"
     deleted = account.count("removed")
     return all((start.unreached_count or 0) <= deleted for start in starts)
+
+
+def _ends_between_two_keys(store: Store, report: Report) -> bool:
+    """Whether the one record that has only some of its keys in the index is the last one there: a broker puts
+    them one by one, and its next start begins with that record."""
+    ends = [header.end_physical_offset for _, header in readable_headers(store.indexes)]
+    found = [
+        finding.where.physical_offset for finding in report.findings if finding.rule == RuleName.KEY_UNINDEXED
+    ]
+    return len(found) == report.counts[RuleName.KEY_UNINDEXED] == 1 and found[0] == max(ends, default=-1)
 
 
 def depth_of(report: Report) -> tuple[str, ...]:

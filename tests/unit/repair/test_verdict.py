@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import severity_of
 from rocketfsck.verify.run import check_store
-from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
+from rocketfsck.writer import EndState, OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import REAL_NAMES, STORE_NAMES, Directory
@@ -88,6 +89,53 @@ def test_a_killed_broker_is_to_be_started(real_dir: Directory) -> None:
     assert verdict.prospect is None, "a trial builds each queue that the start dispatches again: minutes"
 
 
+@pytest.mark.parametrize(("left", "state"), [(1, "unclean"), (2, "damaged")])
+def test_a_broker_killed_between_two_keys_of_a_record_is_to_be_started(
+    tmp_path: Path, left: int, state: str
+) -> None:
+    """The last record has one of its two keys indexed. Where the one before lacks a key, it is damage."""
+    keys = ["a b", "c d", "e f", "g"][: left + 2]
+    messages = [
+        OutgoingMessage("T", b"body", 1_700_000_000_000 + number, properties={"KEYS": text})
+        for number, text in enumerate(keys)
+    ]
+    options = WriteOptions(sync=False, geometry=GEOMETRY, end_state=EndState.KILLED)
+    write_store(tmp_path / "store", messages, options)
+    (index,) = (tmp_path / "store" / "index").iterdir()
+    data = bytearray(index.read_bytes())
+    puts = [data[pos : pos + 20] for pos in _entries(data)]
+    index.write_bytes(_index(data, puts[:-1] if left == 1 else [*puts[:-2], puts[-1]]))
+    store = open_store(tmp_path / "store")
+    report = check_store(store)
+    assert report.counts[RuleName.KEY_UNINDEXED] == 1
+    assert judge_store(store, report).state == state
+
+
+GEOMETRY = Geometry(65536, 400, slot_count=7, entry_count=20)
+
+
+def _entries(data: bytearray) -> range:
+    """Where the entries of an index file are."""
+    (next_number,) = struct.unpack_from(">i", data, 36)
+    first = 40 + 4 * GEOMETRY.slot_count
+    return range(first + 20, first + 20 * next_number, 20)
+
+
+def _index(data: bytearray, puts: list[bytearray]) -> bytes:
+    """An index file with these entries, each linked anew; the rest is that of `data`."""
+    slots = [0] * GEOMETRY.slot_count
+    entries = bytearray(20)
+    for number, put in enumerate(puts, start=1):
+        slot = struct.unpack_from(">i", put)[0] % GEOMETRY.slot_count
+        entries += put[:16] + struct.pack(">i", slots[slot])
+        slots[slot] = number
+    used = sum(slot > 0 for slot in slots)
+    (end,) = struct.unpack_from(">q", puts[-1], 4)
+    head = data[:24] + struct.pack(">qii", end, used, len(puts) + 1)
+    made = head + struct.pack(f">{len(slots)}i", *slots) + entries
+    return bytes(made + bytes(len(data) - len(made)))
+
+
 @pytest.mark.parametrize(
     ("backup", "state"), [(None, "unclean"), (b"", "unclean"), (b'{"offsetTable":{"gro', "harmful")]
 )
@@ -105,6 +153,22 @@ def test_a_broker_killed_while_it_wrote_a_config_file_is_to_be_started(
     report = check_store(store)
     assert report.counts[RuleName.CONFIG_MISSING] == 1
     assert judge_store(store, report).state == state
+
+
+@pytest.mark.parametrize(
+    ("version", "was_killed", "state"),
+    [("5.5.0", True, "unclean"), ("5.5.0", False, "damaged"), ("5.1.0", True, "refused")],
+)
+def test_a_broker_killed_while_it_made_a_file_is_to_be_started(
+    real_copy: Directory, version: str, was_killed: bool, state: str
+) -> None:
+    """The file has a name and no length yet: up to 5.1.2 a start is refused because of that."""
+    root = real_copy("5.5.0-full-killed" if was_killed else "5.5.0-long")
+    last = max((root / "commitlog").iterdir())
+    (root / "commitlog" / f"{int(last.name) + last.stat().st_size:020}").touch()
+    store = open_store(root, version=version)
+    report = check_store(store)
+    assert judge_store(store, report, version=version).state == state
 
 
 def test_a_broker_without_its_topics_is_not_to_be_started(real_copy: Directory) -> None:

@@ -167,7 +167,7 @@ def check_segments(context: Context, known: Known) -> Iterator[Finding | NotChec
     strays = _strays_by_directory(store)
     zero: list[bool] = []
     yield from _look_for_zeros(store, known, zero)
-    used = _used_count(zero)
+    used = _used_count(store.commitlog.files, zero)
     unused = frozenset(store.commitlog.files[used:] if _ends_with(store, known, used) else ())
     for segments in segment_directories(store):
         inside = [stray for path in segments.queue.locations for stray in strays.get(path, ())]
@@ -313,9 +313,10 @@ def _look_for_zeros(store: Store, known: Known, zero: list[bool]) -> Iterator[No
             yield NotChecked(file.relative, str(error), operational=True)
 
 
-def _used_count(zero: Sequence[bool]) -> int:
+def _used_count(files: Sequence[MappedFile], zero: Sequence[bool]) -> int:
     """How many files there are up to the last one with data."""
-    return max((index + 1 for index, is_zero in enumerate(zero) if not is_zero), default=0)
+    used = (index + 1 for index, file in enumerate(files) if file.size and not zero[index])
+    return max(used, default=0)
 
 
 def _ends_with(store: Store, known: Known, used: int) -> bool:
@@ -335,7 +336,7 @@ def _check_zero_segments(files: Sequence[MappedFile], zero: Sequence[bool], used
     for file, is_zero in zip(files[:used], zero[:used], strict=True):
         if is_zero:
             yield Finding(RuleName.SEGMENT_ZERO_INSIDE, _bytes_of(file), {"size": file.size})
-    ahead = files[used:] if used else files[1:]
+    ahead = [file for file in (files[used:] if used else files[1:]) if file.size]
     if len(ahead) > PREALLOCATED_LIMIT:
         yield Finding(RuleName.SEGMENTS_NEVER_FILLED, _bytes_of(ahead[0]), {"file_count": len(ahead)})
     else:

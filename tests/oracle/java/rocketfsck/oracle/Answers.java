@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,7 +21,7 @@ import org.apache.rocketmq.store.SelectMappedBufferResult;
 import org.apache.rocketmq.store.index.IndexService;
 
 /** What a running store answers: bounds, every message by queue offset, messages by key. */
-final class Answers {
+public final class Answers {
     private static final int MAX_NUM = 64;
     private static final int PHYSICAL_OFFSET = 28;
 
@@ -29,13 +30,13 @@ final class Answers {
     private final JSONArray names;
 
     /** {@code names} are [topic, queueId] of queues that the store may not have looked at yet. */
-    Answers(DefaultMessageStore store, JSONArray keys, JSONArray names) {
+    public Answers(DefaultMessageStore store, JSONArray keys, JSONArray names) {
         this.store = store;
         this.keys = keys;
         this.names = names;
     }
 
-    Map<String, Object> state() throws Exception {
+    public Map<String, Object> state() throws Exception {
         Map<String, Object> state = new LinkedHashMap<>();
         state.put("minOffset", store.getMinPhyOffset());
         state.put("maxOffset", store.getMaxPhyOffset());
@@ -174,10 +175,6 @@ final class Answers {
     }
 
     private static String sha256(byte[] bytes) throws GeneralSecurityException {
-        StringBuilder text = new StringBuilder();
-        for (byte b : MessageDigest.getInstance("SHA-256").digest(bytes)) {
-            text.append(String.format("%02x", b));
-        }
-        return text.toString();
+        return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes));
     }
 }

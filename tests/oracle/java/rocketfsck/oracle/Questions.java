@@ -16,17 +16,20 @@ import org.apache.rocketmq.store.SelectMappedBufferResult;
  * What consumers may ask: a pull from every queue offset and around the ends, places by time. What the store code
  * throws is an answer too, the name of the class.
  */
-final class Questions {
+public final class Questions {
     private final DefaultMessageStore store;
     private final JSONObject asked;
 
-    /** {@code asked}: {@code maxNums} of the pulls, {@code margin} offsets beyond the ends, {@code times} (ms). */
-    Questions(DefaultMessageStore store, JSONObject asked) {
+    /**
+     * {@code asked}: {@code maxNums} of the pulls, {@code margin} offsets beyond the ends, {@code times} (ms), and
+     * {@code most}, how many offsets of a queue are pulled from at most (0: all).
+     */
+    public Questions(DefaultMessageStore store, JSONObject asked) {
         this.store = store;
         this.asked = asked;
     }
 
-    List<Object> answers() throws Exception {
+    public List<Object> answers() throws Exception {
         Map<String, ? extends Map<Integer, ?>> table = store.getConsumeQueueTable();
         List<Object> queues = new ArrayList<>();
         for (String topic : new TreeMap<>(table).keySet()) {
@@ -46,7 +49,9 @@ final class Questions {
         long low = Math.max(store.getMinOffsetInQueue(topic, queueId), 0) - margin;
         long high = store.getMaxOffsetInQueue(topic, queueId) + margin;
         List<Object> pulls = new ArrayList<>();
-        for (long offset = low; offset <= high; offset++) {
+        long most = asked.getLongValue("most");
+        long step = most == 0 ? 1 : Math.max(1, (high - low) / most);
+        for (long offset = low; offset <= high; offset += step) {
             for (Object maxNum : asked.getJSONArray("maxNums")) {
                 pulls.add(pull(topic, queueId, offset, ((Number) maxNum).intValue()));
             }

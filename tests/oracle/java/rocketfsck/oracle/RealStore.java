@@ -20,7 +20,7 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.store.stats.BrokerStatsManager;
 
 /** One message store of whichever version is on the class path, opened as a lonely master opens it. */
-final class RealStore {
+public final class RealStore {
     private static final long DISPATCH_LIMIT_MS = 60_000;
     private static final int STEADY_LOOKS = 3;
     private static final long LOOK_INTERVAL_MS = 5;
@@ -36,9 +36,7 @@ final class RealStore {
         String root = job.getString("store");
         config.setStorePathRootDir(root);
         config.setStorePathCommitLog(root + "/commitlog");
-        for (Map.Entry<String, Object> setting : job.getJSONObject("settings").entrySet()) {
-            set(config, setting.getKey(), setting.getValue());
-        }
+        Settings.setAll(config, job.getJSONObject("settings"));
         BrokerConfig broker = new BrokerConfig();
         MessageArrivingListener nobody = (topic, queue, offset, tags, stored, filter, properties) -> {};
         Constructor<?> constructor = kind(job).getConstructors()[0];
@@ -89,8 +87,12 @@ final class RealStore {
         return null;
     }
 
-    /** Until the dispatcher has nothing to do, several looks in a row: it counts before it writes. */
     void awaitDispatch() throws InterruptedException {
+        awaitDispatch(store);
+    }
+
+    /** Until the dispatcher has nothing to do, several looks in a row: it counts before it writes. */
+    public static void awaitDispatch(DefaultMessageStore store) throws InterruptedException {
         long limit = System.nanoTime() + DISPATCH_LIMIT_MS * 1_000_000;
         for (int steady = 0; steady < STEADY_LOOKS; ) {
             steady = store.dispatchBehindBytes() <= 0 ? steady + 1 : 0;
@@ -101,7 +103,7 @@ final class RealStore {
         }
     }
 
-    static String described(Throwable failure) {
+    public static String described(Throwable failure) {
         Throwable cause = failure instanceof InvocationTargetException ? failure.getCause() : failure;
         StackTraceElement[] trace = cause.getStackTrace();
         return cause + (trace.length == 0 ? "" : " at " + trace[0]);
@@ -136,7 +138,7 @@ final class RealStore {
         return type == long.class ? (Object) 0L : null;
     }
 
-    static Field accessible(Class<?> owner, String name) throws NoSuchFieldException {
+    public static Field accessible(Class<?> owner, String name) throws NoSuchFieldException {
         Field field = owner.getDeclaredField(name);
         field.setAccessible(true);
         return field;
@@ -161,27 +163,5 @@ final class RealStore {
             topics.put(topic.getTopicName(), topic);
         }
         return topics;
-    }
-
-    private static void set(MessageStoreConfig config, String name, Object value)
-            throws ReflectiveOperationException {
-        String setter = "set" + Character.toUpperCase(name.charAt(0)) + name.substring(1);
-        for (Method method : MessageStoreConfig.class.getMethods()) {
-            if (method.getName().equals(setter) && method.getParameterCount() == 1) {
-                Class<?> type = method.getParameterTypes()[0];
-                if (type.isPrimitive() || type == String.class) {
-                    method.invoke(config, converted(value, type));
-                    return;
-                }
-            }
-        }
-        throw new NoSuchMethodException("MessageStoreConfig has no setting " + name);
-    }
-
-    private static Object converted(Object value, Class<?> type) {
-        if (type == int.class) {
-            return ((Number) value).intValue();
-        }
-        return type == long.class ? (Object) ((Number) value).longValue() : value;
     }
 }

@@ -1,0 +1,130 @@
+package rocketfsck.workload;
+
+import com.alibaba.fastjson.JSONArray;
+import com.alibaba.fastjson.JSONObject;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.rocketmq.store.DefaultMessageStore;
+import rocketfsck.oracle.Answers;
+import rocketfsck.oracle.Questions;
+import rocketfsck.oracle.RealStore;
+
+/** A name server, the brokers of a group, and their clients. */
+public final class Group {
+    private static final int MOST_LOOKS = 300;
+    private static final long LOOK_INTERVAL_MS = 100;
+
+    private final NameServer names;
+    private final JSONArray given;
+    private final List<Node> nodes = new ArrayList<>();
+    private final List<Runnable> ends = new ArrayList<>();
+    private Clients clients;
+
+    /** {@code given}: the nodes, see {@link Node#start}; none is started yet. */
+    Group(JSONArray given) throws Exception {
+        this.given = given;
+        names = new NameServer();
+        for (int number = 0; number < given.size(); number++) {
+            nodes.add(null);
+        }
+    }
+
+    void start() throws Exception {
+        for (int number = 0; number < given.size(); number++) {
+            start(number, Map.of());
+        }
+    }
+
+    /** Starts a node, with other settings of its broker and its store where {@code other} has some. */
+    void start(int number, Map<String, Object> other) throws Exception {
+        JSONObject node = given.getJSONObject(number);
+        for (String kind : List.of("broker", "store")) {
+            if (other.get(kind) != null) {
+                node.getJSONObject(kind).putAll((JSONObject) other.get(kind));
+            }
+        }
+        nodes.set(number, Node.start(node, names.address()));
+    }
+
+    void stop(int number) {
+        Node node = nodes.set(number, null);
+        if (node != null) {
+            node.shutdown();
+        }
+    }
+
+    public String nameServer() {
+        return names.address();
+    }
+
+    public Node node(int number) {
+        return nodes.get(number);
+    }
+
+    /** The master, awaited for half a minute. */
+    public Node master() throws InterruptedException {
+        for (int looks = 0; looks < MOST_LOOKS; looks++) {
+            for (Node node : nodes) {
+                if (node != null && node.isMaster()) {
+                    return node;
+                }
+            }
+            Thread.sleep(LOOK_INTERVAL_MS);
+        }
+        throw new IllegalStateException("no broker of the group is its master");
+    }
+
+    public Clients clients() throws Exception {
+        if (clients == null) {
+            clients = new Clients(names.address());
+        }
+        return clients;
+    }
+
+    /** Has something done before the clients are stopped. */
+    public void atEnd(Runnable end) {
+        ends.add(end);
+    }
+
+    List<List<Object>> acknowledged() {
+        return clients == null ? List.of() : clients.acknowledged();
+    }
+
+    /** What each node answers that runs; see {@link Answers} and {@link Questions}. */
+    List<Object> answers(JSONObject ask) throws Exception {
+        List<Object> answers = new ArrayList<>();
+        for (Node node : nodes) {
+            if (node == null) {
+                answers.add(null);
+                continue;
+            }
+            DefaultMessageStore store = node.messages();
+            RealStore.awaitDispatch(store);
+            Map<String, Object> answer = new LinkedHashMap<>();
+            answer.put("state", new Answers(store, ask.getJSONArray("keys"), ask.getJSONArray("queues")).state());
+            answer.put("asked", new Questions(store, ask).answers());
+            answers.add(answer);
+        }
+        return answers;
+    }
+
+    /** Stops what was begun for the works, then the clients. */
+    void quiet() {
+        ends.forEach(Runnable::run);
+        ends.clear();
+        if (clients != null) {
+            clients.shutdown();
+            clients = null;
+        }
+    }
+
+    void shutdown() {
+        quiet();
+        for (int number = 0; number < nodes.size(); number++) {
+            stop(number);
+        }
+        names.shutdown();
+    }
+}
