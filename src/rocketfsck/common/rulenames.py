@@ -49,7 +49,7 @@ class RuleName(StrEnum):
     REPAIR_UNFINISHED = "ST051"
     REGULAR_DEVIATION = "ST052"
     FILES_ALIKE = "ST053"
-    OPENED_WRONGLY = "ST054"
+    OPENED_WRONGLY = "ST055"
 
     # commit log
     LOG_BOUNDARY_LOST = "CL001"
