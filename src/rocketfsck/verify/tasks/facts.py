@@ -119,6 +119,14 @@ class Known:
         return max((time for time in times if time is not None), default=None)
 
     @property
+    def last_store_timestamp(self) -> int | None:
+        """The storeTimestamp (ms) of the last record; None unless the whole commitlog is known."""
+        if self.log_elsewhere or None in self.logs:
+            return None
+        times = [log.last_store_timestamp for log in self.logs if log is not None]
+        return next((time for time in reversed(times) if time is not None), None)
+
+    @property
     def min_store_timestamp(self) -> int | None:
         """The oldest storeTimestamp (ms) of the whole commitlog; None unless all of it is known."""
         if None in self.logs:

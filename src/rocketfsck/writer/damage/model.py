@@ -228,6 +228,7 @@ ANY_INDEX = (
         RuleName.ENTRY_KEY,
         RuleName.ENTRY_DUPLICATE,
         RuleName.ENTRY_TIME,
+        RuleName.ENTRIES_EXPIRED,
         RuleName.INDEX_AHEAD_OF_LOG,
         RuleName.ENTRY_OF_DAMAGED_RECORD,
         RuleName.ENTRY_IN_MISSING_SEGMENT,
