@@ -32,7 +32,7 @@ ORDERS = ("forward", "backward", "even and odd", "again")
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Walks end batches often, in parts and whole files alike."""
-    monkeypatch.setattr(tiling, "new_batch", lambda: new_batch(5))
+    monkeypatch.setattr(tiling, "batch_for", lambda _: new_batch(5))
     walking.continuations.forget()
     yield
     walking.continuations.forget()

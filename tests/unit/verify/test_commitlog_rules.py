@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -487,7 +486,7 @@ def test_cl025_hosts(copy: Copy) -> None:
 @pytest.fixture
 def short_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of eight records in place of thousands, so that a small log has several."""
-    monkeypatch.setattr(tiling, "new_batch", partial(new_batch, record_capacity=8))
+    monkeypatch.setattr(tiling, "batch_for", lambda _: new_batch(record_capacity=8))
 
 
 @pytest.mark.parametrize("name", ["5.3.3-basic", "4.9.8-ghosttail", "4.4.0-collisions"])
