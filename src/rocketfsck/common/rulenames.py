@@ -91,6 +91,7 @@ class RuleName(StrEnum):
     RECORD_BORN_TIMESTAMP = "CL038"
     QUEUE_BEGINS_AGAIN = "CL039"
     RECORD_MAGIC_UNKNOWN = "CL040"
+    RECORD_STORE_TIMESTAMP = "CL041"
 
     # consume queue
     UNIT_HOLE = "CQ001"

@@ -146,6 +146,7 @@ REASONS: Mapping[str, str] = {
     RuleName.RECORD_COMMIT_FLAG: _OWN,
     RuleName.RECORD_RECONSUME_TIMES: _OWN,
     RuleName.RECORD_BORN_TIMESTAMP: _OWN,
+    RuleName.RECORD_STORE_TIMESTAMP: _OWN,
     RuleName.TIMER_FILE_MISSING: "no other file has its contents: copy it back before any broker starts",
     RuleName.TIMER_LOG_GAP: "no other file has the units of a timer log; " + _COPY,
     RuleName.TIERED_METADATA: _TIERED_METADATA,

@@ -33,8 +33,9 @@ class QueueEnd:
 @dataclass(frozen=True, slots=True)
 class LogFacts:
     """One commitlog file. `end_offset` is the physical offset after its last sound record (its
-    `start_offset` where it has none); timestamps are storeTimestamps in ms, None without records.
-    `queue_ends` has the queues of which units are missing: the others' units tell as much."""
+    `start_offset` where it has none); timestamps are storeTimestamps in ms of records whose time a
+    clock can show, None without any. `queue_ends` has the queues of which units are missing: the others'
+    units tell as much."""
 
     file: str
     start_offset: int

@@ -143,6 +143,7 @@ ANY_LOG = (
         RuleName.RECORD_SYS_FLAG,
         RuleName.RECORD_HOST_PORT,
         RuleName.RECORD_NEGATIVE_FIELD,
+        RuleName.RECORD_STORE_TIMESTAMP,
         RuleName.RECORD_TOPIC,
         RuleName.RECORD_PROPERTIES_NUL,
         RuleName.RECORD_DELAY_LEVEL,
