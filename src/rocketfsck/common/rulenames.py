@@ -49,6 +49,7 @@ class RuleName(StrEnum):
     REPAIR_UNFINISHED = "ST051"
     REGULAR_DEVIATION = "ST052"
     FILES_ALIKE = "ST053"
+    LOG_FILE_COPIED = "ST054"
 
     # commit log
     LOG_BOUNDARY_LOST = "CL001"

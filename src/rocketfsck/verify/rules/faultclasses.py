@@ -353,6 +353,11 @@ MEANINGS_OF_ONE_RULE: Mapping[str, str] = {
         "broker from 5.1.3 on deletes that file at its next start and continues; most older brokers do not "
         "start."
     ),
+    RuleName.LOG_FILE_COPIED: (
+        "A commit log file is a copy of another one. Up to 5.3.3 brokers delete such a file at the end of "
+        "the log when they start. After a clean stop newer ones keep the copy and append after it, and a "
+        "later start after an unclean stop cuts the log in front of the copy and deletes what came after it."
+    ),
     RuleName.INDEX_FILE_DOOMED: (
         "The newest index files are later than the checkpoint's time for the index. The entries exist, but a "
         "start after an unclean stop deletes these files and writes only a part of the entries again."
