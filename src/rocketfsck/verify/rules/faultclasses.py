@@ -16,12 +16,16 @@ from rocketfsck.common.rulenames import RuleName
 
 @dataclass(frozen=True, slots=True)
 class FaultClass:
-    """One class: `meaning` says what happened and what follows, `advice` what to do before anything else."""
+    """One class: `meaning` says what happened and what follows, `advice` what to do before anything else.
+
+    `found_by` is the command that finds it where no rule does, because one store does not show it.
+    """
 
     id: str
     title: str
     meaning: str
     advice: str
+    found_by: str = ""
 
 
 _TABLE = (
@@ -303,6 +307,25 @@ _TABLE = (
         "A group's offset is below the queue's minimum or above its maximum: the group skips messages or "
         "gets them again.",
         "Check the group before it starts to consume.",
+    ),
+    FaultClass(
+        "H1",
+        "replica outside of the other's range",
+        "The log of a slave ends before that of its master begins, or after the master's end. A slave "
+        "resumes at its own end: it asks for bytes that the master no longer has, or has not written yet.",
+        "Compare the stores before a broker starts: the comparison names the ranges of both, and the offset "
+        "from which one can resume from the other.",
+        found_by="rocketfsck compare A B",
+    ),
+    FaultClass(
+        "H2",
+        "replicas differ at the same offset",
+        "Two replicas have different bytes at one physical offset: one of them is damaged there, or the "
+        "slave kept messages that its master lost in a crash, and the master wrote others in their place. "
+        "Brokers do not compare the bytes: consumers get other messages from the slave than from the master.",
+        "Compare the stores before a broker starts: the comparison names the first place where they differ, "
+        "and the side that is valid there.",
+        found_by="rocketfsck compare A B",
     ),
     FaultClass(
         "H3",
