@@ -108,6 +108,9 @@ def faults_page() -> list[str]:
             lines += table(("Example", "What it does", "It needs"), examples)
         links = ", ".join(f"[{one.id}](../specs/rules.md#{one.id.lower()}-{one.slug})" for one in rules)
         answers = ", ".join(f"[{name}](../specs/repairs.md#{name})" for name in repairs)
+        if known.found_by:
+            lines += [f"- Found by: {code(known.found_by)}", "- Repairs: what `--heal` plans", ""]
+            continue
         lines += [f"- Rules: {links or 'none'}", f"- Repairs: {answers or 'a person must decide'}", ""]
     return lines
 

@@ -89,7 +89,7 @@ NOT_ANSWERED = {
 """Damages that a plan may leave as they are, and why. All others must be answered."""
 
 
-CAUSES = frozenset({"rename-segment", "move-zero-twin", "salvage-log"})
+CAUSES = frozenset({"rename-segment", "move-zero-twin", "move-copied-segment", "salvage-log"})
 """Repairs of what other findings are a consequence of: they answer these, too."""
 
 
@@ -240,6 +240,7 @@ GOLDEN = {
     "missing-segment": "4.4.0-multiseg",
     "zero-segment": "5.3.3-multiseg",
     "segment-renamed": "5.1.3-expired",
+    "segment-copied": "4.9.8-multiseg",
     "short-segment": "5.3.3-basic",
     "stray-file": "4.9.8-basic",
     "queue-shift": "4.9.8-multiseg",

@@ -56,6 +56,7 @@ FAULTS = (
     "short-segment",
     "stray-file",
     "segment-renamed",
+    "segment-copied",
     "blank-missing",
     "queue-behind",
     "dangling-tail",

@@ -49,6 +49,7 @@ class RuleName(StrEnum):
     REPAIR_UNFINISHED = "ST051"
     REGULAR_DEVIATION = "ST052"
     FILES_ALIKE = "ST053"
+    LOG_FILE_COPIED = "ST054"
     OPENED_WRONGLY = "ST055"
 
     # commit log
@@ -92,6 +93,7 @@ class RuleName(StrEnum):
     RECORD_BORN_TIMESTAMP = "CL038"
     QUEUE_BEGINS_AGAIN = "CL039"
     RECORD_MAGIC_UNKNOWN = "CL040"
+    RECORD_STORE_TIMESTAMP = "CL041"
 
     # consume queue
     UNIT_HOLE = "CQ001"

@@ -115,16 +115,30 @@ def is_swept(store: Store, topic: str) -> bool:
         return False
 
 
-def swept_before(store: Store, topic: str) -> int:
+def swept_before(
+    store: Store,
+    topic: str,
+    last: Mapping[tuple[str, int], int],
+    is_deleted: Callable[[tuple[str, int]], bool],
+) -> int:
     """Where the records of a topic in use end that a broker has removed from its queues, as a physical
     offset: after the record that the last of all units leads to; -1 for a topic that is not swept.
 
     Records after that one were in no queue when the broker stopped, or lost their units with all others
-    there, and the next start dispatches them. Raises StoreError for a file that fails.
+    there. Not after a clean stop, before which a broker dispatches every record, if all of them belong to
+    queues that are swept or deleted: then nothing else was lost there. `last` is the physical offset of the
+    last record of each queue, `is_deleted` says of a queue that somebody deleted it. Raises StoreError for a
+    file that fails.
     """
     if not is_swept(store, topic):
         return -1
-    return INT64_MAX if has_queues_elsewhere(store) else _last_offset(store) + 1
+    if has_queues_elsewhere(store):
+        return INT64_MAX
+    before = _last_offset(store) + 1
+    if store.abort is not None:
+        return before
+    names = [name for name, offset in last.items() if offset >= before]
+    return INT64_MAX if all(is_swept(store, name[0]) or is_deleted(name) for name in names) else before
 
 
 def _last_offset(store: Store) -> int:

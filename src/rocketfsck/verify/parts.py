@@ -45,7 +45,8 @@ _OTHERWISE: Mapping[Part, tuple[RuleName, ...]] = {
         RuleName.LOG_BOUNDARY_LOST, RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.STALE_TAIL,
         RuleName.RECORD_MALFORMED, RuleName.RECORD_MAGIC_UNKNOWN, RuleName.BYTES_BEHIND_END,
         RuleName.RECOVERY_START, RuleName.RECOVERY_SCANS_ALL, RuleName.CHECKPOINT_MISSING,
-        RuleName.TIMES_LOST, RuleName.LOG_FILE_MISNAMED, RuleName.LOG_OLDER,
+        RuleName.TIMES_LOST, RuleName.LOG_FILE_MISNAMED, RuleName.LOG_FILE_COPIED,
+        RuleName.LOG_OLDER,
     ),
     "ends of log files": (RuleName.BLANK_SIZE, RuleName.BLANK_TOO_EARLY),
     "queues": (

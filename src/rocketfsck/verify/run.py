@@ -11,7 +11,7 @@ What a check leaves out, and why: what this version does not read, other parts, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
@@ -48,7 +48,14 @@ from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.dledger import check_dledger
 from rocketfsck.verify.store.layout import check_layout
-from rocketfsck.verify.store.misnamed import check_misnamed, copied_files, misnamed_files
+from rocketfsck.verify.store.misnamed import (
+    check_copied,
+    check_misnamed,
+    copied_files,
+    exact_copies,
+    misnamed_files,
+    settle_copies,
+)
 from rocketfsck.verify.tasks.execute import Executed, after_stop, execute
 from rocketfsck.verify.tasks.facts import Fact, Known, gather
 from rocketfsck.verify.tasks.planning import plan_units
@@ -220,6 +227,7 @@ def check_store(
                 if sift.is_full():
                     break
     if not sift.is_full():
+        settle_copies(sift.kept)
         logs = _results(ran, LogFileTask)
         settle_regular(store, sift, ran.results, logs, gatherer, context.shared.asked)
     if going_on is not None:
@@ -335,6 +343,7 @@ def _judge(
         parts = compare_parts(context, logs, indexes)
         copies = copied_files(context.store, suspects)
         yield from check_misnamed(misnamed)
+        yield from _guarded("commitlog", _check_copied(context, known, copies))
         yield from _guarded("", check_origins(context, known, logs, indexes, parts))
         yield from _guarded(
             "consumequeue", merge_queues(context, queues, logs, gatherer, misnamed, copies, parts.foreign)
@@ -350,6 +359,11 @@ def _judge(
         yield from _guarded("config", gatherer.seen(check_config(context, known)))
     else:
         yield from gatherer.seen(databases.configs)
+
+
+def _check_copied(context: Context, known: Known, copies: Collection[str]) -> Iterator[Finding]:
+    counts = {log.file: log.record_count for log in known.logs if log is not None}
+    yield from check_copied(exact_copies(context.store, copies), counts)
 
 
 def _suspects(logs: Sequence[TaskResult | None], store: Store) -> set[str]:

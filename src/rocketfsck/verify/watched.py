@@ -105,6 +105,7 @@ WATCHED: tuple[Watched, ...] = (
     Watched((RuleName.RECORD_COMMIT_FLAG,), "record", LOG),
     Watched((RuleName.RECORD_RECONSUME_TIMES,), "record", LOG),
     Watched((RuleName.RECORD_BORN_TIMESTAMP,), "record", LOG),
+    Watched((RuleName.RECORD_STORE_TIMESTAMP,), "record", LOG),
     Watched((RuleName.BLANK_SIZE,), "commit log file", LOG),
     Watched((RuleName.UNIT_SIZE,), "unit", QUEUES),
     Watched((RuleName.UNIT_TAGS_CODE,), "unit", QUEUES),

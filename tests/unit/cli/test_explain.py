@@ -46,6 +46,12 @@ def test_every_fault_class(cli: Cli) -> None:
             assert (f"    {rule.id} " in out) is (rule.fault_class == name), name
 
 
+def test_classes_that_only_two_stores_show_name_the_command(cli: Cli) -> None:
+    for name in ("H1", "H2"):
+        assert "`rocketfsck compare A B` finds it in two" in _words(cli("explain", name).out)
+    assert "compare A B" not in cli("explain", "O1").out
+
+
 def test_lists(cli: Cli) -> None:
     lines = [line.split()[0] for line in cli("explain").out.splitlines() if line.startswith("  ")]
     assert sorted(lines) == sorted([*RULES, *FAULT_CLASSES, *all_repairs()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,15 @@ def test_cf033_and_cf034_what_was_due_long_ago(
         maker.config("delayOffset.json", {"offsetTable": table})
     found = [item for item in maker.found(check_config, known) if item.where.queue_id == 2]
     assert [(item.rule, item.found["again_count"], item.expected["offset"]) for item in found] == expected
+
+
+def test_cf033_goes_by_the_last_record_not_by_the_newest_time(maker: Maker) -> None:
+    known = delayed(maker, 10_000, 20_000)
+    ahead = replace(log_facts(0), max_store_timestamp=NOW + 3_600_000)
+    assert maker.found(check_config, replace(known, logs=(ahead,))) == []
+    later = replace(log_facts(0), last_store_timestamp=NOW + 3_600_000)
+    (finding,) = maker.found(check_config, replace(known, logs=(later,)))
+    assert (finding.rule, finding.found["again_count"]) == ("CF033", 2)
 
 
 def test_cf033_is_not_said_of_a_store_without_a_broker(maker: Maker) -> None:

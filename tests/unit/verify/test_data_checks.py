@@ -191,6 +191,9 @@ def test_seam_needs_time_and_numbers() -> None:
     continues = tracker.look(rows, queue, longs(5, 6, 7, 8), one, 1)
     assert find_seam(continues, longs(10, 20, 15, 16), None) is None  # a clock step
     assert find_seam(repeats, longs(10, 20, 15, 16), 30) == 0
+    assert find_seam(repeats, longs(10, 1 << 62, 21, 22), None) is None  # a time that no clock shows
+    assert find_seam(repeats, longs(1 << 62, 20, 21, 22), None) is None
+    assert find_seam(repeats, longs(10, 1 << 62, 9, 22), None) == 2
     assert find_seam(tracker.look(longs(), longs(), longs(), longs(), 1), longs(), None) is None
     assert is_older_life(longs(3, 4), 5)
     assert not is_older_life(longs(3, 6), 5)

@@ -301,3 +301,47 @@ def test_half_messages_after_the_last_unit_of_all_queues_were_not_removed_with_a
     (start,) = predict_starts(opened, start_classes([opened.dialect.version]))
     passed_over = version == "5.3.3" and kept_count == 10
     assert (start.added_count, start.deleted_count) == (left_count - passed_over, removed_count)
+
+
+def ending_with_half_messages(root: Path, version: str) -> Path:
+    """A store whose last records are of a deleted topic, and half messages whose queue went with it."""
+    kept = [OutgoingMessage("T", b"x" * 50, 1000 + at) for at in range(10)]
+    gone = [OutgoingMessage("Gone", b"x" * 50, 2000 + at) for at in range(4)]
+    half = [OutgoingMessage("T", b"x" * 50, 3000 + at, kind=Kind.HALF) for at in range(3)]
+    options = WriteOptions(version=version, geometry=Geometry(65536, 1000, 920, 4096, 64, 500), sync=False)
+    write_store(root, [*kept, *gone, *half], options)
+    topics_of(root, T=1, **{HALF: 1})
+    for topic in ("Gone", HALF):
+        shutil.rmtree(root / "consumequeue" / topic / "0")
+    return root
+
+
+@pytest.mark.parametrize(("version", "added_count"), [("4.4.0", 0), ("4.7.1", 7), ("4.9.8", 7)])
+def test_half_messages_at_the_end_of_the_log_were_removed_with_a_topic(
+    tmp_path: Path, version: str, added_count: int
+) -> None:
+    """As 4.9.7 leaves it: half messages came last, a topic was deleted, and the broker stopped cleanly.
+
+    Its next start dispatches both again, because it begins after the last unit of all; 4.4.0 does not.
+    """
+    root = ending_with_half_messages(tmp_path / "store", version)
+    opened = open_store(root, version=version)
+    report = check_store(opened)
+    assert worst(report) == set()
+    assert report.account is not None and report.account.count("removed") == 7
+    assert judge_store(opened, report).state == "healthy"
+    assert not make_plan(opened, report).actions
+    (start,) = predict_starts(opened, start_classes([opened.dialect.version]))
+    assert start.harmless and start.added_count == added_count
+
+
+@pytest.mark.parametrize("left", ["abort", "unit"])
+def test_half_messages_at_the_end_were_lost_where_others_may_be(tmp_path: Path, left: str) -> None:
+    """A killed broker had perhaps not dispatched them; and units of other queues were lost with theirs."""
+    root = ending_with_half_messages(tmp_path / "store", "4.9.8")
+    if left == "abort":
+        (root / "abort").touch()
+    else:
+        (path,) = (root / "consumequeue" / "T" / "0").iterdir()
+        path.write_bytes(path.read_bytes()[: 20 * 9].ljust(1000, b"\0"))
+    assert "XR002" in worst(check_store(open_store(root, version="4.9.8")))

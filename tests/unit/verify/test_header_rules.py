@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ from rocketfsck.formats.magic import FENCE_TOPIC, TRANSACTION_COMMIT, transactio
 from rocketfsck.formats.record import Record
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.scan.log.live import LATEST_CLOCK_MS
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 
@@ -17,7 +19,7 @@ from tests.conftest import STORE_NAMES, Directory
 from tests.unit.verify.damage import NOW, Damage
 
 FIRST = "commitlog/00000000000000000000"
-HEADER_RULES = {"CL034", "CL035", "CL036", "CL037", "CL038"}
+HEADER_RULES = {"CL034", "CL035", "CL036", "CL037", "CL038", "CL041"}
 
 
 @pytest.fixture
@@ -59,6 +61,7 @@ def test_a_value_that_no_broker_writes(store: Damage, rule: str, field: str, val
         ("reconsumeTimes", 16),
         ("reconsumeTimes", (1 << 16) - 1),
         ("bornTimestamp", 1),
+        ("bornTimestamp", 2**63 - 1),
         ("sysFlag", 0x2),
         ("preparedTransactionOffset", 0),
     ],
@@ -73,6 +76,38 @@ def test_cl035_a_negative_offset_has_the_rule_of_negative_fields(store: Damage) 
     pos, _ = store.records(FIRST)[10]
     store.set(FIRST, pos, "preparedTransactionOffset", -1)
     assert store.check("cross").rules == {"CL009"}
+
+
+@pytest.mark.parametrize("value", [LATEST_CLOCK_MS + 1, 1 << 62, 2**63 - 1])
+def test_cl041_a_time_that_no_clock_shows(store: Damage, value: int) -> None:
+    before = store.check("cross")
+    pos, record = store.records(FIRST)[-1]
+    store.set(FIRST, pos, "storeTimestamp", value)
+    result = store.check("cross")
+    finding = result.one("CL041")
+    assert (finding.where.start, finding.count, finding.found) == (pos, 1, {"store_timestamp": value})
+    # the index knows the record's time to the second
+    assert result.rules - before.rules <= {"CL041", "XR026", "IX004"}
+    store.set(FIRST, pos, "storeTimestamp", record.store_timestamp)
+    assert "CL041" not in store.check("cross").rules
+
+
+def test_cl041_a_time_of_a_clock_that_is_far_ahead_may_be_one(store: Damage) -> None:
+    pos, _ = store.records(FIRST)[-1]
+    store.set(FIRST, pos, "storeTimestamp", LATEST_CLOCK_MS)
+    assert "CL041" not in store.check("cross").rules
+
+
+def test_a_time_that_no_clock_shows_dates_nothing(store: Damage) -> None:
+    """One damaged record does not hide that the checkpoint is ahead of the log."""
+    records = store.records(FIRST)
+    later = records[-1][1].store_timestamp + 60_000
+    store.write("checkpoint", 0, struct.pack(">qq", later, later))
+    before = [finding for finding in store.check("cross").report.findings if finding.rule == "CP011"]
+    assert len(before) == 2
+    store.set(FIRST, records[5][0], "storeTimestamp", 1 << 62)
+    after = [finding for finding in store.check("cross").report.findings if finding.rule == "CP011"]
+    assert after == before
 
 
 def test_neighbours_with_one_fault_are_one_finding(store: Damage) -> None:

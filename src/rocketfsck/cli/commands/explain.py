@@ -200,7 +200,10 @@ def _classes(classes: Sequence[FaultClass], palette: Palette, columns: int) -> I
         yield from wrapped(known.advice, columns, "  ")
         yield ""
         listed = [rule for rule in RULES.values() if rule.fault_class == known.id]
-        yield "  Rules of this class:" if listed else "  No rule belongs to this class."
+        if known.found_by:
+            yield f"  One store does not show it: `{known.found_by}` finds it in two."
+        else:
+            yield "  Rules of this class:" if listed else "  No rule belongs to this class."
         yield from (
             f"    {line}"
             for line in aligned([rule.id, rule.severity.name.lower(), rule.slug] for rule in listed)

@@ -212,7 +212,10 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
 
 def _deleted_queues(state: StartState) -> Callable[[str, int], int]:
     """Before which physical offset records of queues that the store has not were removed on purpose."""
-    return deleted_queues(state.store, {java_decode(topic) for topic, _ in state.census.queues()})
+    last = state.census.last_records().items()
+    return deleted_queues(
+        state.store, {(java_decode(topic), queue_id): offset for (topic, queue_id), offset in last}
+    )
 
 
 def _deleted_count(state: StartState) -> int:

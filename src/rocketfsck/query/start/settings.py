@@ -5,7 +5,7 @@ Reference 5.1, 6.1, appendix B.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -202,25 +202,30 @@ def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
     return dict.fromkeys(batch, "batch"), True
 
 
-def deleted_queues(store: Store, recorded: Collection[str]) -> Callable[[str, int], int]:
+def deleted_queues(store: Store, last: Mapping[tuple[str, int], int]) -> Callable[[str, int], int]:
     """Before which physical offset the records of a queue that the store has not were removed from it on
     purpose, -1 for none: by what topics.json says. Nothing where the file is missing, or names none of the
-    topics that have queues (without any queue: none of those that are `recorded` in the log) or may lack
-    some, nor of topics that no broker can serve. Reference 8."""
+    topics that have queues (without any queue: none of those in the log) or may lack some, nor of topics that
+    no broker can serve. `last` is the physical offset of the last record of each queue. Reference 8."""
     found = loaded_topics(store) or {}
     with_queues = {queue.topic for queue in store.queues}
-    tells = not may_lack_topics(store) and not found.keys().isdisjoint(with_queues or recorded)
+    tells = not may_lack_topics(store) and not found.keys().isdisjoint(
+        with_queues or {topic for topic, _ in last}
+    )
     counts = {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in found.items()}
+
+    def is_deleted(name: tuple[str, int]) -> bool:
+        topic, queue_id = name
+        return queue_id >= counts[topic] if topic in counts else topic not in with_queues
 
     @cache
     def swept(topic: str) -> int:
-        return swept_before(store, topic)
+        return swept_before(store, topic, last, is_deleted)
 
     def deleted_before(topic: str, queue_id: int) -> int:
         if not tells or not is_queue_name(topic):
             return -1
-        deleted = queue_id >= counts[topic] if topic in counts else topic not in with_queues
-        return INT64_MAX if deleted else swept(topic)
+        return INT64_MAX if is_deleted((topic, queue_id)) else swept(topic)
 
     return deleted_before
 

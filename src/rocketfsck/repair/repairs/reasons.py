@@ -110,6 +110,10 @@ REASONS: Mapping[str, str] = {
         "both kinds of queues hold units, and only the topic's setting says which kind consumers use"
     ),
     RuleName.QUEUE_KIND_ATTRIBUTE: "the topic has queues of both kinds",
+    RuleName.LOG_FILE_COPIED: (
+        "the log continues after the copy, and needs a file in its place: salvage writes a store with "
+        "filler there"
+    ),
     RuleName.LINK_DANGLING: "the target of the link is missing: mount it, or remove the link",
     RuleName.LOG_BOUNDARY_LOST: "too few bytes to hold a filler record: salvage writes a store without them",
     RuleName.RECORD_MALFORMED: "too few bytes to hold a filler record: salvage writes a store without them",
@@ -146,6 +150,7 @@ REASONS: Mapping[str, str] = {
     RuleName.RECORD_COMMIT_FLAG: _OWN,
     RuleName.RECORD_RECONSUME_TIMES: _OWN,
     RuleName.RECORD_BORN_TIMESTAMP: _OWN,
+    RuleName.RECORD_STORE_TIMESTAMP: _OWN,
     RuleName.TIMER_FILE_MISSING: "no other file has its contents: copy it back before any broker starts",
     RuleName.TIMER_LOG_GAP: "no other file has the units of a timer log; " + _COPY,
     RuleName.TIERED_METADATA: _TIERED_METADATA,

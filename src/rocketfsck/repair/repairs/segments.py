@@ -12,7 +12,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.repair.log.edit import first_record_of, read_log_end
 from rocketfsck.repair.plan.arguments import Arguments, NewSize
-from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
@@ -160,6 +160,51 @@ def plan_twins(scene: PlanScene, _findings: Sequence[Finding]) -> Iterator[Actio
         )
 
 
+def plan_copies(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Copies at the end of the log, and files of zeros after them. A copy that records follow stays."""
+    copies = {finding.where.file: finding for finding in one_by_one(findings)}
+    after: list[MappedFile] = []
+    for file in reversed(scene.store.commitlog.files):
+        finding = copies.get(file.relative)
+        if finding is not None:
+            yield _set_aside_copy(scene, file, finding)
+            for zero in after:
+                yield answer(
+                    "move-copied-segment",
+                    zero.relative,
+                    "move the file aside: it is empty, and a copy is in front of it",
+                    [finding],
+                    preconditions=whole_file(scene, zero.relative),
+                )
+            after = []
+        elif is_zero(scene, file.relative):
+            after.append(file)
+        else:
+            return
+
+
+def _set_aside_copy(scene: PlanScene, file: MappedFile, finding: Finding) -> Action:
+    original = str(finding.found["original"])
+    start = file.start_offset or 0
+    return answer(
+        "move-copied-segment",
+        file.relative,
+        f"move the file aside: {original} has the same records",
+        [finding],
+        preconditions=[*whole_file(scene, file.relative), *whole_file(scene, original)],
+        losses=[
+            Loss(
+                "record",
+                number(finding.found, "record_count"),
+                start_offset=start,
+                end_offset=start + file.size,
+                kept_in=original,
+                valid=False,
+            )
+        ],
+    )
+
+
 def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Extension files whose queue is gone, unless that is built again."""
     rebuilt = {queue_of(finding) for finding in scene.findings if finding.rule == RuleName.QUEUE_MISSING}
@@ -218,6 +263,14 @@ ROWS: tuple[Row, ...] = (
         Arguments,
     ),
     Repair("move-zero-twin", 120, "move aside an all-zero twin", plan_twins, act_set_aside, Arguments),
+    Repair(
+        "move-copied-segment",
+        125,
+        "move aside a copy of another commit log file",
+        plan_copies,
+        act_set_aside,
+        Arguments,
+    ),
     Repair(
         "remove-empty-segment",
         130,

@@ -30,6 +30,9 @@ from rocketfsck.store.reading import FileReader
 UNKNOWN = -1
 RECENT_COUNT = 9
 """As many last records' times are looked at for `recent`."""
+LATEST_CLOCK_MS = (2**63 - 1) // 1_000_000
+"""The last millisecond (of the year 2262) that an operating system's clock of 64 bits shows: such clocks
+count nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,12 @@ class QueueTracker:
             self.first_physical = _widened(self.first_physical, size, UNKNOWN)
 
 
+def believable(timestamps: Longs) -> Longs:
+    """The times (ms) that a clock can show: the others are damage, and date nothing."""
+    shown: Longs = timestamps[(timestamps >= 0) & (timestamps <= LATEST_CLOCK_MS)]
+    return shown
+
+
 def find_seam(found: QueueRows, store_timestamp: Longs, newest_before: int | None) -> int | None:
     """The row where an earlier life of the log begins: time goes back and queueOffsets repeat.
 
@@ -128,11 +137,12 @@ def find_seam(found: QueueRows, store_timestamp: Longs, newest_before: int | Non
     queueOffsets, and a broker that gives numbers out again does so at later times: only both together tell.
     Rows before a repeating one belong to the seam as far back as their time is behind.
     """
-    newest = np.maximum.accumulate(store_timestamp)
+    shown = np.where(store_timestamp > LATEST_CLOCK_MS, UNKNOWN, store_timestamp)
+    newest = np.maximum.accumulate(shown)
     before = np.empty(len(newest), np.int64)
     before[1:] = newest[:-1]
     if len(before):
-        before[0] = store_timestamp[0] if newest_before is None else newest_before
+        before[0] = shown[0] if newest_before is None else newest_before
         before = np.maximum(before, before[0])
     back = store_timestamp < before
     telling = found.row[found.repeated]
@@ -271,8 +281,10 @@ class LiveScan:
                 return False
             times = batch["store_timestamp"]
         self._tracker.take(found, batch["pos"] + base_offset)
-        newest = int(times.max())
-        self._newest = newest if self._newest is None else max(self._newest, newest)
+        shown = believable(times)
+        if len(shown):
+            newest = int(shown.max())
+            self._newest = newest if self._newest is None else max(self._newest, newest)
         self._recent = [*self._recent, *times[-RECENT_COUNT:].tolist()][-RECENT_COUNT:]
         if after_gap:
             self.damaged, self._gap_pos = True, None

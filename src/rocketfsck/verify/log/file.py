@@ -34,7 +34,8 @@ from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
 from rocketfsck.verify.index.entryjoin import KeyJoin
 from rocketfsck.verify.log.bodies import BodyCheck
-from rocketfsck.verify.log.recordrules import Clocks, check_faults, check_version
+from rocketfsck.verify.log.clocks import Clocks
+from rocketfsck.verify.log.recordrules import check_faults, check_version
 from rocketfsck.verify.log.regions import RegionJudge
 from rocketfsck.verify.log.result import LogResult, LogSummary, QueueSpan, extended
 from rocketfsck.verify.log.rows import LogRows

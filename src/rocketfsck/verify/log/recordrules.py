@@ -9,8 +9,10 @@ Rules on header fields that frame, lengths and CRCs do not cover, but that broke
     preparedTransactionOffset    0 but in committed and rolled-back messages
     reconsumeTimes               a count of deliveries
     bornTimestamp                a time
+    storeTimestamp               a time that a clock can show
 
-All of them are heuristic: a client can send what no client is known to send. Reference 2.1, 2.3, 2.10, 2.12.
+All but the last are heuristic: a client can send what no client is known to send. Reference 2.1, 2.3, 2.10,
+2.12.
 
 Properties that a kind of record must have, and where: of records whose columns do not tell.
 
@@ -32,23 +34,18 @@ from itertools import pairwise
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.columns import store_host_place
 from rocketfsck.formats.dtypes import Bytes, Flags, Longs
 from rocketfsck.formats.magic import (
     INNER_BATCH,
-    IPV4_HOST_SIZE,
-    IPV6_HOST_SIZE,
     MAGIC_V2,
     NEED_UNWRAP,
-    STORE_HOST_V6,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     TRANSACTION_NOT,
 )
 from rocketfsck.formats.properties import CRC32, HALF_TOPIC, PGROUP, TRAN_MSG
-from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import Fault, Trait
-from rocketfsck.scan.log.live import RECENT_COUNT
+from rocketfsck.scan.log.live import LATEST_CLOCK_MS
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
@@ -198,6 +195,12 @@ def _stored_never(rows: LogRows, reader: FileReader) -> Flags:
     return broken
 
 
+def _stored_beyond(rows: LogRows, reader: FileReader) -> Flags:
+    del reader
+    broken: Flags = rows["store_timestamp"] > LATEST_CLOCK_MS
+    return broken
+
+
 HEADER_RULES: tuple[HeaderRule, ...] = (
     HeaderRule(RuleName.RECORD_INNER_BATCH_FLAG, _lacks_inner_number, "sys_flag", "sys_flag"),
     HeaderRule(
@@ -212,6 +215,7 @@ HEADER_RULES: tuple[HeaderRule, ...] = (
     HeaderRule(
         RuleName.RECORD_NEGATIVE_FIELD, _stored_never, "storeTimestamp", "store_timestamp", shows_name=True
     ),
+    HeaderRule(RuleName.RECORD_STORE_TIMESTAMP, _stored_beyond, "store_timestamp", "store_timestamp"),
 )
 
 
@@ -228,8 +232,6 @@ def _value(rule: HeaderRule, rows: LogRows, row: int) -> Facts:
     return {"field": rule.name, "value": value} if rule.shows_name else {rule.name: value}
 
 
-BORN_TOLERANCE = 600_000
-"""Milliseconds that a producer's clock may be ahead."""
 CRC_READ_SIZE = 1 << 20
 
 FactsOf = Callable[[LogRows, int], Facts]
@@ -364,106 +366,3 @@ def _body_crc(rows: LogRows, reader: FileReader, row: int) -> int:
     for start in range(pos, pos + size, CRC_READ_SIZE):
         value = zlib.crc32(reader.read(start, min(CRC_READ_SIZE, pos + size - start)), value)
     return value & 0x7FFFFFFF
-
-
-class Clocks:
-    """Times and hosts along a file: steps back, producers ahead, changes of the storeHost."""
-
-    __slots__ = (
-        "_ahead",
-        "_back",
-        "_host",
-        "_hosts",
-        "_tail",
-        "first",
-        "last",
-        "newest",
-        "oldest",
-    )
-
-    def __init__(self) -> None:
-        self.first: int | None = None
-        self.last: int | None = None
-        self.oldest: int | None = None
-        self.newest: int | None = None
-        self._tail: list[int] = []
-        self._back: tuple[Where, int, int] | None = None  # first place, largest step, count
-        self._ahead: tuple[Where, int, int] | None = None
-        self._host: tuple[int, str] | None = None
-        self._hosts: tuple[Where, str, str, int] | None = None
-
-    def take(self, rows: LogRows, reader: FileReader) -> None:
-        """Go on by the rows of a batch (at least one)."""
-        times = rows["store_timestamp"]
-        before = np.empty(len(times), np.int64)
-        before[1:] = times[:-1]
-        before[0] = times[0] if self.last is None else self.last
-        self._back = _worst(self._back, rows, before - times, 0)
-        self._ahead = _worst(self._ahead, rows, rows["born_timestamp"] - times, BORN_TOLERANCE)
-        self.first = int(times[0]) if self.first is None else self.first
-        self.last = int(times[-1])
-        low, high = int(times.min()), int(times.max())
-        self.oldest = low if self.oldest is None else min(self.oldest, low)
-        self.newest = high if self.newest is None else max(self.newest, high)
-        self._tail = [*self._tail, *times[-RECENT_COUNT:].tolist()][-RECENT_COUNT:]
-        self._take_hosts(rows, reader)
-
-    @property
-    def recent(self) -> int | None:
-        """The median storeTimestamp of the last records; None before any."""
-        return sorted(self._tail)[len(self._tail) // 2] if self._tail else None
-
-    def _take_hosts(self, rows: LogRows, reader: FileReader) -> None:
-        host = rows["store_host"]
-        changes = np.flatnonzero(host[1:] != host[:-1]) + 1
-        if self._host is None:
-            self._host = (int(host[0]), host_text(rows, reader, 0))
-        elif int(host[0]) != self._host[0]:
-            changes = np.concatenate(([0], changes))
-        if not len(changes):
-            return
-        if self._hosts is None:
-            row = int(changes[0])
-            previous = self._host[1] if row == 0 else host_text(rows, reader, row - 1)
-            self._hosts = (rows.place(row), previous, host_text(rows, reader, row), 0)
-        where, previous, now, count = self._hosts
-        self._hosts = (where, previous, now, count + len(changes))
-        self._host = (int(host[-1]), host_text(rows, reader, len(host) - 1))
-
-    def finish(self, collector: Collector) -> None:
-        """Add what was found: one finding a rule."""
-        if self._back is not None:
-            where, step, count = self._back
-            collector.find(
-                RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step_ms": step, "step_count": count}
-            )
-        if self._ahead is not None:
-            where, step, count = self._ahead
-            collector.find(RuleName.BORN_AFTER_STORE, where, {"ahead_ms": step, "record_count": count})
-        if self._hosts is not None:
-            where, previous, now, count = self._hosts
-            found: Facts = {"previous_host": previous, "host": now, "change_count": count}
-            collector.find(RuleName.STORE_HOST_CHANGE, where, found)
-
-
-def _worst(
-    known: tuple[Where, int, int] | None,
-    rows: LogRows,
-    amounts: np.ndarray[tuple[int], np.dtype[np.int64]],
-    limit: int,
-) -> tuple[Where, int, int] | None:
-    found = np.flatnonzero(amounts > limit)
-    if not len(found):
-        return known
-    largest = int(amounts[found].max())
-    if known is None:
-        return rows.place(int(found[0])), largest, len(found)
-    return known[0], max(known[1], largest), known[2] + len(found)
-
-
-def host_text(rows: LogRows, reader: FileReader, row: int) -> str:
-    """The storeHost of a record as `address:port`."""
-    sys_flag = int(rows["sys_flag"][row])
-    start = int(rows["pos"][row]) + store_host_place(sys_flag)
-    size = IPV6_HOST_SIZE if sys_flag & STORE_HOST_V6 else IPV4_HOST_SIZE
-    return decode_host(reader.read(start, size)).text

@@ -65,6 +65,10 @@ class DeletedQueues:
 
     def has(self, name: Name) -> bool:
         """Whether the records without a unit of a queue are those of a deleted one."""
+        return self._is_deleted(name) or self._last.get(name, -1) < self._swept_before(name[0])
+
+    def _is_deleted(self, name: Name) -> bool:
+        """Whether a queue was deleted by itself, or with its topic."""
         counts = self._queue_counts
         if counts is None:
             return False
@@ -76,8 +80,6 @@ class DeletedQueues:
             if topic.startswith(LMQ_PREFIX) and not self._has_file_queues:
                 return False
             return all(self._first_offset(queue) is None for queue in queues)
-        if self._last.get(name, -1) < self._swept_before(topic):
-            return True
         if all(queue.queue_id != queue_id for queue in queues) and queue_id >= counts[topic]:
             return True
         return self._begins_again(topic)
@@ -100,7 +102,7 @@ class DeletedQueues:
         if self._queue_counts is None or topic not in self._queue_counts:
             return -1
         if topic not in self._swept:
-            self._swept[topic] = swept_before(self._store, topic)
+            self._swept[topic] = swept_before(self._store, topic, self._last, self._is_deleted)
         return self._swept[topic]
 
     @cached_property

@@ -134,7 +134,8 @@ RULES: tuple[Rule, ...] = (
         template="record at {physical_offset} has a negative {field} ({value})",
         why=(
             "No broker writes a negative value here. Readers take a negative length as 0; a negative "
-            "queueOffset cannot be dispatched."
+            "queueOffset cannot be dispatched; a negative storeTimestamp misleads searches by time, and the "
+            "choice of the file where a recovery starts."
         ),
         strictness="strict",
         level="cross",
@@ -573,6 +574,20 @@ RULES: tuple[Rule, ...] = (
             "transaction checks that measure age, go wrong on this message."
         ),
         strictness="heuristic",
+        level="cross",
+        reference="2.1",
+        fault_class="C10",
+    ),
+    Rule(
+        id=RuleName.RECORD_STORE_TIMESTAMP,
+        severity=WARNING,
+        template="record at {physical_offset} has a storeTimestamp that no clock shows ({store_timestamp})",
+        why=(
+            "The time is later than the year 2262, where the clocks of operating systems end. A start that "
+            "dispatches the record again copies the time to the checkpoint, and searches by time go wrong on "
+            "it."
+        ),
+        strictness="strict",
         level="cross",
         reference="2.1",
         fault_class="C10",

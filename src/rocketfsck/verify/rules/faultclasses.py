@@ -16,12 +16,16 @@ from rocketfsck.common.rulenames import RuleName
 
 @dataclass(frozen=True, slots=True)
 class FaultClass:
-    """One class: `meaning` says what happened and what follows, `advice` what to do before anything else."""
+    """One class: `meaning` says what happened and what follows, `advice` what to do before anything else.
+
+    `found_by` is the command that finds it where no rule does, because one store does not show it.
+    """
 
     id: str
     title: str
     meaning: str
     advice: str
+    found_by: str = ""
 
 
 _TABLE = (
@@ -305,6 +309,25 @@ _TABLE = (
         "Check the group before it starts to consume.",
     ),
     FaultClass(
+        "H1",
+        "replica outside of the other's range",
+        "The log of a slave ends before that of its master begins, or after the master's end. A slave "
+        "resumes at its own end: it asks for bytes that the master no longer has, or has not written yet.",
+        "Compare the stores before a broker starts: the comparison names the ranges of both, and the offset "
+        "from which one can resume from the other.",
+        found_by="rocketfsck compare A B",
+    ),
+    FaultClass(
+        "H2",
+        "replicas differ at the same offset",
+        "Two replicas have different bytes at one physical offset: one of them is damaged there, or the "
+        "slave kept messages that its master lost in a crash, and the master wrote others in their place. "
+        "Brokers do not compare the bytes: consumers get other messages from the slave than from the master.",
+        "Compare the stores before a broker starts: the comparison names the first place where they differ, "
+        "and the side that is valid there.",
+        found_by="rocketfsck compare A B",
+    ),
+    FaultClass(
         "H3",
         "files of controller mode do not fit",
         "Entries of the epoch file do not ascend, or are outside the log, or the broker's identity cannot "
@@ -352,6 +375,11 @@ MEANINGS_OF_ONE_RULE: Mapping[str, str] = {
         "The last file of a segment directory is empty, as when a process dies right after creating it. A "
         "broker from 5.1.3 on deletes that file at its next start and continues; most older brokers do not "
         "start."
+    ),
+    RuleName.LOG_FILE_COPIED: (
+        "A commit log file is a copy of another one. Up to 5.3.3 brokers delete such a file at the end of "
+        "the log when they start. After a clean stop newer ones keep the copy and append after it, and a "
+        "later start after an unclean stop cuts the log in front of the copy and deletes what came after it."
     ),
     RuleName.INDEX_FILE_DOOMED: (
         "The newest index files are later than the checkpoint's time for the index. The entries exist, but a "

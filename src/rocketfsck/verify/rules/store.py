@@ -94,6 +94,25 @@ RULES: tuple[Rule, ...] = (
         fault_class="C6",
     ),
     Rule(
+        id=RuleName.LOG_FILE_COPIED,
+        severity=Severity.ERROR,
+        template=(
+            "{file} is a copy of {original}: its {record_count:record} {record_count?belongs|belong} to the "
+            "log from {original_physical_offset} on"
+        ),
+        why=(
+            "Somebody copied the file under a name that is not its own. Up to 5.3.3 brokers delete such a "
+            "copy at the end of the log when they start. After a clean stop newer ones keep the copy and "
+            "append after it, and a later start after an unclean stop cuts the log in front of the copy and "
+            "deletes what came after it."
+        ),
+        strictness="strict",
+        level="cross",
+        repair="move-copied-segment",
+        reference="1.2, 2.1",
+        fault_class="C6",
+    ),
+    Rule(
         id=RuleName.SEGMENT_GAP,
         severity=Severity.ERROR,
         template="{area} lacks {first_file..last_file:segment} before {file} ({missing_byte_count:byte})",

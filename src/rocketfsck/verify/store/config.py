@@ -82,8 +82,11 @@ def check_delay_offsets(
 def _check_delivered(
     store: Store, file: str, offsets: Mapping[int, int], known: Known, levels: Mapping[int, int]
 ) -> Iterator[Finding]:
-    """Levels whose offset, or whose lack of one, delivers again what was delivered."""
-    last = known.max_store_timestamp
+    """Levels whose offset, or whose lack of one, delivers again what was delivered.
+
+    The last record says until when the broker ran. The newest time may be that of one damaged record.
+    """
+    last = known.last_store_timestamp
     unset = UNSET_MS if store.abort is None else UNSET_KILLED_MS
     queues = {queue.queue_id: queue for queue in store.queues if queue.topic == SCHEDULE_TOPIC}
     for level in sorted(levels):

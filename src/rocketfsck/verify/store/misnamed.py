@@ -1,11 +1,12 @@
-"""Commit log files whose first record says that they belong elsewhere: somebody renamed them.
+"""Commit log files whose first record says that they belong elsewhere: somebody renamed or copied them.
 
-What is in them is not lost: a broker does not find it, and some versions delete the file. Reference 1.2, 2.1.
+What is in a renamed file is not lost: a broker does not find it, and some versions delete the file. All
+that a copy has its original has, too. Reference 1.2, 2.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rocketfsck.common.rulenames import RuleName
@@ -13,8 +14,9 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.reader.heads import head_at, whole_head_at
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import CHUNK_SIZE, FileReader
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.tasks.task import Collector
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,80 @@ def copied_files(store: Store, suspects: Collection[str]) -> frozenset[str]:
         for file in log.files
         if file.relative in suspects and _stated_start(file.location, log.file_size) in right - {None}
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A file of the log with the very bytes of another one, its `original`, up to where its zeros begin."""
+
+    relative: str
+    named_start: int
+    original: str
+    original_start: int
+
+
+def exact_copies(store: Store, copies: Collection[str]) -> tuple[Copied, ...]:
+    """Those of the `copies` (`copied_files`) that are the same as the file whose records they have.
+
+    Raises StoreError for a file that cannot be read.
+    """
+    log = store.commitlog
+    right = {file.start_offset: file for file in log.files if file.relative not in copies}
+    found = []
+    for file in log.files:
+        stated = _stated_start(file.location, log.file_size) if file.relative in copies else None
+        original = None if stated is None else right.get(stated)
+        if original is not None and same_content(file.location, original.location):
+            found.append(
+                Copied(file.relative, file.start_offset or 0, original.relative, original.start_offset or 0)
+            )
+    return tuple(found)
+
+
+def same_content(location: str, other: str, start: int = 0) -> bool:
+    """Whether a file has from `start` on the bytes that another one begins with, up to where its zeros begin.
+
+    Raises StoreError.
+    """
+    with FileReader(location) as reader, FileReader(other) as original:
+        end = reader.used_end(start)
+        if end == start or end - start > original.size:
+            return False
+        for pos in range(start, end, CHUNK_SIZE):
+            size = min(CHUNK_SIZE, end - pos)
+            if reader.read(pos, size) != original.read(pos - start, size):
+                return False
+    return True
+
+
+def check_copied(copies: Iterable[Copied], counts: Mapping[str, int]) -> Iterator[Finding]:
+    """A finding for each; `counts` are the records of each file."""
+    for copied in copies:
+        yield Finding(
+            RuleName.LOG_FILE_COPIED,
+            Where(file=copied.relative, start=0, physical_offset=copied.named_start),
+            {
+                "original": copied.original,
+                "original_physical_offset": copied.original_start,
+                "record_count": counts.get(copied.relative, 0),
+            },
+        )
+
+
+def settle_copies(kept: Collector) -> None:
+    """Take out what follows from files that are copies: each is one finding, whatever its records break."""
+    copies = {finding.where.file for finding in kept.findings if finding.rule == RuleName.LOG_FILE_COPIED}
+    if copies:
+        kept.take_out(
+            lambda finding: (
+                (finding.where.file in copies and finding.rule[:2] in _OF_RECORDS)
+                or (finding.rule == RuleName.BLANK_MISSING and finding.found.get("next_file") in copies)
+            )
+        )
+
+
+_OF_RECORDS = ("CL", "XR")
+"""Families of rules about the records of a file."""
 
 
 def check_misnamed(files: tuple[Misnamed, ...]) -> Iterator[Finding]:

@@ -33,8 +33,9 @@ class QueueEnd:
 @dataclass(frozen=True, slots=True)
 class LogFacts:
     """One commitlog file. `end_offset` is the physical offset after its last sound record (its
-    `start_offset` where it has none); timestamps are storeTimestamps in ms, None without records.
-    `queue_ends` has the queues of which units are missing: the others' units tell as much."""
+    `start_offset` where it has none); timestamps are storeTimestamps in ms of records whose time a
+    clock can show, None without any. `queue_ends` has the queues of which units are missing: the others'
+    units tell as much."""
 
     file: str
     start_offset: int
@@ -117,6 +118,14 @@ class Known:
             return None
         times = [log.max_store_timestamp for log in self.logs if log is not None]
         return max((time for time in times if time is not None), default=None)
+
+    @property
+    def last_store_timestamp(self) -> int | None:
+        """The storeTimestamp (ms) of the last record; None unless the whole commitlog is known."""
+        if self.log_elsewhere or None in self.logs:
+            return None
+        times = [log.last_store_timestamp for log in self.logs if log is not None]
+        return next((time for time in reversed(times) if time is not None), None)
 
     @property
     def min_store_timestamp(self) -> int | None:

@@ -131,6 +131,31 @@ def segment_misnumbered(job: Job) -> None:
     job.rely("commitlog/")
 
 
+@damage(
+    "C6",
+    causes=(RuleName.LOG_FILE_COPIED,),
+    needs="two commit log files",
+    may_also=rules(RuleName.CHECKPOINT_AHEAD),
+)
+def segment_copied(job: Job) -> None:
+    """The first commit log file is there twice.
+
+    The copy has the name of the next file.
+    """
+    files = job.log_files
+    first, last = files[0], files[-1]
+    job.need(
+        len(files) > 1 and job.log(first).sound and first.size == last.size == _file_size(job),
+        "two whole commit log files",
+    )
+    start = (last.start_offset or 0) + last.size
+    name = f"{last.relative.rpartition('/')[0]}/{offset_to_filename(start)}"
+    job.editor.create(name, job.editor.content(first.relative), like=first.relative)
+    job.note = f"{first.relative} copied to {name}"
+    job.promise(RuleName.LOG_FILE_COPIED, PromisedPlace(name, 0, physical_offset=start))
+    job.rely("commitlog/")
+
+
 def _finished(job: Job) -> list[LogScene]:
     """Files that end with a BLANK and that another with records follows."""
     files = job.log_files
