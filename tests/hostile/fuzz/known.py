@@ -31,6 +31,12 @@ KNOWN: tuple[Known, ...] = (
         "where both are damaged, what the repaired log says of a queue is planned once it is there",
     ),
     Known(
+        "plan-again",
+        "plan",
+        "^resize-segment after .*zero-stale-units",
+        "what is after a file's length can be cut off once the units there are zeros",
+    ),
+    Known(
         "check-again",
         "check",
         r"^apply \d, check \d: .*'ST003'",
