@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
@@ -243,9 +244,16 @@ def write_proved(
     return starts
 
 
+_LEFT_OUT = frozenset({RuleName.COMPACTION_MISSING})
+"""An extract has no compacted logs, and says so: their topics have their messages in the commit log."""
+
+
 def _prove_sound(report: Report, store: Store) -> None:
-    """Raise StoreError if this check of what was made of `store` has findings above info."""
-    problems = [rule for rule, count in report.counts.items() if count and is_problem(rule)]
+    """Raise StoreError if this check of what was made of `store` has findings above info, but for what is
+    left out on purpose."""
+    problems = [
+        rule for rule, count in report.counts.items() if count and is_problem(rule) and rule not in _LEFT_OUT
+    ]
     if problems:
         raise StoreError(f"the result has findings: {', '.join(problems)}", path=str(store.root))
 
