@@ -133,6 +133,42 @@ def test_where_all_queues_begin_again_they_were_lost(real_dir: Directory, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("version", "first", "is_removed"),
+    [("5.3.3", "", True), ("4.9.8", "", True), ("5.1.4", "", False), ("5.3.3", "Lost", False)],
+    ids=["5.3.3", "4.9.8", "5.1.4", "another topic is lost"],
+)
+def test_the_first_topic_of_a_store_made_again(
+    tmp_path: Path, version: str, first: str, is_removed: bool
+) -> None:
+    """No other queue is as old. A broker that lost all queues dispatches the log again, but up to 4.4.0 and
+    from 5.0.0 to 5.2.0: those begin every queue again."""
+    names = [first or "Again", *["Again"] * 6, *["Stays"] * 3, *["Again"] * 4]
+    messages = [OutgoingMessage(name, b"x" * 50, 1000 + at) for at, name in enumerate(names)]
+    options = WriteOptions(version=version, geometry=Geometry(65536, 1000, 920, 4096, 64, 500), sync=False)
+    root = tmp_path / "store"
+    write_store(root, messages, options)
+    topics_of(root, Again=1, Stays=1, **({first: 1} if first else {}))
+    (queue,) = (root / "consumequeue" / "Again" / "0").iterdir()
+    used = 20 * names.count("Again")
+    units = queue.read_bytes()[used - 80 : used]
+    queue.write_bytes(units.ljust(1000, b"\0"))
+    with (root / "commitlog" / f"{0:020}").open("r+b") as log:
+        for number in range(4):
+            log.seek(int.from_bytes(units[20 * number : 20 * number + 8], "big") + QUEUE_OFFSET_POS)
+            log.write(number.to_bytes(8, "big"))
+    if first:
+        shutil.rmtree(root / "consumequeue" / first)
+    opened = open_store(root, version=version)
+    report = check_store(opened)
+    assert (RuleName.RECORD_WITHOUT_UNIT not in report.counts) is is_removed
+    assert (judge_store(opened, report, version=version).state == "healthy") is is_removed
+
+
+QUEUE_OFFSET_POS = 20
+"""Where the queueOffset of a record is."""
+
+
+@pytest.mark.parametrize(
     ("lost", "removed_count", "unreachable_count"),
     [("consumequeue/TryBack", 36, 13), ("consumequeue", 26, 93)],
     ids=["the topic's queues", "all queues"],

@@ -130,7 +130,8 @@ class DeletedQueues:
         """Whether every queue of a topic begins behind all records without a unit of the topic, one of them
         with a number that it had before, while a queue of another topic begins before these records.
 
-        Where none does, all queues were lost, and a broker that stopped in order began all of them again.
+        Where none does, all queues may have been lost, and a broker that stopped in order have begun all of
+        them again: a broker that dispatches the whole log then never does that.
         """
         if topic not in self._again:
             last = self._last_of_topic.get(topic, -1)
@@ -139,8 +140,23 @@ class DeletedQueues:
             repeats = any(
                 begins[queue_id] is not None for queue_id in begins if (topic, queue_id) in self._last
             )
-            self._again[topic] = repeats and min(known) > last and self._others_go_on(topic, last)
+            self._again[topic] = (
+                repeats
+                and min(known) > last
+                and (self._others_go_on(topic, last) or self._no_others_were_lost(topic, last))
+            )
         return self._again[topic]
+
+    def _no_others_were_lost(self, topic: str, offset: int) -> bool:
+        """Whether a broker of this version dispatches the whole log where all queues are lost, and no other
+        topic that is in use has records before `offset`, but no queue."""
+        if self._store.dialect.dispatch_restart == "commitlog end":
+            return False
+        return not any(
+            name in (self._queue_counts or {}) and name not in self._by_topic and rows[0, 2] < offset
+            for (name, _), rows in self._missed.items()
+            if name != topic
+        )
 
     def _others_go_on(self, topic: str, offset: int) -> bool:
         """Whether a queue of another topic has units, the first for a record before `offset`."""
