@@ -50,7 +50,7 @@ class RuleName(StrEnum):
     REGULAR_DEVIATION = "ST052"
     FILES_ALIKE = "ST053"
     LOG_FILE_COPIED = "ST054"
-    LOG_FILE_APPENDED = "ST055"
+    LOG_FILE_APPENDED = "ST056"
 
     # commit log
     LOG_BOUNDARY_LOST = "CL001"

@@ -125,8 +125,8 @@ def test_appended_files_that_are_there_are_cut_off(
     sound = sick.check()
     name, contents = append(sick, to, *numbers)
     report = sick.check()
-    assert found_above_info(report) == {"ST001": 1, "ST055": 1}
-    (finding,) = [item for item in report.findings if item.rule == "ST055"]
+    assert found_above_info(report) == {"ST001": 1, "ST056": 1}
+    (finding,) = [item for item in report.findings if item.rule == "ST056"]
     assert (finding.where.file, finding.found["file_count"]) == (name, len(numbers))
     assert report.account == sound.account
     plan, after = sick.mend()
@@ -141,7 +141,7 @@ def test_an_appended_file_that_is_missing_gets_its_name(to: int, number: int, pa
     name, contents = append(sick, to, number)
     sick.file(f"commitlog/{files[number]}").unlink()
     report = sick.check()
-    assert report.counts["ST055"] == 1
+    assert report.counts["ST056"] == 1
     plan, after = sick.mend()
     assert names(plan) == ["split-segment"] and plan.actions[0].preen
     assert not bad(after) and mended_logs(sick) == contents
@@ -153,7 +153,7 @@ def test_appended_bytes_that_are_no_other_file_stay(patient: Patients) -> None:
     name, contents = append(sick, 1, 2)
     sick.put(name, len(contents[1]) + 5000, b"\x55" * 16)
     report = sick.check()
-    assert report.counts["ST001"] == 1 and "ST055" not in report.counts
+    assert report.counts["ST001"] == 1 and "ST056" not in report.counts
     assert "split-segment" not in names(sick.plan())
 
 
@@ -165,7 +165,7 @@ def test_a_name_that_is_taken_is_not_given_twice(patient: Patients) -> None:
     sick.file(f"commitlog/{files[2]}").symlink_to("nowhere")
     plan = sick.plan()
     assert "split-segment" not in names(plan)
-    (left,) = [item for item in plan.unanswered if item.rule == "ST055"]
+    (left,) = [item for item in plan.unanswered if item.rule == "ST056"]
     assert "move that file away first" in left.reason
 
 
