@@ -39,7 +39,7 @@ FEW = {
     # what only few of the stores have; the number is that of the stores that it can be done to
     "property-crc": 1, "delay-level": 1, "inner-batch": 1, "prepared-missing": 2, "wrong-delivery": 1,
     "batch-base": 1, "batch-reserved": 1, "ext-dangling": 1, "ext-malformed": 1, "ext-content": 1,
-    "ext-missing": 1, "missing-queue-ext-left": 1, "delay-offset": 1,
+    "ext-missing": 1, "missing-queue-ext-left": 1, "delay-offset": 1, "segment-appended": 3,
 }  # fmt: skip
 
 

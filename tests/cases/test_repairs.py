@@ -89,7 +89,9 @@ NOT_ANSWERED = {
 """Damages that a plan may leave as they are, and why. All others must be answered."""
 
 
-CAUSES = frozenset({"rename-segment", "move-zero-twin", "move-copied-segment", "salvage-log"})
+CAUSES = frozenset(
+    {"rename-segment", "move-zero-twin", "move-copied-segment", "split-segment", "salvage-log"}
+)
 """Repairs of what other findings are a consequence of: they answer these, too."""
 
 
@@ -241,6 +243,7 @@ GOLDEN = {
     "zero-segment": "5.3.3-multiseg",
     "segment-renamed": "5.1.3-expired",
     "segment-copied": "4.9.8-multiseg",
+    "segment-appended": "5.3.3-multiseg",
     "short-segment": "5.3.3-basic",
     "stray-file": "4.9.8-basic",
     "queue-shift": "4.9.8-multiseg",

@@ -57,6 +57,7 @@ FAULTS = (
     "stray-file",
     "segment-renamed",
     "segment-copied",
+    "segment-appended",
     "blank-missing",
     "queue-behind",
     "dangling-tail",

@@ -51,6 +51,7 @@ class RuleName(StrEnum):
     FILES_ALIKE = "ST053"
     LOG_FILE_COPIED = "ST054"
     OPENED_WRONGLY = "ST055"
+    LOG_FILE_APPENDED = "ST056"
 
     # commit log
     LOG_BOUNDARY_LOST = "CL001"

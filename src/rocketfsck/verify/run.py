@@ -43,6 +43,13 @@ from rocketfsck.verify.regular import settle_regular
 from rocketfsck.verify.report import Coverage, NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.stopping import Sift, WantedFindings
+from rocketfsck.verify.store.appended import (
+    Appended,
+    appended_files,
+    check_appended,
+    doubled_files,
+    settle_doubled,
+)
 from rocketfsck.verify.store.checkpoint import check_checkpoint
 from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.store.config import check_config
@@ -54,7 +61,6 @@ from rocketfsck.verify.store.misnamed import (
     copied_files,
     exact_copies,
     misnamed_files,
-    settle_copies,
 )
 from rocketfsck.verify.tasks.execute import Executed, after_stop, execute
 from rocketfsck.verify.tasks.facts import Fact, Known, gather
@@ -227,8 +233,8 @@ def check_store(
                 if sift.is_full():
                     break
     if not sift.is_full():
-        settle_copies(sift.kept)
         logs = _results(ran, LogFileTask)
+        settle_doubled(sift.kept, known)
         settle_regular(store, sift, ran.results, logs, gatherer, context.shared.asked)
     if going_on is not None:
         going_on.save()
@@ -344,9 +350,21 @@ def _judge(
         copies = copied_files(context.store, suspects)
         yield from check_misnamed(misnamed)
         yield from _guarded("commitlog", _check_copied(context, known, copies))
+        appended = _appended(context)
+        yield from check_appended(appended)
         yield from _guarded("", check_origins(context, known, logs, indexes, parts))
         yield from _guarded(
-            "consumequeue", merge_queues(context, queues, logs, gatherer, misnamed, copies, parts.foreign)
+            "consumequeue",
+            merge_queues(
+                context,
+                queues,
+                logs,
+                gatherer,
+                misnamed,
+                copies,
+                parts.foreign,
+                doubled_files(appended),
+            ),
         )
         yield from _guarded("index", merge_index_files(context, indexes, logs, gatherer, misnamed))
     yield from _guarded("dledger", check_dledger(context))
@@ -364,6 +382,16 @@ def _judge(
 def _check_copied(context: Context, known: Known, copies: Collection[str]) -> Iterator[Finding]:
     counts = {log.file: log.record_count for log in known.logs if log is not None}
     yield from check_copied(exact_copies(context.store, copies), counts)
+
+
+def _appended(context: Context) -> tuple[Appended, ...]:
+    """The files with others appended; none where one cannot be read, which its own check says."""
+    if context.level == "quick":
+        return ()
+    try:
+        return appended_files(context.store)
+    except StoreError:
+        return ()
 
 
 def _suspects(logs: Sequence[TaskResult | None], store: Store) -> set[str]:

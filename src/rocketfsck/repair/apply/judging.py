@@ -226,7 +226,7 @@ def _refuse_loss(name: str, user: int, before: Traits | None, made: Traits) -> N
     )
 
 
-NAMING = frozenset({"rename-segment", "move-zero-twin", "move-copied-segment"})
+NAMING = frozenset({"rename-segment", "move-zero-twin", "move-copied-segment", "split-segment"})
 """Actions that let the log be the one that it was: what a check says elsewhere is mostly a consequence of its
 being another, and need not be."""
 

@@ -55,6 +55,15 @@ class NewSize(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
+class FileParts(Arguments):
+    """The length of each part of a file, of which the first keeps the name, and the names of the others,
+    relative to the root; "" for one that another file has."""
+
+    size: Natural
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NewName(Arguments):
     """The name that a file gets, relative to the root; "" for a `circle`.
 

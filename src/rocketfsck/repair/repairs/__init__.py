@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.repair.repairs import (
+    appended,
     checkpoint,
     commitlog,
     config,
@@ -35,6 +36,7 @@ ALL: tuple[Row, ...] = tuple(
         (
             *misnamed.ROWS,
             *segments.ROWS,
+            *appended.ROWS,
             *heal.ROWS,
             *commitlog.ROWS,
             *leftovers.ROWS,

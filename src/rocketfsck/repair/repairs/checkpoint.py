@@ -58,8 +58,9 @@ _BROKEN = frozenset(
 _SOUND_BUT_LOST = frozenset({RuleName.RECORD_BODY_CRC, RuleName.RECORD_PROPERTY_CRC, RuleName.RECORD_TOPIC})
 """Records that no repair answers, and that a recovery cuts off, or makes a queue for that none here does."""
 _DONE_BEFORE = (
-    "rename-segment", "move-zero-twin", "move-copied-segment", "set-physical-offset", "resize-segment",
-    "trim-segment", "fence-gap", "zero-stale-tail", "cut-log", "salvage-log", "write-blank", "cut-queue",
+    "rename-segment", "move-zero-twin", "move-copied-segment", "split-segment", "set-physical-offset",
+    "resize-segment", "trim-segment", "fence-gap", "zero-stale-tail", "cut-log", "salvage-log", "write-blank",
+    "cut-queue",
     "zero-stale-units", "rebuild-queue", "rebuild-index", "relink-index", "rewrite-index-header",
 )  # fmt: skip
 """Repairs of what a start after a crash goes through: without them it is not recovered."""

@@ -240,7 +240,7 @@ def is_zero_from(location: str, start: int) -> bool:
 def is_misnamed(scene: PlanScene) -> bool:
     """Whether files of the log have wrong names, or are another store's: then nothing else is planned, for
     all that a check says of it is a consequence."""
-    finds = (pending_renames, leaving_twins, displaced_files, foreign_files, copied_files)
+    finds = (pending_renames, leaving_twins, displaced_files, foreign_files, doubled_files)
     return any(scene.once(find) for find in finds)
 
 
@@ -260,9 +260,12 @@ def foreign_files(scene: PlanScene) -> list[str]:
 _FOREIGN = frozenset({RuleName.LOG_FILE_FOREIGN, RuleName.LOG_FOREIGN})
 
 
-def copied_files(scene: PlanScene) -> list[str]:
-    """The files of the log that are copies of others in it."""
-    return [finding.where.file for finding in scene.findings if finding.rule == RuleName.LOG_FILE_COPIED]
+def doubled_files(scene: PlanScene) -> list[str]:
+    """The files of the log that are copies of others in it, or have others appended."""
+    return [finding.where.file for finding in scene.findings if finding.rule in _DOUBLED]
+
+
+_DOUBLED = frozenset({RuleName.LOG_FILE_COPIED, RuleName.LOG_FILE_APPENDED})
 
 
 def displaced_files(scene: PlanScene) -> list[str]:

@@ -110,6 +110,7 @@ REASONS: Mapping[str, str] = {
         "both kinds of queues hold units, and only the topic's setting says which kind consumers use"
     ),
     RuleName.QUEUE_KIND_ATTRIBUTE: "the topic has queues of both kinds",
+    RuleName.LOG_FILE_APPENDED: "another file has the name of what is appended: move that file away first",
     RuleName.LOG_FILE_COPIED: (
         "the log continues after the copy, and needs a file in its place: salvage writes a store with "
         "filler there"

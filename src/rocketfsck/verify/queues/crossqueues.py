@@ -61,12 +61,13 @@ def merge_queues(
     misnamed: Sequence[Misnamed] = (),
     copies: Collection[str] = (),
     foreign: Collection[str] = (),
+    doubled: Collection[str] = (),
 ) -> Iterator[Finding]:
     """Findings from the results of all queue and commit log tasks, both in store order.
 
     `gatherer` takes what they say of messages, all of it, however many are yielded. `misnamed` are the files
     of the log that have wrong names, `copies` those that have the records of others, `foreign` those of
-    another store.
+    another store, `doubled` those that another file has at the same place, too.
     """
     if context.level == "quick":
         return
@@ -77,7 +78,12 @@ def merge_queues(
     strange = _spans_of(context.store, foreign)
     gatherer.foreign(strange.values())
     log_map = LogMap(context.store, logs, misnamed)
-    away = _Away(log_map, misplaced, {**_spans_of(context.store, copies), **strange})
+    away = _Away(
+        log_map,
+        misplaced,
+        {**_spans_of(context.store, copies), **strange},
+        _spans_of(context.store, doubled).keys(),
+    )
     missing = gatherer.seen(_missing_units(context, logs, extents, gatherer, away))
     yield from capped(missing, context.detail_limit)
     loose = gatherer.seen(_loose_units(context, log_map, logs, extents, gatherer, away))
@@ -90,12 +96,14 @@ def merge_queues(
 class _Away:
     """Records that are not where they belong: files of the log by number, with the offsets of their names.
 
-    `misplaced` files have records that no other has, `copies` those of others.
+    `misplaced` files have records that no other has, `copies` those of others. The records of `doubled` ones
+    are where they belong, and count for another file.
     """
 
     log_map: LogMap
     misplaced: Mapping[int, tuple[int, int]]
     copies: Mapping[int, tuple[int, int]]
+    doubled: Collection[int] = ()
 
     def lacks(self, offset: int) -> bool:
         """Whether the log has no more what a broker wrote at a physical offset."""
@@ -257,6 +265,8 @@ def _loose_units(
             continue
         units = log.summary.units
         matched.add(units)
+        if file_number in away.doubled:
+            continue
         if file_number not in away.misplaced and file_number not in away.copies:
             gatherer.served(_matched_count(units, light))
             continue

@@ -113,6 +113,21 @@ RULES: tuple[Rule, ...] = (
         fault_class="C6",
     ),
     Rule(
+        id=RuleName.LOG_FILE_APPENDED,
+        severity=Severity.ERROR,
+        template="{file} has {file_count:commit log file} appended to it: {names}",
+        why=(
+            "Somebody wrote a file to the end of another one. From 4.5.1 on (except 4.9.2) a broker refuses "
+            "to start on such a file; older brokers silently ignore the file and all files that sort after "
+            "it."
+        ),
+        strictness="strict",
+        level="cross",
+        repair="split-segment",
+        reference="1.2, 2.1",
+        fault_class="C6",
+    ),
+    Rule(
         id=RuleName.SEGMENT_GAP,
         severity=Severity.ERROR,
         template="{area} lacks {first_file..last_file:segment} before {file} ({missing_byte_count:byte})",

@@ -46,7 +46,7 @@ def misnamed_files(store: Store, suspects: Collection[str] = ()) -> tuple[Misnam
     ]
     found: dict[int, Misnamed] = {}
     for relative, location, size in asked:
-        start = _stated_start(location, size) if size == log.file_size else None
+        start = stated_start(location, size) if size == log.file_size else None
         if start is not None and start not in right and start != named.get(relative):
             found.setdefault(start, Misnamed(relative, start, start + size))
     return tuple(found[start] for start in sorted(found))
@@ -59,7 +59,7 @@ def copied_files(store: Store, suspects: Collection[str]) -> frozenset[str]:
     return frozenset(
         file.relative
         for file in log.files
-        if file.relative in suspects and _stated_start(file.location, log.file_size) in right - {None}
+        if file.relative in suspects and stated_start(file.location, log.file_size) in right - {None}
     )
 
 
@@ -82,27 +82,26 @@ def exact_copies(store: Store, copies: Collection[str]) -> tuple[Copied, ...]:
     right = {file.start_offset: file for file in log.files if file.relative not in copies}
     found = []
     for file in log.files:
-        stated = _stated_start(file.location, log.file_size) if file.relative in copies else None
+        stated = stated_start(file.location, log.file_size) if file.relative in copies else None
         original = None if stated is None else right.get(stated)
-        if original is not None and same_content(file.location, original.location):
+        if original is not None and same_content(file.location, original.location, 0, file.size):
             found.append(
                 Copied(file.relative, file.start_offset or 0, original.relative, original.start_offset or 0)
             )
     return tuple(found)
 
 
-def same_content(location: str, other: str, start: int = 0) -> bool:
-    """Whether a file has from `start` on the bytes that another one begins with, up to where its zeros begin.
-
-    Raises StoreError.
+def same_content(location: str, other: str, start: int, size: int) -> bool:
+    """Whether `size` bytes of a file from `start` on are those that another one begins with, up to where
+    zeros begin. Raises StoreError.
     """
     with FileReader(location) as reader, FileReader(other) as original:
-        end = reader.used_end(start)
+        end = reader.used_end(start, start + size)
         if end == start or end - start > original.size:
             return False
         for pos in range(start, end, CHUNK_SIZE):
-            size = min(CHUNK_SIZE, end - pos)
-            if reader.read(pos, size) != original.read(pos - start, size):
+            count = min(CHUNK_SIZE, end - pos)
+            if reader.read(pos, count) != original.read(pos - start, count):
                 return False
     return True
 
@@ -145,12 +144,13 @@ def check_misnamed(files: tuple[Misnamed, ...]) -> Iterator[Finding]:
         yield Finding(RuleName.LOG_FILE_MISNAMED, where, {"size": file.end - file.start}, {"name": name})
 
 
-def _stated_start(location: str, size: int) -> int | None:
-    """Where a file begins by what its first two records say; None where they do not, or cannot be read."""
+def stated_start(location: str, size: int, pos: int = 0) -> int | None:
+    """Where the file that begins at `pos` belongs by what its first two records say; None where they do not
+    say so, or cannot be read. `size` is the length of a commit log file."""
     try:
         with FileReader(location) as reader:
-            first = whole_head_at(reader, 0)
-            second = None if first is None else head_at(reader, first.total_size)
+            first = whole_head_at(reader, pos)
+            second = None if first is None else head_at(reader, pos + first.total_size)
     except StoreError:
         return None
     if first is None or first.physical_offset < 0 or first.physical_offset % size:

@@ -156,6 +156,33 @@ def segment_copied(job: Job) -> None:
     job.rely("commitlog/")
 
 
+@damage(
+    "C6",
+    causes=(RuleName.SEGMENT_LENGTH, RuleName.LOG_FILE_APPENDED),
+    needs="five commit log files",
+    may_also=rules(RuleName.CHECKPOINT_AHEAD),
+)
+def segment_appended(job: Job) -> None:
+    """A commit log file is at the end of the one before it.
+
+    There is no file of its own name.
+    """
+    number = job.choose(_between(job), "commit log file between two others")
+    before, file = job.log_files[number - 1], job.log_files[number]
+    job.need(len(job.log_files) > 4, "five commit log files: the others show how long a file is")
+    job.need(
+        job.is_free(before.relative) and before.size == file.size and job.log(before).sound,
+        "whole file before it",
+    )
+    content = job.editor.content(before.relative) + job.editor.content(file.relative)
+    job.editor.replace(before.relative, content)
+    job.editor.remove(file.relative)
+    job.note = f"{file.relative} appended to {before.relative}"
+    job.promise(RuleName.SEGMENT_LENGTH, PromisedPlace(before.relative, 0, len(content)))
+    job.promise(RuleName.LOG_FILE_APPENDED, PromisedPlace(before.relative, file.size))
+    job.rely("commitlog/")
+
+
 def _finished(job: Job) -> list[LogScene]:
     """Files that end with a BLANK and that another with records follows."""
     files = job.log_files

@@ -1,4 +1,4 @@
-"""Copies of commit log files under names that are not theirs: one finding each, and they are moved aside."""
+"""Commit log files that are there twice: as copies under other names, or at the end of other files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import shutil
 
 import pytest
 
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.plan.arguments import FileParts
+from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
@@ -96,3 +99,80 @@ def test_a_file_that_differs_from_the_one_it_came_from_is_no_copy(patient: Patie
 
 def test_a_file_under_its_own_name_is_no_copy(patient: Patients) -> None:
     assert "ST054" not in patient(STORE).check().counts
+
+
+def append(sick: Patient, to: int, *numbers: int) -> tuple[str, list[bytes]]:
+    """Append files to another one, all by their numbers; gives its name, and what all files held."""
+    files = logs_of(sick)
+    contents = [sick.file(f"commitlog/{name}").read_bytes() for name in files]
+    with sick.file(f"commitlog/{files[to]}").open("ab") as stream:
+        for number in numbers:
+            stream.write(contents[number])
+    return f"commitlog/{files[to]}", contents
+
+
+def mended_logs(sick: Patient) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(sick.mended("commitlog").iterdir())]
+
+
+@pytest.mark.parametrize(
+    ("to", "numbers"), [(1, (2,)), (0, (4,)), (3, (1, 2)), (-1, (0,))], ids=["next", "later", "two", "last"]
+)
+def test_appended_files_that_are_there_are_cut_off(
+    to: int, numbers: tuple[int, ...], patient: Patients
+) -> None:
+    sick = patient(STORE)
+    sound = sick.check()
+    name, contents = append(sick, to, *numbers)
+    report = sick.check()
+    assert found_above_info(report) == {"ST001": 1, "ST056": 1}
+    (finding,) = [item for item in report.findings if item.rule == "ST056"]
+    assert (finding.where.file, finding.found["file_count"]) == (name, len(numbers))
+    assert report.account == sound.account
+    plan, after = sick.mend()
+    assert names(plan) == ["split-segment"] and plan.actions[0].preen and not plan.unanswered
+    assert not bad(after) and mended_logs(sick) == contents
+
+
+@pytest.mark.parametrize(("to", "number"), [(1, 2), (2, 0), (0, 3)], ids=["next", "earlier", "later"])
+def test_an_appended_file_that_is_missing_gets_its_name(to: int, number: int, patient: Patients) -> None:
+    sick = patient(STORE)
+    files = logs_of(sick)
+    name, contents = append(sick, to, number)
+    sick.file(f"commitlog/{files[number]}").unlink()
+    report = sick.check()
+    assert report.counts["ST056"] == 1
+    plan, after = sick.mend()
+    assert names(plan) == ["split-segment"] and plan.actions[0].preen
+    assert not bad(after) and mended_logs(sick) == contents
+    assert sick.mended(name).stat().st_size == len(contents[to])
+
+
+def test_appended_bytes_that_are_no_other_file_stay(patient: Patients) -> None:
+    sick = patient(STORE)
+    name, contents = append(sick, 1, 2)
+    sick.put(name, len(contents[1]) + 5000, b"\x55" * 16)
+    report = sick.check()
+    assert report.counts["ST001"] == 1 and "ST056" not in report.counts
+    assert "split-segment" not in names(sick.plan())
+
+
+def test_a_name_that_is_taken_is_not_given_twice(patient: Patients) -> None:
+    sick = patient(STORE)
+    files = logs_of(sick)
+    append(sick, 1, 2)
+    sick.file(f"commitlog/{files[2]}").unlink()
+    sick.file(f"commitlog/{files[2]}").symlink_to("nowhere")
+    plan = sick.plan()
+    assert "split-segment" not in names(plan)
+    (left,) = [item for item in plan.unanswered if item.rule == "ST056"]
+    assert "move that file away first" in left.reason
+
+
+def test_a_file_that_is_not_as_the_plan_says_is_not_split(patient: Patients) -> None:
+    sick = patient(STORE)
+    name, contents = append(sick, 1, 2)
+    size = len(contents[1])
+    for parts in (FileParts(size, ()), FileParts(size, ("commitlog/other",)), FileParts(0, ("", ""))):
+        with pytest.raises(StoreError, match="no longer has"):
+            sick.act(Action("split-segment", name, "", parts))
