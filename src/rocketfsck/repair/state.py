@@ -15,6 +15,7 @@ from rocketfsck.reader.index import readable_headers
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 from rocketfsck.verify.store.configfiles import EMPTY
 
 QUICK = "records were not read (level quick)"
@@ -109,10 +110,12 @@ def state_of(
 def check_status(report: Report, state: State, *, narrowed: bool = False) -> int:
     """The exit status of a check, and of a `fix` that changes nothing.
 
-    A start that is refused, or takes something, is a problem, too, whatever was found. `narrowed`: the user
-    asked for a part of the findings.
+    A start that is refused, or deletes something, is a problem, too, where its cause may be in what the check
+    did not look at, or does not understand. `narrowed`: the user asked for a part of the findings.
     """
-    harmful = MAY_START.get(state) is False and (state == "interrupted" or not narrowed)
+    hidden = report.level != "full" or not report.coverage.complete
+    hidden = hidden or not UNKNOWN_RULES.isdisjoint(report.counts)
+    harmful = MAY_START.get(state) is False and (state == "interrupted" or (hidden and not narrowed))
     found = report.exit_code & ~EXIT_PROBLEMS if state == "unclean" else report.exit_code
     return found | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
 
