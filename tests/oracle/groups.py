@@ -18,7 +18,8 @@ from typing import Any
 from tests.oracle.broker import Ask, Asked, Key, QueueName, State, ask_document, asked_of, state_of
 from tests.oracle.jvm import answers_of
 
-SECONDS = 240
+SECONDS = 600
+"""What a process may take at most, on a machine with more to do; usually it takes less than a minute."""
 _FLAGS = (
     "-Xmx1g",
     "-XX:MaxDirectMemorySize=1g",
@@ -37,11 +38,12 @@ Work = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker: its store, and settings of BrokerConfig, of MessageStoreConfig and of what is plugged in."""
+    """A broker: its store; settings of BrokerConfig, MessageStoreConfig, AuthConfig, and of plugins."""
 
     root: Path
     broker: Settings = field(default_factory=dict)
     store: Settings = field(default_factory=dict)
+    rights: Settings = field(default_factory=dict)
     more: Settings = field(default_factory=dict)
 
 
@@ -56,10 +58,13 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class GroupJob:
+    """Brokers, what is done, what is asked, and how it ends. `controller` is the directory of one."""
+
     nodes: tuple[Node, ...]
     works: tuple[Work, ...] = ()
     questions: Questions | None = None
     kill: bool = False
+    controller: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,7 @@ def _document(job: GroupJob) -> dict[str, Any]:
                 "root": str(node.root),
                 "broker": {**node.broker},
                 "store": {**node.store},
+                "rights": {**node.rights},
                 "more": {**node.more},
             }
             for node in job.nodes
@@ -121,6 +127,8 @@ def _document(job: GroupJob) -> dict[str, Any]:
         "works": [dict(work) for work in job.works],
         "end": "kill" if job.kill else "stop",
     }
+    if job.controller is not None:
+        document["controller"] = str(job.controller)
     if job.questions is not None:
         document["ask"] = {
             **ask_document(job.questions.ask),
