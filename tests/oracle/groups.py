@@ -8,6 +8,8 @@ one: the process halts in the middle of it. Processes run one at a time: brokers
 from __future__ import annotations
 
 import fcntl
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +31,8 @@ _FLAGS = (
     "-Dtls.server.mode=disabled",
     "-Drocketmq.client.logUseSlf4j=false",
 )
+SMALL_DISKS = Path(__file__).parent / "small-disks"
+_NAMESPACE = ("--map-root-user", "--mount")
 _IPV4 = "-Djava.net.preferIPv4Stack=true"
 
 Settings = Mapping[str, Any]
@@ -94,13 +98,28 @@ class GroupAnswer:
     answers: tuple[NodeAnswer | None, ...]
 
 
-def run_groups(version: str, jobs: Sequence[GroupJob], *, ipv6: bool = False) -> list[GroupAnswer]:
-    """The groups, one after the other in one process; their answers. OracleError if one is missing."""
+def has_small_disks() -> bool:
+    """Whether this machine lets its user mount file systems in a namespace."""
+    return (
+        shutil.which("unshare") is not None
+        and not subprocess.run(["unshare", *_NAMESPACE, "true"], check=False, capture_output=True).returncode
+    )
+
+
+def run_groups(
+    version: str, jobs: Sequence[GroupJob], *, ipv6: bool = False, disk_size: str = ""
+) -> list[GroupAnswer]:
+    """The groups, one after the other in one process; their answers. OracleError if one is missing. With
+    `disk_size`, like "6m", each store is on a disk of that size while they run."""
     flags = _FLAGS if ipv6 else (*_FLAGS, _IPV4)
     documents = list(map(_document, jobs))
     main = ("rocketfsck.workload.Workloads",)
+    under: list[str] = []
+    if disk_size:
+        roots = [str(node.root) for job in jobs for node in job.nodes]
+        under = ["unshare", *_NAMESPACE, str(SMALL_DISKS), disk_size, *roots, "--"]
     with _alone():
-        rows = answers_of(version, "brokers", main, documents, flags=flags, seconds=SECONDS)
+        rows = answers_of(version, "brokers", main, documents, flags=flags, under=under, seconds=SECONDS)
     return list(map(_answer, rows))
 
 

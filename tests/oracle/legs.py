@@ -26,12 +26,14 @@ from rocketfsck.verify import CheckOptions, Severity, check_store, describe
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.writer.damage import damage_store
 
+from tests.oracle import verdicts
 from tests.oracle.asking import answered_otherwise, keys_answered_otherwise
 from tests.oracle.broker import Answer, QueueName
 from tests.oracle.groups import GroupAnswer, run_groups
 from tests.oracle.judging import rows_served
 from tests.oracle.starts import Predicted, differences, predict, sizes_of
-from tests.oracle.verdicts import Message, records_in
+from tests.oracle.trials import UNSEEN
+from tests.oracle.verdicts import Message, Truth, fit_of, reachable, records_in
 from tests.oracle.workloads import Workload
 from tests.oracle.written import ENDS, Made, write
 
@@ -74,12 +76,18 @@ def legs_of(workload: Workload, version: str, place: Path) -> dict[str, list[str
     answers = dict(zip(said, started, strict=True))
     found: dict[str, list[str]] = {}
     for (name, item), copy in zip(said.items(), copies, strict=True):
-        found[name] = _ENDED[name.split("-")[0]](item) if name not in repairs else _not_healthy(item)
-        found[f"{name} started"] = _started_otherwise(item, answers[name], copy.root)
         if name in repairs:
-            found[name] += _not_brought_back(repairs[name], answers[name], answers["clean-0"])
+            found[name] = _not_healthy(item)
+        elif not workload.disk_size:
+            found[name] = _ENDED[name.split("-")[0]](item)
+        found[f"{name} started"] = [
+            *_judged_otherwise(item, answers[name], copy.root),
+            *_started_otherwise(item, answers[name], copy.root),
+        ]
+        if name in repairs:
+            found[f"{name} started"] += _not_brought_back(repairs[name], answers[name], answers["clean-0"])
         elif not name.startswith("refusing"):
-            found[name] += _not_kept(item.made, answers[name])
+            found[f"{name} started"] += _not_kept(item.made, answers[name])
     return {leg: texts for leg, texts in found.items() if texts}
 
 
@@ -167,6 +175,20 @@ def _repaired(made: Made, damage: str, root: Path) -> Repaired:
     actions = (document.get("plan") or {}).get("actions", ())
     lost = sum(loss["count"] for action in actions for loss in action["losses"] if loss["what"] == "record")
     return Repaired(made.at(root), done.returncode, lost, present, done.stdout + done.stderr)
+
+
+def _judged_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]:
+    """In what the first line and its numbers are not what became of the messages, on a copy at `root`."""
+    made = said.made
+    before = reachable(made.root, made.log_file_size, made.records)
+    after = None if started.refusal is not None else _served(started)
+    present = records_in(made.root, made.log_file_size, made.records)
+    destroyed = present - records_in(root, made.log_file_size, made.records)
+    truth = Truth(before, before, after, destroyed & {message[1][2] for message in before}, present)
+    (start,) = said.verdict.starts
+    fit = fit_of(said.verdict.may_start, truth, takes_more=any(getattr(start, name) for name in UNSEEN))
+    found = verdicts.differences(start, truth)
+    return found if fit == "right" else [f"{fit}: {headline_of(said.verdict)}", *found]
 
 
 def _started_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]:

@@ -27,7 +27,10 @@ FIXED: Mapping[str, Any] = {
     "maxMessageSize": 16384,
     "diskMaxUsedSpaceRatio": 95,
     "fileReservedTime": 876000,
+    "mappedFileSizeTimerLog": 26000,
 }
+LATER = frozenset({"mappedFileSizeTimerLog", "timerWheelEnable"})
+"""Settings that the oldest version has not."""
 BROKER: Mapping[str, Any] = {
     "transactionTimeOut": 3_600_000,  # later half messages are written again, in the middle of a comparison
 }
@@ -45,8 +48,9 @@ class Workload:
     brokers of other versions do first, one version after the other. `keeps` says whether every message is
     served in the end; `after_kill` has rules that a check may find broken besides, after a kill.
 
-    With `ipv6` brokers and clients may use it. With `holes` the stores are copied before they are looked at,
-    and the copies have holes where there are zeros.
+    With `ipv6` brokers and clients may use it. With a `disk_size`, like "6m", each store is on a disk of that
+    size at first; nobody says how it must be then. With `holes` the stores are copied before they are looked
+    at, and the copies have holes where there are zeros.
     """
 
     name: str
@@ -64,6 +68,7 @@ class Workload:
     after_kill: frozenset[str] = frozenset()
     ipv6: bool = False
     holes: bool = False
+    disk_size: str = ""
 
 
 STORM: Work = {
@@ -372,6 +377,14 @@ WORKLOADS = (
         },
         keeps=False,
     ),
+    Workload(
+        "full-disk",
+        ALL,
+        ({"do": "Fill", "topic": "Order", "refusals": 30, "body": [10, 3000], "keys": 2, "words": 90},),
+        (),
+        store={"timerWheelEnable": False},
+        disk_size="3m",
+    ),
     *(
         Workload(
             "upgrades-and-downgrades",
@@ -392,5 +405,5 @@ def broker_settings(workload: Workload) -> dict[str, Any]:
 
 def store_settings(workload: Workload, version: str) -> dict[str, Any]:
     """The settings of MessageStoreConfig."""
-    later = {} if version.startswith("4.") else {"mappedFileSizeTimerLog": 26000}
-    return {**SIZES, **FIXED, **later, **workload.store}
+    settings = {**SIZES, **FIXED, **workload.store}
+    return {name: value for name, value in settings.items() if not (version == OLD and name in LATER)}

@@ -178,7 +178,7 @@ def check_segments(context: Context, known: Known) -> Iterator[Finding | NotChec
 
 
 def _check_compacted_names(store: Store) -> Iterator[Finding]:
-    """What is among the files of compacted logs besides these, as old ones that a broker renamed to delete."""
+    """What is among the files of compacted logs besides them: old ones that a broker renamed to delete."""
     for other, stray in _compacted_strays(store):
         size = other.mapped_files.file_size if other.mapped_files is not None else 0
         effect = by_version(store.dialect_evidence, partial(_compacted_effect, stray.size == size))
