@@ -8,6 +8,8 @@ one: the process halts in the middle of it. Processes run one at a time: brokers
 from __future__ import annotations
 
 import fcntl
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +20,8 @@ from typing import Any
 from tests.oracle.broker import Ask, Asked, Key, QueueName, State, ask_document, asked_of, state_of
 from tests.oracle.jvm import answers_of
 
-SECONDS = 240
+SECONDS = 600
+"""What a process may take at most, on a machine with more to do; usually it takes less than a minute."""
 _FLAGS = (
     "-Xmx1g",
     "-XX:MaxDirectMemorySize=1g",
@@ -28,6 +31,8 @@ _FLAGS = (
     "-Dtls.server.mode=disabled",
     "-Drocketmq.client.logUseSlf4j=false",
 )
+SMALL_DISKS = Path(__file__).parent / "small-disks"
+_NAMESPACE = ("--map-root-user", "--mount")
 _IPV4 = "-Djava.net.preferIPv4Stack=true"
 
 Settings = Mapping[str, Any]
@@ -37,11 +42,12 @@ Work = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker: its store, and settings of BrokerConfig, of MessageStoreConfig and of what is plugged in."""
+    """A broker: its store; settings of BrokerConfig, MessageStoreConfig, AuthConfig, and of plugins."""
 
     root: Path
     broker: Settings = field(default_factory=dict)
     store: Settings = field(default_factory=dict)
+    rights: Settings = field(default_factory=dict)
     more: Settings = field(default_factory=dict)
 
 
@@ -56,10 +62,13 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class GroupJob:
+    """Brokers, what is done, what is asked, and how it ends. `controller` is the directory of one."""
+
     nodes: tuple[Node, ...]
     works: tuple[Work, ...] = ()
     questions: Questions | None = None
     kill: bool = False
+    controller: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +98,28 @@ class GroupAnswer:
     answers: tuple[NodeAnswer | None, ...]
 
 
-def run_groups(version: str, jobs: Sequence[GroupJob], *, ipv6: bool = False) -> list[GroupAnswer]:
-    """The groups, one after the other in one process; their answers. OracleError if one is missing."""
+def has_small_disks() -> bool:
+    """Whether this machine lets its user mount file systems in a namespace."""
+    return (
+        shutil.which("unshare") is not None
+        and not subprocess.run(["unshare", *_NAMESPACE, "true"], check=False, capture_output=True).returncode
+    )
+
+
+def run_groups(
+    version: str, jobs: Sequence[GroupJob], *, ipv6: bool = False, disk_size: str = ""
+) -> list[GroupAnswer]:
+    """The groups, one after the other in one process; their answers. OracleError if one is missing. With
+    `disk_size`, like "6m", each store is on a disk of that size while they run."""
     flags = _FLAGS if ipv6 else (*_FLAGS, _IPV4)
     documents = list(map(_document, jobs))
     main = ("rocketfsck.workload.Workloads",)
+    under: list[str] = []
+    if disk_size:
+        roots = [str(node.root) for job in jobs for node in job.nodes]
+        under = ["unshare", *_NAMESPACE, str(SMALL_DISKS), disk_size, *roots, "--"]
     with _alone():
-        rows = answers_of(version, "brokers", main, documents, flags=flags, seconds=SECONDS)
+        rows = answers_of(version, "brokers", main, documents, flags=flags, under=under, seconds=SECONDS)
     return list(map(_answer, rows))
 
 
@@ -114,6 +138,7 @@ def _document(job: GroupJob) -> dict[str, Any]:
                 "root": str(node.root),
                 "broker": {**node.broker},
                 "store": {**node.store},
+                "rights": {**node.rights},
                 "more": {**node.more},
             }
             for node in job.nodes
@@ -121,6 +146,8 @@ def _document(job: GroupJob) -> dict[str, Any]:
         "works": [dict(work) for work in job.works],
         "end": "kill" if job.kill else "stop",
     }
+    if job.controller is not None:
+        document["controller"] = str(job.controller)
     if job.questions is not None:
         document["ask"] = {
             **ask_document(job.questions.ask),

@@ -74,9 +74,11 @@ def answers_of(
     jobs: Sequence[Document],
     *,
     flags: Sequence[str] = (),
+    under: Sequence[str] = (),
     seconds: float,
 ) -> list[Document]:
     """One process of the class and arguments in `main`: a JSON line for each job, one for each answer.
+    `under` is a command that runs it.
 
     Jobs and answers have an `id`, the job's place; the answers are in the order of the jobs. Raises
     OracleError where an answer is missing or says that the harness failed, and after so many `seconds`.
@@ -87,7 +89,14 @@ def answers_of(
     libraries = (home / "classpath").read_text().strip()
     lines = "".join(json.dumps({"id": number, **job}) + "\n" for number, job in enumerate(jobs))
     with tempfile.TemporaryDirectory() as user_home:
-        command = ["java", *_FLAGS, *flags, f"-Duser.home={user_home}", f"-Djava.io.tmpdir={user_home}"]
+        command = [
+            *under,
+            "java",
+            *_FLAGS,
+            *flags,
+            f"-Duser.home={user_home}",
+            f"-Djava.io.tmpdir={user_home}",
+        ]
         command += ["-cp", f"{home / 'oracle.jar'}:{libraries}", *main]
         answered, said = _process(version, command, lines.encode(), seconds)
     answers = {row["id"]: row for row in map(json.loads, answered.splitlines())}

@@ -11,59 +11,34 @@ Each leg gives what is not as said, in words.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
 
 from rocketfsck.cli.show.verdict import headline_of
-from rocketfsck.formats.record import Record
 from rocketfsck.query import BrokerView
+from rocketfsck.repair.state import LEFT_BY_A_KILL
 from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Severity, check_store, describe
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.writer.damage import damage_store
 
+from tests.oracle import verdicts
 from tests.oracle.asking import answered_otherwise, keys_answered_otherwise
-from tests.oracle.broker import Answer, Ask, Key, QueueName
-from tests.oracle.groups import Acknowledged, GroupAnswer, GroupJob, Node, Questions, run_groups
-from tests.oracle.judging import keys_of, rows_served
+from tests.oracle.broker import Answer, QueueName
+from tests.oracle.groups import GroupAnswer, run_groups
+from tests.oracle.judging import rows_served
 from tests.oracle.starts import Predicted, differences, predict, sizes_of
-from tests.oracle.trials import records_of
-from tests.oracle.verdicts import Message, records_in
-from tests.oracle.workloads import STORM, Workload, store_settings
+from tests.oracle.trials import UNSEEN
+from tests.oracle.verdicts import Message, Truth, fit_of, reachable, records_in
+from tests.oracle.workloads import Workload
+from tests.oracle.written import ENDS, Made, write
 
-KEYS_ASKED = 60
-TIMES_ASKED = 12
-PULLS_OF_A_QUEUE = 60
 SEED = 5
 SHOWN = 5
-
-Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A store that brokers wrote, and what a start on it is to be asked. `records` are those of its log by
-    SHA-256."""
-
-    root: Path
-    conf: Path
-    version: str
-    settings: Mapping[str, Any]
-    acknowledged: tuple[Acknowledged, ...]
-    records: Mapping[str, Record]
-    questions: Questions
-
-    @property
-    def log_file_size(self) -> int:
-        size: int = self.settings["mappedFileSizeCommitLog"]
-        return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +49,7 @@ class Said:
     verdict: Verdict
     predicted: Predicted
     findings: tuple[str, ...]
+    rules: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +58,6 @@ class Repaired:
     log had."""
 
     made: Made
-    damage: str
     status: int
     lost_count: int
     present: frozenset[str]
@@ -91,88 +66,49 @@ class Repaired:
 
 def legs_of(workload: Workload, version: str, place: Path) -> dict[str, list[str]]:
     """What is not as said, by leg; {} is to be expected."""
-    clean, killed = _written(workload, version, place)
-    said = {"clean": said_of(clean), "killed": said_of(killed)}
-    repairs = [_repaired(clean, damage, place / damage.replace(":", "-")) for damage in workload.damages]
-    said |= {repair.damage: said_of(repair.made) for repair in repairs}
-    starts = [
-        _copy(item.made, item.made.root.with_name(f"{item.made.root.name}-started")) for item in said.values()
-    ]
-    answers = run_groups(version, [_restart(workload, made) for made in starts])
-    started = dict(zip(said, zip(answers, starts, strict=True), strict=True))
-    otherwise = {
-        name: _started_otherwise(said[name], answer, made.root) for name, (answer, made) in started.items()
-    }
-    found = {
-        "clean": _not_healthy(said["clean"]),
-        "restarted": otherwise["clean"] + _not_kept(clean, started["clean"][0]),
-        "killed": [
-            *_not_killed(said["killed"]),
-            *otherwise["killed"],
-            *_not_kept(killed, started["killed"][0]),
-        ],
-    }
-    sound = started["clean"][0]
-    for repair in repairs:
-        after = started[repair.damage][0]
-        found[repair.damage] = _not_brought_back(repair, after, sound) + otherwise[repair.damage]
+    made = dict(zip(ENDS, write(workload, version, place), strict=True))
+    said = _said_of_all(made)
+    sound = made["clean"][0]
+    repairs = {damage: _repaired(sound, damage, place / _folder(damage)) for damage in workload.damages}
+    said |= {damage: said_of(repair.made) for damage, repair in repairs.items()}
+    copies = [item.made.copied(place / f"{_folder(name)}-started") for name, item in said.items()]
+    started = run_groups(version, [copy.restart() for copy in copies], ipv6=workload.ipv6)
+    answers = dict(zip(said, started, strict=True))
+    found: dict[str, list[str]] = {}
+    for (name, item), copy in zip(said.items(), copies, strict=True):
+        if name in repairs:
+            found[name] = _not_healthy(item)
+        elif not workload.disk_size:
+            found[name] = _ENDED[name.split("-")[0]](item)
+        found[f"{name} started"] = [
+            *_judged_otherwise(item, answers[name], copy.root),
+            *_started_otherwise(item, answers[name], copy.root),
+        ]
+        if name in repairs:
+            found[f"{name} started"] += _not_brought_back(repairs[name], answers[name], answers["clean-0"])
+        elif not name.startswith("refusing"):
+            found[f"{name} started"] += _not_kept(item.made, answers[name])
     return {leg: texts for leg, texts in found.items() if texts}
 
 
-def _written(workload: Workload, version: str, place: Path) -> tuple[Made, Made]:
-    roots = place / "clean", place / "killed"
-    jobs = [
-        GroupJob((_node(workload, version, roots[0]),), workload.works),
-        GroupJob((_node(workload, version, roots[1]),), (*workload.works, STORM), kill=True),
-    ]
-    clean, killed = (
-        _made(workload, version, root, answer)
-        for root, answer in zip(roots, run_groups(version, jobs), strict=True)
-    )
-    return clean, killed
+def _folder(name: str) -> str:
+    return name.replace(":", "-")
 
 
-def _node(workload: Workload, version: str, root: Path) -> Node:
-    return Node(root, workload.broker, store_settings(workload, version))
-
-
-def _made(workload: Workload, version: str, root: Path, answer: GroupAnswer) -> Made:
-    assert answer.refusal is None, answer.refusal
-    settings = store_settings(workload, version)
-    conf = root.with_suffix(".conf")
-    conf.write_text(
-        "".join(f"{name}={_text(value)}\n" for name, value in {**workload.broker, **settings}.items())
-    )
-    records = dict(records_of(root, settings["mappedFileSizeCommitLog"]))
-    made = Made(root, conf, version, settings, answer.acknowledged, records, Questions(Ask(())))
-    return _with_questions(made)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _with_questions(made: Made) -> Made:
-    dialect = open_store(made.root, version=made.version, broker_conf=made.conf).dialect
-    keys: list[Key] = sorted(keys_of(made.records.values(), dialect))
-    times = sorted({record.store_timestamp for record in made.records.values()})
-    some = tuple(time + more for time in _evenly(times, TIMES_ASKED) for more in (-1, 0, 1))
-    ask = Ask((-1, 0, *some, 1 << 50), max_nums=(1, 32), most=PULLS_OF_A_QUEUE)
-    return Made(
-        made.root,
-        made.conf,
-        made.version,
-        made.settings,
-        made.acknowledged,
-        made.records,
-        Questions(ask, tuple(_evenly(keys, KEYS_ASKED))),
-    )
-
-
-def _evenly(items: Sequence[Item], count: int) -> list[Item]:
-    """So many of the items, from the first on in equal steps."""
-    step = max(len(items) // count, 1)
-    return list(islice(items[::step], count))
+def _said_of_all(made: Mapping[str, Sequence[Made]]) -> dict[str, Said]:
+    """What is said of each store. One that its brokers left so that the next start is refused is repaired,
+    and a copy shows whether it is refused."""
+    said: dict[str, Said] = {}
+    for end, nodes in made.items():
+        for number, node in enumerate(nodes):
+            before = said_of(node)
+            if before.verdict.state == "refused":
+                copy = node.copied(node.root.with_name(f"refusing-{end}-{number}"))
+                said[f"refusing-{end}-{number}"] = said_of(copy)
+                _rocketfsck("fix", node.root, "--yes", *_stated(node))
+                before = said_of(node)
+            said[f"{end}-{number}"] = before
+    return said
 
 
 def said_of(made: Made) -> Said:
@@ -185,7 +121,8 @@ def said_of(made: Made) -> Said:
         if RULES[finding.rule].severity > Severity.INFO
     )
     verdict = judge_store(store, report, version=made.version)
-    return Said(made, verdict, predict(made.root, made.version, made.conf), above)
+    rules = frozenset(text.split()[0] for text in above)
+    return Said(made, verdict, predict(made.root, made.version, made.conf), above, rules)
 
 
 def _not_healthy(said: Said) -> list[str]:
@@ -202,23 +139,29 @@ def _not_healthy(said: Said) -> list[str]:
 
 def _not_killed(said: Said) -> list[str]:
     """Of a store whose broker was killed: a start is said to put it in order."""
-    if said.verdict.state == "unclean" and said.verdict.may_start:
+    besides = said.rules & said.made.workload.after_kill
+    if said.verdict.state == "unclean":
+        return []
+    if besides and said.verdict.may_start and said.rules <= LEFT_BY_A_KILL | besides:
         return []
     return [f"{said.verdict.state}: {headline_of(said.verdict)}", *said.findings]
+
+
+_ENDED: Mapping[str, Callable[[Said], list[str]]] = {
+    "clean": _not_healthy,
+    "killed": _not_killed,
+    "refusing": lambda _: [],
+}
+"""What is wrong with what is said of a store, by how its brokers ended."""
+
+
+def _stated(made: Made) -> tuple[str | Path, ...]:
+    return "--broker-conf", made.conf, "--broker-version", made.version
 
 
 def _rocketfsck(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "rocketfsck", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def _copy(made: Made, root: Path) -> Made:
-    shutil.copytree(made.root, root)
-    return _moved(made, root)
-
-
-def _moved(made: Made, root: Path) -> Made:
-    return Made(root, made.conf, made.version, made.settings, made.acknowledged, made.records, made.questions)
 
 
 def _repaired(made: Made, damage: str, root: Path) -> Repaired:
@@ -227,17 +170,25 @@ def _repaired(made: Made, damage: str, root: Path) -> Repaired:
         made.root, root, [damage], SEED, version=made.version, broker_conf=made.conf, write_truth=False
     )
     present = records_in(root, made.log_file_size, made.records)
-    stated = ("--broker-conf", made.conf, "--broker-version", made.version)
-    done = _rocketfsck("fix", root, "--yes", "--format", "json", *stated)
+    done = _rocketfsck("fix", root, "--yes", "--format", "json", *_stated(made))
     document = json.loads(done.stdout) if done.stdout.startswith("{") else {}
     actions = (document.get("plan") or {}).get("actions", ())
     lost = sum(loss["count"] for action in actions for loss in action["losses"] if loss["what"] == "record")
-    return Repaired(_moved(made, root), damage, done.returncode, lost, present, done.stdout + done.stderr)
+    return Repaired(made.at(root), done.returncode, lost, present, done.stdout + done.stderr)
 
 
-def _restart(workload: Workload, made: Made) -> GroupJob:
-    node = _node(workload, made.version, made.root)
-    return GroupJob((node,), questions=made.questions)
+def _judged_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]:
+    """In what the first line and its numbers are not what became of the messages, on a copy at `root`."""
+    made = said.made
+    before = reachable(made.root, made.log_file_size, made.records)
+    after = None if started.refusal is not None else _served(started)
+    present = records_in(made.root, made.log_file_size, made.records)
+    destroyed = present - records_in(root, made.log_file_size, made.records)
+    truth = Truth(before, before, after, destroyed & {message[1][2] for message in before}, present)
+    (start,) = said.verdict.starts
+    fit = fit_of(said.verdict.may_start, truth, takes_more=any(getattr(start, name) for name in UNSEEN))
+    found = verdicts.differences(start, truth)
+    return found if fit == "right" else [f"{fit}: {headline_of(said.verdict)}", *found]
 
 
 def _started_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]:
@@ -271,7 +222,9 @@ def _some(texts: Iterable[str]) -> list[str]:
 
 
 def _not_kept(made: Made, started: GroupAnswer) -> list[str]:
-    """Messages that the broker acknowledged and does not serve after its start."""
+    """Messages that the brokers acknowledged and that this one does not serve after its start."""
+    if not made.keeps:
+        return []
     served = _places_served(started)
     lost = (
         item for item in made.acknowledged if ((item.topic, item.queue_id), item.queue_offset) not in served

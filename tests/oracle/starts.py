@@ -106,10 +106,14 @@ def _pairs(predicted: Predicted, answer: Answer, root: Path) -> Iterator[tuple[s
     yield from _index(start, root)
 
 
+def _is_seen(file: str) -> bool:
+    return file.partition("/")[0] in AREAS
+
+
 def _files(predicted: Predicted, after: Mapping[str, int]) -> Iterator[tuple[str, Any, Any]]:
     before, changes = predicted.sizes, predicted.start.files
     by_change = {
-        change: {item.file: item.size for item in changes if item.change == change}
+        change: {item.file: item.size for item in changes if item.change == change and _is_seen(item.file)}
         for change in ("deleted", "created", "resized")
     }
     again = by_change["deleted"].keys() & by_change["created"].keys()
@@ -145,5 +149,6 @@ def _index(start: Start, root: Path) -> Iterator[tuple[str, Any, Any]]:
     stated = [
         (item.entry_count, item.begin_physical_offset, item.end_physical_offset) for item in start.index.files
     ]
-    if sum(item.fate == "created" for item in start.index.files) < 2:
+    later = any(end >= start.max_offset for _, _, end in found)  # messages that came after the start
+    if not later and sum(item.fate == "created" for item in start.index.files) < 2:
         yield "index files", sorted(stated), sorted(found)

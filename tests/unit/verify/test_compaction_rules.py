@@ -14,10 +14,14 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE
 from rocketfsck.reader import compaction as reading
 from rocketfsck.reader.compaction import compacted_queues, decode_positions
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.report import NotChecked, Report
+from rocketfsck.verify.run import check_store
 from rocketfsck.verify.store import compaction as checks
 from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.tasks.facts import Known
@@ -339,3 +343,33 @@ def test_any_byte_of_records_and_units_is_found(copy: Copy) -> None:
         copy.write(relative, pos, was)
     assert missed == []
     assert json.loads((copy.root / POSITIONS).read_text())["queueOffsetMap"]
+
+
+@pytest.mark.parametrize(
+    ("copied", "size", "state"), [(LOG, None, "refused"), (UNITS, None, "refused"), (LOG, 100, "harmful")]
+)
+def test_a_file_that_was_to_be_deleted(
+    real_copy: Directory, copied: str, size: int | None, state: str
+) -> None:
+    """A broker that compacts renames old files and deletes them later: its next start refuses their names.
+
+    A repair moves such a file aside; one of another length hides its queue.
+    """
+    root = real_copy(NAME)
+    left = root / f"{copied}{FIRST}.delete"
+    left.write_bytes((root / copied / FIRST).read_bytes()[:size])
+    store = open_store(root)
+    report = check_store(store)
+    assert worst(report) == {"ST003"}
+    assert judge_store(store, report).state == state
+    conf = root.parent / "broker.conf"
+    conf.write_text("enableCompaction=false\n")
+    assert worst(check_store(open_store(root, broker_conf=conf))) == set()
+    assert apply_plan(make_plan(store, report), keep=False).published
+    assert not left.exists()
+    store = open_store(root)
+    assert judge_store(store, check_store(store)).state == "healthy"
+
+
+def worst(report: Report) -> set[str]:
+    return {rule for rule, count in report.counts.items() if count and report.severity_of(rule) > 0}

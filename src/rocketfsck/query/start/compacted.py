@@ -2,6 +2,7 @@
 
     log and unit files of a wrong length      5.1.0: no start; from 5.1.1 on the queue is not served
     a log file without its unit file, or the reverse                     no start
+    a file of the right length whose name is not a number                no start
     a queue without a directory of units                                 the queue is not served
     records after the last unit                                          cut off
 
@@ -24,6 +25,7 @@ from rocketfsck.store.reading import FileReader
 
 LOG_AREA, UNIT_AREA = "compaction/compactionLog", "compaction/compactionCq"
 NOT_LOADED = "java.lang.Exception: load compactionLog {topic}:{queue_id} exception: {why}"
+THROWN = "java.lang.NumberFormatException: "
 LOG_ALONE = "log file mismatch with consumeQueue file {file}"
 UNITS_ALONE = "consumeQueue file mismatch with log file {file}"
 NO_UNITS = "the units are missing: a broker does not serve this queue"
@@ -79,10 +81,14 @@ def _load(store: Store, dialect: Dialect, queue: CompactedQueue, outcome: Compac
         outcome.changes += loading.deleted
         if not loading.refusals:
             continue
+        file, reason = loading.refusals[0].file, loading.refusals[0].reason
+        if reason.startswith(THROWN):
+            outcome.refusals.append(_refusal(queue, file, reason.removeprefix(THROWN)))
+            return
         if dialect.compaction_load_tolerant:
-            outcome.ignored.append(Ignored(loading.refusals[0].file, NO_LENGTH))
+            outcome.ignored.append(Ignored(file, NO_LENGTH))
         else:
-            outcome.refusals.append(_refusal(queue, loading.refusals[0].file, why))
+            outcome.refusals.append(_refusal(queue, file, why))
         return
     kept = list(_kept(queue, log, units, outcome))
     for one, other, why in ((kept, units.log_files, LOG_ALONE), (units.log_files, kept, UNITS_ALONE)):

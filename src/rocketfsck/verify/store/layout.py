@@ -20,7 +20,13 @@ from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
 from rocketfsck.store.newer import TAG_STORE, writes_more_entries
 from rocketfsck.verify.finding import Facts, Finding, Where, queue_place
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.store.segments import by_version, check_segments, is_among_segments, loaded_directories
+from rocketfsck.verify.store.segments import (
+    by_version,
+    check_segments,
+    compacted_strays,
+    is_among_segments,
+    loaded_directories,
+)
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.watched import AREAS
@@ -206,9 +212,9 @@ def _check_strays(store: Store) -> Iterator[Finding]:
     if not store.strays:
         return
     directories = loaded_directories(store)
-    opened = dict(opened_wrongly(store, store.dialect))
+    said = {*compacted_strays(store), *dict(opened_wrongly(store, store.dialect))}
     for stray in store.strays:
-        if is_among_segments(stray, directories) or stray.relative in opened:
+        if is_among_segments(stray, directories) or stray.relative in said:
             continue
         if stray.reason is StrayReason.DANGLING:
             yield Finding(RuleName.LINK_DANGLING, Where(file=stray.relative), {"detail": stray.detail})

@@ -8,7 +8,8 @@ What a broker does with each entry of a segment directory when it starts. Refere
 directory                      5.1.0+: skipped; before: a file of a wrong length
 wrong length                   4.5.1+ (not 4.9.2): no start; else it and all that sort after it are ignored
 empty and the last by name     5.1.3+: deleted
-right length, no number        no start: NumberFormatException
+right length, no number        no start: NumberFormatException; with compacted logs, too
+wrong length, a compacted log  5.1.1+: the queue is not served
 right length, a number         loaded, at the offset that Long.parseLong reads
 """
 
@@ -25,7 +26,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect, Version, dialect_of, run_text, runs_of
 from rocketfsck.formats.filename import filename_to_offset, java_parse_long, offset_to_filename
 from rocketfsck.store.circumstances import DialectEvidence
-from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, Stray, StrayReason
+from rocketfsck.store.model import MappedFile, MappedFileQueue, Other, OtherKind, Store, Stray, StrayReason
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import TREES, Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
@@ -40,6 +41,7 @@ class LoadEffect(StrEnum):
     SKIPPED = "skips it"
     DELETED = "deletes it"
     HIDES = "ignores it and all files that sort after it"
+    UNSERVED = "does not serve the queue"
     REFUSES = "refuses to start"
 
 
@@ -122,6 +124,7 @@ _IN_DIRECTORY = frozenset(
         StrayReason.DANGLING,
     }
 )
+_COMPACTED = (OtherKind.COMPACTION_LOG, OtherKind.COMPACTION_CQ)
 _LOADED_OTHERS = (OtherKind.TIMER_LOG,)
 _CHAINED_OTHERS = (OtherKind.TIMER_LOG, OtherKind.DLEDGER_DATA, OtherKind.DLEDGER_INDEX)
 
@@ -174,7 +177,43 @@ def check_segments(context: Context, known: Known) -> Iterator[Finding | NotChec
         if segments.loaded_by_rule:
             yield from _check_loading(segments, inside, store)
         yield from _check_chain(segments, unused)
+    yield from _check_compacted_names(store)
     yield from _check_zero_segments(store.commitlog.files, zero, used)
+
+
+def _check_compacted_names(store: Store) -> Iterator[Finding]:
+    """What is among the files of compacted logs besides them: old ones that a broker renamed to delete."""
+    for other, stray in _compacted_strays(store):
+        size = other.mapped_files.file_size if other.mapped_files is not None else 0
+        effect = by_version(store.dialect_evidence, partial(_compacted_effect, stray.size == size))
+        where = Where(
+            file=stray.relative, start=0, end=stray.size, topic=other.topic, queue_id=other.queue_id
+        )
+        found: Facts = {"size": stray.size, "area": other.relative, "effect": effect}
+        yield Finding(RuleName.FOREIGN_FILE, where, found, {"size": size})
+
+
+def _compacted_effect(is_as_long: bool, dialect: Dialect) -> str:
+    if not dialect.compaction:
+        return LoadEffect.SKIPPED
+    tolerated = dialect.compaction_load_tolerant and not is_as_long
+    return LoadEffect.UNSERVED if tolerated else LoadEffect.REFUSES
+
+
+def _compacted_strays(store: Store) -> Iterator[tuple[Other, Stray]]:
+    if not store.settings.flag("enableCompaction", True):
+        return
+    strays = _strays_by_directory(store)
+    for other in store.others:
+        if other.kind in _COMPACTED:
+            for stray in strays.get(str(other.path), ()):
+                if stray.reason in (StrayReason.NAME, StrayReason.TEMPORARY, StrayReason.DELETED):
+                    yield other, stray
+
+
+def compacted_strays(store: Store) -> frozenset[str]:
+    """The strays among compacted logs that `check_segments` reports, by their paths below the root."""
+    return frozenset(stray.relative for _, stray in _compacted_strays(store))
 
 
 def loaded_directories(store: Store) -> frozenset[str]:

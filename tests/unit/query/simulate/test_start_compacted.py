@@ -50,6 +50,16 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str, str]] = {
         f"{LOG}/{FIRST}",
         "log file mismatch with consumeQueue file",
     ),
+    "a log file that was to be deleted": (
+        lambda root: shutil.copy(root / LOG / FIRST, root / LOG / f"{FIRST}.delete"),
+        f"{LOG}/{FIRST}.delete",
+        f'exception: For input string: "{FIRST}.delete"',
+    ),
+    "a unit file that was to be deleted": (
+        lambda root: shutil.copy(root / UNITS / FIRST, root / UNITS / f"{FIRST}.delete"),
+        f"{UNITS}/{FIRST}.delete",
+        f'exception: For input string: "{FIRST}.delete"',
+    ),
     "an empty last log file": (cut(f"{LOG}/{SECOND}", 0), f"{UNITS}/{SECOND}", "mismatch with log file"),
 }
 NOT_SERVED: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -1,7 +1,5 @@
 package rocketfsck.workload;
 
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
@@ -20,12 +18,14 @@ public final class Clients {
 
     private final DefaultMQProducer producer = new DefaultMQProducer("workload-producers");
     private final DefaultMQAdminExt admin = new DefaultMQAdminExt();
-    private final List<List<Object>> acknowledged = Collections.synchronizedList(new ArrayList<>());
+    private final List<List<Object>> acknowledged;
     private final String nameServer;
     private final String name = "clients-" + count++; // clients of the same name share what they know of routes
 
-    Clients(String nameServer) throws MQClientException {
+    /** What is acknowledged is added to a list that any thread may add to. */
+    Clients(String nameServer, List<List<Object>> acknowledged) throws MQClientException {
         this.nameServer = nameServer;
+        this.acknowledged = acknowledged;
         producer.setNamesrvAddr(nameServer);
         producer.setInstanceName(name);
         producer.setSendMsgTimeout(TIMEOUT_MS);
@@ -53,25 +53,28 @@ public final class Clients {
         return name;
     }
 
-    /** Topic, queueId, queueOffset, unique id and offset id of what was acknowledged, in the order of answers. */
-    List<List<Object>> acknowledged() {
-        synchronized (acknowledged) {
-            return new ArrayList<>(acknowledged);
-        }
-    }
-
     /** One call that sends something. */
     @FunctionalInterface
     public interface Sending {
         SendResult send() throws MQClientException, RemotingException, MQBrokerException, InterruptedException;
     }
 
-    /** Sends, and again while there is no route: a topic, or a new master, is known after a while. */
+    /** Sends and notes what was acknowledged; otherwise as {@link #send(Sending, boolean)}. */
     public SendResult send(Sending sending) throws Exception {
+        return send(sending, true);
+    }
+
+    /**
+     * Sends, and again while there is no route: a topic, or a new master, is known after a while. {@code noted}: the
+     * answer names the place of one message in its queue.
+     */
+    public SendResult send(Sending sending, boolean noted) throws Exception {
         for (int tries = 1; ; tries++) {
             try {
                 SendResult result = sending.send();
-                note(result);
+                if (noted) {
+                    note(result);
+                }
                 return result;
             } catch (MQClientException | RemotingException | MQBrokerException refused) {
                 if (tries == MOST_TRIES) {

@@ -3,6 +3,7 @@ package rocketfsck.workload;
 import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,24 +18,34 @@ public final class Group {
     private static final long LOOK_INTERVAL_MS = 100;
 
     private final NameServer names;
+    private final Elector elector;
     private final JSONArray given;
     private final List<Node> nodes = new ArrayList<>();
     private final List<Runnable> ends = new ArrayList<>();
+    private final List<List<Object>> acknowledged = Collections.synchronizedList(new ArrayList<>());
     private Clients clients;
 
-    /** {@code given}: the nodes, see {@link Node#start}; none is started yet. */
-    Group(JSONArray given) throws Exception {
+    /** {@code given}: the nodes, see {@link Node#start}; none is started yet. With a controller in a directory. */
+    Group(JSONArray given, String controller) throws Exception {
         this.given = given;
         names = new NameServer();
+        elector = controller == null ? null : Elector.controllerAt(controller);
         for (int number = 0; number < given.size(); number++) {
             nodes.add(null);
         }
     }
 
-    void start() throws Exception {
+    /** Starts all nodes that do not run. */
+    void startStopped() throws Exception {
         for (int number = 0; number < given.size(); number++) {
-            start(number, Map.of());
+            if (nodes.get(number) == null) {
+                start(number, Map.of());
+            }
         }
+    }
+
+    int numberOf(Node node) {
+        return nodes.indexOf(node);
     }
 
     /** Starts a node, with other settings of its broker and its store where {@code other} has some. */
@@ -45,7 +56,7 @@ public final class Group {
                 node.getJSONObject(kind).putAll((JSONObject) other.get(kind));
             }
         }
-        nodes.set(number, Node.start(node, names.address()));
+        nodes.set(number, Node.start(node, names.address(), elector == null ? null : elector.address()));
     }
 
     void stop(int number) {
@@ -64,7 +75,7 @@ public final class Group {
     }
 
     /** The master, awaited for half a minute. */
-    public Node master() throws InterruptedException {
+    public Node master() throws Exception {
         for (int looks = 0; looks < MOST_LOOKS; looks++) {
             for (Node node : nodes) {
                 if (node != null && node.isMaster()) {
@@ -76,9 +87,25 @@ public final class Group {
         throw new IllegalStateException("no broker of the group is its master");
     }
 
+    /** Until every node that runs has the master's log, and has dispatched it. */
+    void awaitSync() throws Exception {
+        DefaultMessageStore master = master().messages();
+        for (Node node : nodes) {
+            if (node != null) {
+                for (int looks = 0; node.messages().getMaxPhyOffset() < master.getMaxPhyOffset(); looks++) {
+                    if (looks == MOST_LOOKS) {
+                        throw new IllegalStateException("a slave does not have all of the log of its master");
+                    }
+                    Thread.sleep(LOOK_INTERVAL_MS);
+                }
+                RealStore.awaitDispatch(node.messages());
+            }
+        }
+    }
+
     public Clients clients() throws Exception {
         if (clients == null) {
-            clients = new Clients(names.address());
+            clients = new Clients(names.address(), acknowledged);
         }
         return clients;
     }
@@ -88,8 +115,11 @@ public final class Group {
         ends.add(end);
     }
 
+    /** Topic, queueId, queueOffset, unique id and offset id of what was acknowledged, in the order of answers. */
     List<List<Object>> acknowledged() {
-        return clients == null ? List.of() : clients.acknowledged();
+        synchronized (acknowledged) {
+            return new ArrayList<>(acknowledged);
+        }
     }
 
     /** What each node answers that runs; see {@link Answers} and {@link Questions}. */
@@ -110,7 +140,7 @@ public final class Group {
         return answers;
     }
 
-    /** Stops what was begun for the works, then the clients. */
+    /** Stops what was begun for the works, then the clients: new ones know no node that is gone. */
     void quiet() {
         ends.forEach(Runnable::run);
         ends.clear();
@@ -124,6 +154,9 @@ public final class Group {
         quiet();
         for (int number = 0; number < nodes.size(); number++) {
             stop(number);
+        }
+        if (elector != null) {
+            elector.shutdown();
         }
         names.shutdown();
     }

@@ -33,9 +33,10 @@ public final class Node {
 
     /**
      * Starts a broker. {@code given}: {@code root} (the store), {@code broker} and {@code store} (settings of
-     * BrokerConfig and MessageStoreConfig), {@code more} (settings of what is plugged in).
+     * BrokerConfig and MessageStoreConfig), {@code more} (settings of what is plugged in) and {@code rights}
+     * (of AuthConfig). {@code controller} is the address of a controller, or null.
      */
-    static Node start(JSONObject given, String nameServer) throws Exception {
+    static Node start(JSONObject given, String nameServer, String controller) throws Exception {
         int port = Ports.free(PORTS) + LISTEN;
         BrokerConfig broker = new BrokerConfig();
         broker.setBrokerName(NAME);
@@ -47,6 +48,9 @@ public final class Node {
         Settings.set(broker, "listenPort", port);
         Settings.set(broker, "transactionMetricFlushInterval", METRICS_MS);
         Settings.setAll(broker, given.getJSONObject("broker"));
+        if (controller != null) {
+            Settings.set(broker, "controllerAddr", controller);
+        }
         NettyServerConfig server = new NettyServerConfig();
         server.setListenPort(port);
         MessageStoreConfig store = new MessageStoreConfig();
@@ -55,23 +59,22 @@ public final class Node {
         store.setStorePathCommitLog(root + "/commitlog");
         store.setHaListenPort(port + 1);
         Settings.setAll(store, given.getJSONObject("store"));
-        BrokerController controller = controller(broker, server, store, root);
+        BrokerController made = made(broker, server, store, given);
         if (!given.getJSONObject("more").isEmpty()) {
             Properties more = new Properties();
             given.getJSONObject("more").forEach((name, value) -> more.setProperty(name, String.valueOf(value)));
-            controller.getConfiguration().registerConfig(more);
+            made.getConfiguration().registerConfig(more);
         }
-        if (!controller.initialize()) {
-            controller.shutdown();
+        if (!made.initialize()) {
             throw new IllegalStateException("initialize returned false");
         }
-        controller.start();
-        return new Node(controller, port);
+        made.start();
+        return new Node(made, port);
     }
 
     /** The constructor with most settings that this version has: later ones take those of ACLs, too. */
-    private static BrokerController controller(
-            BrokerConfig broker, NettyServerConfig server, MessageStoreConfig store, String root) throws Exception {
+    private static BrokerController made(
+            BrokerConfig broker, NettyServerConfig server, MessageStoreConfig store, JSONObject own) throws Exception {
         Constructor<?> constructor = Arrays.stream(BrokerController.class.getConstructors())
                 .filter(made -> made.getParameterCount() <= 5 && made.getParameterCount() >= 4)
                 .max(Comparator.comparing(Constructor::getParameterCount))
@@ -79,9 +82,10 @@ public final class Node {
         Object[] given = {broker, server, new NettyClientConfig(), store, null};
         if (constructor.getParameterCount() == given.length) {
             Object rights = constructor.getParameterTypes()[given.length - 1].getConstructor().newInstance();
-            Settings.set(rights, "configName", NAME);
+            Settings.set(rights, "configName", own.getString("root")); // of which a process has one each
             Settings.set(rights, "clusterName", CLUSTER);
-            Settings.set(rights, "authConfigPath", root + "/config");
+            Settings.set(rights, "authConfigPath", own.getString("root") + "/config");
+            Settings.setAll(rights, own.getJSONObject("rights"));
             given[given.length - 1] = rights;
         }
         return (BrokerController) constructor.newInstance(Arrays.copyOf(given, constructor.getParameterCount()));
@@ -95,9 +99,20 @@ public final class Node {
         return controller.getBrokerConfig().getBrokerIP1() + ":" + port;
     }
 
-    boolean isMaster() {
+    boolean isMaster() throws ReflectiveOperationException {
         return controller.getMessageStoreConfig().getBrokerRole() != BrokerRole.SLAVE
-                && controller.getBrokerConfig().getBrokerId() == 0;
+                && controller.getBrokerConfig().getBrokerId() == 0
+                && isElected();
+    }
+
+    /** Whether a controller says that this is the master, where there is one (5.x). */
+    private boolean isElected() throws ReflectiveOperationException {
+        try {
+            Object replicas = BrokerController.class.getMethod("getReplicasManager").invoke(controller);
+            return replicas == null || (boolean) replicas.getClass().getMethod("isMasterState").invoke(replicas);
+        } catch (NoSuchMethodException before5) {
+            return true;
+        }
     }
 
     /** The store itself, whatever is plugged in front of it. */

@@ -5,7 +5,7 @@ import java.net.ServerSocket;
 import java.util.Random;
 
 /** Ports that nobody listens on. */
-final class Ports {
+public final class Ports {
     private static final int FIRST = 20_000;
     private static final int COUNT = 10_000;
     private static final Random RANDOM = new Random();
@@ -13,7 +13,7 @@ final class Ports {
     private Ports() {}
 
     /** The first of so many free ports in a row: a broker listens on three. */
-    static int free(int inRow) {
+    public static int free(int inRow) {
         while (true) {
             int first = FIRST + RANDOM.nextInt(COUNT);
             if (areFree(first, inRow)) {

@@ -14,12 +14,13 @@ public final class Send implements Work {
         Clients clients = group.clients();
         DefaultMQProducer producer = clients.producer();
         Texts texts = new Texts(given);
+        boolean isLater = given.containsKey("delay") || given.containsKey("system"); // the answer names another queue
         for (int number = 0; number < given.getIntValue("count"); number++) {
             Message message = texts.next();
             if (given.containsKey("delay")) {
                 message.setDelayTimeLevel(given.getIntValue("delay"));
             }
-            clients.send(() -> producer.send(message));
+            clients.send(() -> producer.send(message), !isLater);
             Thread.sleep(given.getLongValue("pause"));
         }
     }

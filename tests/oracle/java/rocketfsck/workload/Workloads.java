@@ -23,7 +23,8 @@ import rocketfsck.oracle.RealStore;
  * Starts real brokers, has clients work on them, and says what was acknowledged and what the brokers answer.
  *
  * <p>Every line of standard input is a job, every line of standard output the answer to one; one job is done after
- * the other. A job: {@code id}, {@code nodes} (see {@link Node#start}), {@code works} (see {@link Work#named}),
+ * the other. A job: {@code id}, {@code nodes} (see {@link Node#start}), {@code controller}
+ * (a directory for one; absent for none), {@code works} (see {@link Work#named}),
  * {@code ask} ({@code keys}, {@code queues} and what {@link rocketfsck.oracle.Questions} takes; absent for none),
  * {@code end} ("stop" or "kill"). With a job that ends in a kill the process is halted at once, clients and all:
  * such a job is the last one.
@@ -55,7 +56,7 @@ public final class Workloads {
             answer.put("id", job.get("id"));
             Group group = null;
             try {
-                group = new Group(job.getJSONArray("nodes"));
+                group = new Group(job.getJSONArray("nodes"), job.getString("controller"));
                 answer.put("refusal", refusal(group));
                 if (answer.get("refusal") == null) {
                     work(group, job, answer);
@@ -75,7 +76,7 @@ public final class Workloads {
 
     private static String refusal(Group group) {
         try {
-            group.start();
+            group.startStopped();
             return null;
         } catch (Throwable refusal) {
             refusal.printStackTrace();
