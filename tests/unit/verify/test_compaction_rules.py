@@ -18,7 +18,7 @@ from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
-from rocketfsck.verify import CheckOptions, check_store
+from rocketfsck.verify import CheckOptions
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.run import check_store
