@@ -199,8 +199,11 @@ def _started_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str
     found = differences(said.predicted, Answer(started.refusal is None, started.refusal, before), root)
     if answer is None:
         return found
+    asked = answer.asked.values()
+    if not (asked and answer.state.keys and all(queue.pulls and queue.times for queue in asked)):
+        found.append("nothing was asked")
     store = open_store(made.root, version=made.version, broker_conf=made.conf)
-    with BrokerView(store, made.version, state="started") as broker:
+    with BrokerView(store, made.version) as broker:
         pulls = answered_otherwise(broker, answer.asked, made.questions.ask.times)
         keys = keys_answered_otherwise(broker, {} if _has_namesakes(said, root) else answer.state.keys)
         found += _some(f"asked {where}: answered {theirs}, said {ours}" for where, theirs, ours in pulls)

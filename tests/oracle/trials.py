@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rocketfsck.errors import RocketfsckError
+from rocketfsck.errors import FormatError, RocketfsckError
 from rocketfsck.formats.record import MAGIC_BLANK, Record, decode_record
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.holding import held_plan
@@ -145,15 +145,19 @@ def served(answer: Answer) -> frozenset[Message]:
 
 
 def records_of(store: Path, file_size: int) -> Iterator[tuple[str, Record]]:
-    """The records of a sound log, by SHA-256."""
+    """The records of a log by SHA-256, of each file up to what is no sound one."""
     for path in sorted((store / "commitlog").iterdir()):
         data, pos = path.read_bytes(), 0
         while pos + 8 <= min(len(data), file_size):
             size, magic = struct.unpack_from(">ii", data, pos)
             if not size or magic == MAGIC_BLANK:
                 break
-            record = data[pos : pos + size]
-            yield hashlib.sha256(record).hexdigest(), decode_record(record)
+            found = data[pos : pos + size]
+            try:
+                record = decode_record(found)
+            except FormatError:
+                break
+            yield hashlib.sha256(found).hexdigest(), record
             pos += size
 
 

@@ -384,6 +384,7 @@ WORKLOADS = (
         (),
         store={"timerWheelEnable": False},
         disk_size="3m",
+        keeps=False,
     ),
     *(
         Workload(

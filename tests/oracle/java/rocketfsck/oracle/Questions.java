@@ -7,7 +7,9 @@ import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.GetMessageResult;
 import org.apache.rocketmq.store.SelectMappedBufferResult;
@@ -22,7 +24,8 @@ public final class Questions {
 
     /**
      * {@code asked}: {@code maxNums} of the pulls, {@code margin} offsets beyond the ends, {@code times} (ms), and
-     * {@code most}, how many offsets of a queue are pulled from at most (0: all).
+     * {@code most}, how many offsets of a queue are pulled from at most (0: all); {@code queues}, [topic, queueId] of
+     * queues that the store may not have looked at yet (absent for none).
      */
     public Questions(DefaultMessageStore store, JSONObject asked) {
         this.store = store;
@@ -30,11 +33,18 @@ public final class Questions {
     }
 
     public List<Object> answers() throws Exception {
-        Map<String, ? extends Map<Integer, ?>> table = store.getConsumeQueueTable();
+        Map<String, Set<Integer>> wanted = new TreeMap<>();
+        store.getConsumeQueueTable().forEach((topic, queues) -> wanted.put(topic, new TreeSet<>(queues.keySet())));
+        JSONArray names = asked.containsKey("queues") ? asked.getJSONArray("queues") : new JSONArray();
+        for (int i = 0; i < names.size(); i++) {
+            JSONArray name = names.getJSONArray(i);
+            wanted.computeIfAbsent(name.getString(0), topic -> new TreeSet<>()).add(name.getInteger(1));
+        }
         List<Object> queues = new ArrayList<>();
-        for (String topic : new TreeMap<>(table).keySet()) {
-            for (Integer queueId : new TreeMap<>(table.get(topic)).keySet()) {
-                queues.add(List.of(topic, queueId, bounds(topic, queueId), pulls(topic, queueId), times(topic, queueId)));
+        for (Map.Entry<String, Set<Integer>> topic : wanted.entrySet()) {
+            for (int queueId : topic.getValue()) {
+                String name = topic.getKey();
+                queues.add(List.of(name, queueId, bounds(name, queueId), pulls(name, queueId), times(name, queueId)));
             }
         }
         return queues;
