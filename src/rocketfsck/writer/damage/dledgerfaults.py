@@ -182,7 +182,12 @@ def dledger_data_short(job: Job) -> None:
     job.promise(RuleName.SEGMENT_LENGTH, PromisedPlace(entry.data.relative, 0, size))
 
 
-@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_LOST)
+@damage(
+    "H4",
+    causes=(RuleName.DLEDGER_INDEX_ENTRY,),
+    needs=NODE,
+    may_also=_OF_LOST | rules(RuleName.COMMITLOG_MISSING),
+)
 def dledger_data_missing(job: Job) -> None:
     """The only DLedger data file is missing."""
     index, entry = _index(job), _entry(job)
