@@ -195,6 +195,8 @@ def _started_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str
     """What the start on a copy at `root` did, and what the broker answered, otherwise than is said."""
     made = said.made
     answer = started.answers[0] if started.answers else None
+    if answer is not None and made.workload.moves and said.verdict.state == "unclean":
+        return []
     before = None if answer is None else answer.state
     found = differences(said.predicted, Answer(started.refusal is None, started.refusal, before), root)
     if answer is None:
