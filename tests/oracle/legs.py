@@ -22,6 +22,7 @@ from rocketfsck.query import BrokerView
 from rocketfsck.repair.state import LEFT_BY_A_KILL
 from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store
+from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.verify import CheckOptions, Severity, check_store, describe
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.writer.damage import damage_store
@@ -195,6 +196,8 @@ def _started_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str
     """What the start on a copy at `root` did, and what the broker answered, otherwise than is said."""
     made = said.made
     answer = started.answers[0] if started.answers else None
+    if answer is not None and made.workload.moves and said.verdict.state == "unclean":
+        return []
     before = None if answer is None else answer.state
     found = differences(said.predicted, Answer(started.refusal is None, started.refusal, before), root)
     if answer is None:
@@ -202,8 +205,10 @@ def _started_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str
     asked = answer.asked.values()
     if not (asked and answer.state.keys and all(queue.pulls and queue.times for queue in asked)):
         found.append("nothing was asked")
-    store = open_store(made.root, version=made.version, broker_conf=made.conf)
-    with BrokerView(store, made.version) as broker:
+    with (
+        lifted(open_store(made.root, version=made.version, broker_conf=made.conf)) as lifting,
+        BrokerView(lifting.store, made.version) as broker,
+    ):
         pulls = answered_otherwise(broker, answer.asked, made.questions.ask.times)
         keys = keys_answered_otherwise(broker, {} if _has_namesakes(said, root) else answer.state.keys)
         found += _some(f"asked {where}: answered {theirs}, said {ours}" for where, theirs, ours in pulls)

@@ -96,7 +96,8 @@ def _pairs(predicted: Predicted, answer: Answer, root: Path) -> Iterator[tuple[s
         {name: bounds for name, bounds in real.items() if bounds[1]},
     )
     for name, runs in predicted.appended.items():
-        if queues[name].kind == "file":
+        in_files = (root / "consumequeue" / name[0] / str(name[1])).is_dir()  # not in a database
+        if queues[name].kind == "file" and in_files:
             stated: dict[int, tuple[int, ...]] = {}
             found = _units_on_disk(root, name)
             for place, run in runs:

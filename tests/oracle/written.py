@@ -13,6 +13,7 @@ from typing import TypeVar
 from rocketfsck.formats.record import Record
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
+from rocketfsck.store.rocks.lifting import lifted
 
 from tests.oracle.broker import Ask, Key
 from tests.oracle.groups import Acknowledged, GroupAnswer, GroupJob, Node, Questions, Settings, run_groups
@@ -111,7 +112,8 @@ def _made(workload: Workload, version: str, root: Path, answer: GroupAnswer) -> 
     conf = root.with_suffix(".conf")
     conf.write_text("".join(f"{name}={_text(value)}\n" for name, value in settings.items()))
     records = dict(records_of(root, settings["mappedFileSizeCommitLog"]))
-    questions = _questions(records, open_store(root, version=version, broker_conf=conf))
+    with lifted(open_store(root, version=version, broker_conf=conf)) as lifting:
+        questions = _questions(records, lifting.store)
     return Made(root, conf, workload, version, answer.acknowledged, records, questions, workload.keeps)
 
 
