@@ -34,6 +34,28 @@ def _damage(fault: str, seed: int, *options: str) -> Scenario:
 
 
 FOUND = {
+    "a queue offset whose place in a queue file is beyond 64 bits": Case(
+        221823,
+        "killed-4.9.8",
+        (
+            Mutation(
+                "set",
+                "commitlog/00000000000000000000",
+                {"pos": 635, "data": "7f" + "ff" * 7},
+                "record.queueOffset",
+            ),
+        ),
+        (CHECK, REPAIR),
+    ),
+    "a short checkpoint with a number where newer versions have a field": Case(
+        219981,
+        "lmq-4.9.8",
+        (
+            Mutation("truncate", "checkpoint", {"size": 0}),
+            Mutation("set", "checkpoint", {"pos": 32, "data": "18f44075876cc37f"}),
+        ),
+        (CHECK, REPAIR),
+    ),
     "a full index file whose header has a wrong end, and entries behind the log": Case(
         725,
         "4.9.8-ghosttail",

@@ -47,6 +47,13 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "status", "plan", "inside the store that is read", "a link in the store leads to where the plan goes"
     ),
+    Known(
+        "start",
+        "apply",
+        r"^unindexed \d+ -> \d+ by rebuild-queue$",
+        "where the index is gone, a start adds entries only of what it dispatches; a repaired queue needs "
+        "no dispatch",
+    ),
     Known("start", "apply", "by move-stray", "an index that is set aside and not built again"),
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from rocketfsck.reader.heads import RecordHead
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader
@@ -29,24 +29,25 @@ def build_checkpoint(
 
     `newest_offset` is the physical offset of the newest record with a unit, -1 for none; with None the queues
     are read for it. With `zero_tail` all after the fields of the store's version is damage, even a newer
-    version's field.
+    version's field. In a file of another length a field tells no version: only what fits the log stays.
     """
     before = read_checkpoint(store)
     known = store.dialect.checkpoint_fields
+    is_whole = store.checkpoint is not None and store.checkpoint.size == CHECKPOINT_SIZE
     end = read_log_end(store) if end is None else end
     flushed, confirmed = before.master_flushed_offset, before.confirm_physical_offset
     log_end = end.end_offset if end is not None else 0
-    if "masterFlushedOffset" in known:
-        flushed = flushed if 0 <= flushed <= log_end else 0
-    if "confirmPhyOffset" in known:
-        confirmed = (
-            confirmed if _is_confirmed(store, confirmed) else end.record_offset if end is not None else 0
-        )
+    if not 0 <= flushed <= log_end and ("masterFlushedOffset" in known or not is_whole):
+        flushed = 0
+    if ("confirmPhyOffset" in known or not is_whole) and not _is_zero_or_record(store, confirmed):
+        confirmed = end.record_offset if end is not None and "confirmPhyOffset" in known else 0
     if newest_offset is None:
         logics = last_in_queues(store, end)
     else:
         logics = _head_at(store, newest_offset)
     logics_offset = 0 if zero_tail else before.logics_physical_offset
+    if not is_whole and not _is_zero_or_record(store, logics_offset):
+        logics_offset = 0
     if "logicsPhysicalOffset" in known:
         logics_offset = logics.physical_offset if logics is not None else 0
     return Checkpoint(
@@ -59,7 +60,7 @@ def build_checkpoint(
     )
 
 
-def _is_confirmed(store: Store, offset: int) -> bool:
+def _is_zero_or_record(store: Store, offset: int) -> bool:
     """Whether an offset can stay: 0, as a broker that never recovered has it, or the start of a record."""
     with LogReader(store.commitlog) as log:
         return offset == 0 or log.head(offset) is not None

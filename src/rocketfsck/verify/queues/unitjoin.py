@@ -38,7 +38,7 @@ MAX_RANGES = 1 << 17
 FIRST_LOOK = 64
 MAX_SEARCHES = 5000
 """Searches by offset for the misplaced units of one piece of a queue."""
-MAX_INDEX = 1 << 60
+MAX_INDEX = 1 << 57
 
 COLUMNS = ("queue", "index", "count", "offset", "size", "time", "tags")
 
@@ -70,7 +70,7 @@ class UnitJoin:
         columns = [*(getattr(dispatches, name) for name in COLUMNS), delay_level]
         if not known.all():
             columns = [column[known] for column in columns]
-        columns[1] = np.clip(columns[1], -1, MAX_INDEX)  # hostile numbers: no queue is that long
+        columns[1] = np.clip(columns[1], -1, MAX_INDEX)  # hostile numbers
         self._waiting.append(columns)
         self._waiting_count += len(columns[0])
         if self._waiting_count >= FLUSH_COUNT:

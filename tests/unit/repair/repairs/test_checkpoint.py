@@ -57,6 +57,26 @@ def test_a_master_flushed_offset_behind_the_log_goes(patient: Patients) -> None:
     assert build_checkpoint(sick.open()).master_flushed_offset == 100
 
 
+def test_fields_of_newer_versions_in_a_short_file_stay_only_where_they_fit_the_log(patient: Patients) -> None:
+    sick = patient("4.9.8-basic")
+    checkpoint = sick.file("checkpoint")
+    checkpoint.write_bytes(bytes(24) + b"\x18" * 24)
+    made = build_checkpoint(sick.open())
+    assert made.master_flushed_offset == made.logics_physical_offset == 0
+    assert made.confirm_physical_offset < 1 << 20
+    plan, after = sick.mend()
+    assert names(plan) == ["write-checkpoint"]
+    assert not bad(after)
+
+
+def test_a_field_that_fits_the_log_stays_in_a_short_file(patient: Patients) -> None:
+    newer = patient("5.3.3-basic")
+    before = newer.file("checkpoint").read_bytes()
+    newer.file("checkpoint").write_bytes(before[:48])
+    newer.mend()
+    assert newer.mended("checkpoint").read_bytes()[24:] == before[24:]
+
+
 def test_a_huge_checkpoint_is_not_read(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
     sick.file("checkpoint").write_bytes(b"\1" * (2 << 20))
