@@ -110,12 +110,14 @@ def state_of(
 def check_status(report: Report, state: State, *, narrowed: bool = False) -> int:
     """The exit status of a check, and of a `fix` that changes nothing.
 
-    A start that is refused, or deletes something, is a problem, too, where its cause may be in what the check
-    did not look at, or does not understand. `narrowed`: the user asked for a part of the findings.
+    A start that is refused, or deletes something, is a problem, too, where no finding says why: its cause may be
+    in what the check did not look at, does not understand, or only notes. `narrowed`: the user asked for a part
+    of the findings. Severities that the user lowered stay lowered.
     """
     hidden = report.level != "full" or not report.coverage.complete
     hidden = hidden or not UNKNOWN_RULES.isdisjoint(report.counts)
-    harmful = MAY_START.get(state) is False and (state == "interrupted" or (hidden and not narrowed))
+    unexplained = not narrowed and (hidden or (report.exit_code == EXIT_CLEAN and not report.severities))
+    harmful = MAY_START.get(state) is False and (state == "interrupted" or unexplained)
     found = report.exit_code & ~EXIT_PROBLEMS if state == "unclean" else report.exit_code
     return found | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
 

@@ -123,7 +123,8 @@ def test_one_status_for_check_and_fix(restart_dir: Directory) -> None:
     sound = replace(report, counts={})
     verdict = judge_store(store, report)
     assert verdict.may_start is False
-    assert check_status(sound, verdict.state) == 0  # everything was looked at, and nothing was found
+    assert check_status(sound, verdict.state) == 4  # nothing was found that says why
+    assert check_status(replace(sound, severities={"CL024": "info"}), verdict.state) == 0  # the user's word
     assert check_status(replace(sound, level="quick"), verdict.state) == 4
     assert check_status(replace(sound, level="quick"), verdict.state, narrowed=True) == 0
     part = replace(sound, coverage=replace(sound.coverage, done_count=0))

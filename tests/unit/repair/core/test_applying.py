@@ -403,7 +403,7 @@ def test_links_and_outside_directories_are_repaired_in_place(damaged: Path, tmp_
             apply_plan(plan, repairs=REPAIRS, in_place=True, outside=named)
     assert snapshot(tmp_path) == before
     report = apply_plan(plan, repairs=REPAIRS, in_place=True, outside=[topics, second])
-    assert report.published and report.exit_code == 1
+    assert report.published and report.exit_code == 1 | 4  # brokers before 4.9.2 know one directory
     assert not (second / "notes.txt").exists() and (damaged / "consumequeue").is_symlink()
     after = snapshot(tmp_path)
     with pytest.raises(UsageError, match=r"name the directories.*--outside"):
