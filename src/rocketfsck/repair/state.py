@@ -110,9 +110,9 @@ def state_of(
 def check_status(report: Report, state: State, *, narrowed: bool = False) -> int:
     """The exit status of a check, and of a `fix` that changes nothing.
 
-    A start that is refused, or deletes something, is a problem, too, where no finding says why: its cause may be
-    in what the check did not look at, does not understand, or only notes. `narrowed`: the user asked for a part
-    of the findings. Severities that the user lowered stay lowered.
+    A start that is refused, or deletes something, is a problem, too, where no finding says why: its cause
+    may be in what the check did not look at, does not understand, or only notes. `narrowed`: the user asked
+    for a part of the findings. Severities that the user lowered stay lowered.
     """
     hidden = report.level != "full" or not report.coverage.complete
     hidden = hidden or not UNKNOWN_RULES.isdisjoint(report.counts)

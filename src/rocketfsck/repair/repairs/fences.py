@@ -13,7 +13,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
 from rocketfsck.repair.log.edit import (
     QueueFrames,
     blank_pos_of,
@@ -208,8 +208,11 @@ def length_left(scene: PlanScene, file: MappedFile) -> int:
 def resized(scene: PlanScene, finding: Finding) -> int | None:
     """The length that `resize-segment` gives the file of a finding; None where it leaves it as it is."""
     size = number(finding.expected, "size")
-    settled = size > 0 and not scene.once(is_unsettled)
-    return size if settled and is_zero(scene, finding.where.file, size) else None
+    if size <= 0 or scene.once(is_unsettled):
+        return None
+    file = log_file(scene.store, finding.where.file)
+    no_record = file is not None and 0 < file.size - size < MIN_RECORD_SIZE
+    return size if no_record or is_zero(scene, finding.where.file, size) else None
 
 
 def _last_unit(scene: PlanScene, file: MappedFile, start: int, limit: int) -> int:

@@ -87,7 +87,7 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         yield answer(
             "resize-segment",
             name,
-            f"set the file's length to {count_of(size, 'byte')}; only zeros are added or cut off",
+            f"set the file's length to {count_of(size, 'byte')}; {_what_changes(scene, name, size)}",
             [other for other in one_by_one(findings) if other.where.file == name],
             arguments=NewSize(size),
             preconditions=whole_file(scene, name),
@@ -102,6 +102,13 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
                 yield from end_file(scene, file)
     if cut_queues_too:
         yield from rebuild_queues(scene)
+
+
+def _what_changes(scene: PlanScene, name: str, size: int) -> str:
+    """What another length adds to a file, or takes from it."""
+    if is_zero(scene, name, size):
+        return "only zeros are added or cut off"
+    return "what is behind it is too short for a record"
 
 
 def _never_filled(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:

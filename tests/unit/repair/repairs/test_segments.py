@@ -64,10 +64,23 @@ def test_data_behind_a_file_is_left(patient: Patients) -> None:
     """In the middle of the log. Behind the log's end it is zeroed, and so taken away."""
     sick = patient("4.4.0-multiseg")
     with sick.file("commitlog/00000000000000131072").open("ab") as stream:
-        stream.write(b"data")
+        stream.write(b"data" * 25)
     plan = sick.plan()
     assert not {"resize-segment", "trim-segment"} & {*names(plan)}
     assert "ST001" in {item.rule for item in plan.unanswered}
+
+
+def test_bytes_too_short_for_a_record_are_taken_away(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    name = "commitlog/00000000000000131072"
+    before = sick.file(name).read_bytes()
+    with sick.file(name).open("ab") as stream:
+        stream.write(b"\n")
+    plan, after = sick.mend()
+    assert names(plan)[0] == "resize-segment" and not plan.unanswered
+    assert "too short for a record" in plan.actions[0].note
+    assert sick.mended(name).read_bytes() == before
+    assert not bad(after)
 
 
 def test_an_empty_file_in_the_middle_is_no_last_one(patient: Patients) -> None:
