@@ -6,6 +6,7 @@ files with another name, compressed    give them their names back
 files at another place                 put them back
 something else under their names       put the right ones back
 files of another store, older copies   put the right ones back
+config/ missing                        copy it back
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ FOREIGN_QUEUES = (
     "find out first whether the log or the queues are this broker's: a repair builds all queues from this log"
 )
 
+MISSING_CONFIG = (
+    "copy config/ back first: a repair can make the topics again, with default settings, but no consumer "
+    "offsets and no groups"
+)
+
 _BY_ORIGIN: Mapping[str, str] = {
     RuleName.LOG_FILE_FOREIGN: FOREIGN_FILES,
     RuleName.LOG_FOREIGN: FOREIGN_LOG,
@@ -92,8 +98,11 @@ class Advice(NamedTuple):
     is_mended_by_hand: bool = False
 
 
-def advice_on(store: Store, account: MessageAccount | None, origins: Sequence[Finding]) -> Advice:
-    """What to think of before anything is done; `origins` say where damaged files come from."""
+def advice_on(
+    store: Store, account: MessageAccount | None, origins: Sequence[Finding], *, lacks_config: bool = False
+) -> Advice:
+    """What to think of before anything is done; `origins` say where damaged files come from. With
+    `lacks_config` a broker had its config/ here, and none is."""
     if "commitlog_file_size" in store.geometry.contradicted:
         ((size, _),) = Counter(file.size for file in store.commitlog.files).most_common(1)
         return Advice(WRONG_SETTING.format(size=size), is_mended_by_hand=True)
@@ -118,7 +127,9 @@ def advice_on(store: Store, account: MessageAccount | None, origins: Sequence[Fi
         return Advice(EMPTY_LOG, is_mended_by_hand=True)
     if missing:
         return Advice(MISSING_FILES)
-    return Advice(MISSING_LAST) if lacks_last else Advice()
+    if lacks_last:
+        return Advice(MISSING_LAST)
+    return Advice(MISSING_CONFIG) if lacks_config else Advice()
 
 
 def _by_hand(

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import (
@@ -235,7 +236,8 @@ def judge_store(
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
     origins = [finding for finding in report.findings if RULES[finding.rule].fault_class in ORIGINS]
-    advice = advice_on(store, report.account, origins)
+    lacks_config = not store.configs and report.counts.get(RuleName.TOPICS_GONE, 0) > 0
+    advice = advice_on(store, report.account, origins, lacks_config=lacks_config)
     return Verdict(
         state,
         MAY_START.get(state),

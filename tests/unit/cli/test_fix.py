@@ -76,7 +76,7 @@ def test_yes_repairs_and_undo_takes_it_back(cli: Cli, torn: Path) -> None:
     assert f"To undo: rocketfsck undo {torn}" in ended.out
     assert cli("check", torn).code == 0
     again = cli("fix", "--yes", torn)
-    assert (again.code, again.out.splitlines()[0]) == (0, "Healthy: a broker may be started.")
+    assert again.code == 0 and again.out.startswith("Healthy: a broker may be started")
     assert cli("undo", torn).code == 0
     assert contents(torn) == before
 

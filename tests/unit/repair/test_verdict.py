@@ -13,7 +13,7 @@ from rocketfsck.cli.show.text import Palette
 from rocketfsck.cli.show.verdict import headline_of, verdict_lines
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.query.start import verdict as starts
-from rocketfsck.repair.advice import MISSING_LAST, MISSING_LOG
+from rocketfsck.repair.advice import MISSING_CONFIG, MISSING_LAST, MISSING_LOG
 from rocketfsck.repair.plan.model import Unanswered
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.state import check_status
@@ -303,6 +303,27 @@ def test_a_last_file_that_is_gone_is_to_be_looked_for(store_copy: Directory, cut
     assert (verdict.advice == MISSING_LAST) is (cut == "file")
     assert verdict.next_command is not None
     assert verdict.next_command.startswith("rocketfsck compare" if cut == "file" else "rocketfsck fix")
+
+
+@pytest.mark.parametrize("has_broker", [True, False])
+def test_a_config_directory_that_is_gone_is_to_be_copied_back(
+    store_copy: Directory, has_broker: bool
+) -> None:
+    """A store without a broker never had one: nothing is wrong with it, and its topics are unknown."""
+    root = store_copy("5.3.3-basic")
+    shutil.rmtree(root / "config")
+    if has_broker:
+        (root / "timerwheel").write_bytes(bytes(7 * 24 * 3600 * 2 * 32))
+    store = open_store(root)
+    verdict = judge_store(store, check_store(store))
+    assert verdict.may_start is not has_broker and verdict.unknown_topic_count > 0
+    assert (verdict.advice == MISSING_CONFIG) is has_broker
+    expected = (
+        "Do not start a broker: it would" if has_broker else "Healthy: a broker may be started, but does"
+    )
+    assert (
+        headline_of(verdict) == f"{expected} not know {verdict.unknown_topic_count} topics that have queues."
+    )
 
 
 def test_a_wrong_setting_is_to_be_set_right(store_copy: Directory, tmp_path: Path) -> None:

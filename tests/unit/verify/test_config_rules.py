@@ -446,6 +446,13 @@ def test_cf024_topics_are_gone_beside_other_configs(maker: Maker) -> None:
     assert (finding.found["topic_count"], finding.found["topics"]) == (2, "T, U")
 
 
+def test_cf024_a_timer_wheel_shows_that_a_broker_had_topics(maker: Maker) -> None:
+    (maker.root / "config/topics.json").unlink()
+    (maker.root / "timerwheel").write_bytes(bytes(64))
+    (finding,) = [item for item in maker.found(check_config) if item.rule.startswith("CF")]
+    assert (finding.rule, finding.found["topics"]) == ("CF024", "T")
+
+
 @pytest.mark.parametrize(
     "beside",
     [

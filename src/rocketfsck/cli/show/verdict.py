@@ -130,6 +130,13 @@ def _unclean(verdict: Verdict) -> str:
     return f"The broker was killed. Start it: its start puts the store in order and {end}."
 
 
+def _healthy(verdict: Verdict) -> str:
+    if not verdict.unknown_topic_count:
+        return "Healthy: a broker may be started."
+    unknown = fill_numbers(NO_TOPIC, count=verdict.unknown_topic_count)
+    return f"Healthy: a broker may be started, but does not know {unknown}."
+
+
 _HEADLINES: Mapping[State, Callable[[Verdict], str]] = {
     "interrupted": lambda _: "Do not start a broker: a repair of this store was interrupted.",
     "running": lambda _: "A broker is running on this store.",
@@ -143,7 +150,7 @@ _HEADLINES: Mapping[State, Callable[[Verdict], str]] = {
     "partial": lambda verdict: (
         f"Nothing is wrong in what was looked at, which is not all: {'; '.join(verdict.depth)}."
     ),
-    "healthy": lambda _: "Healthy: a broker may be started.",
+    "healthy": _healthy,
 }
 """The first line of each state (ADR 0024)."""
 

@@ -108,7 +108,7 @@ def _what_changes(scene: PlanScene, name: str, size: int) -> str:
     """What another length adds to a file, or takes from it."""
     if is_zero(scene, name, size):
         return "only zeros are added or cut off"
-    return "what is behind it is too short for a record"
+    return "the bytes after it are too few for a record"
 
 
 def _never_filled(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:

@@ -286,9 +286,9 @@ RULES: tuple[Rule, ...] = (
         ),
         why=(
             "A broker that starts in this state knows none of these topics. Clients get an error until "
-            "somebody creates the topics again, with the same number of queues. Other files in config/ show "
-            "that a broker kept its topics here: brokers write topics.json before they accept the first "
-            "message."
+            "somebody creates the topics again, with the same number of queues. Other files in config/, or a "
+            "timer wheel, show that a broker kept its topics here: brokers write topics.json before they "
+            "accept the first message."
         ),
         strictness="heuristic",
         level="quick",

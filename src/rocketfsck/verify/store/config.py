@@ -151,16 +151,20 @@ def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecke
 
 
 def _has_broker(store: Store) -> bool:
-    """Whether a broker, not a store alone, kept its configs here."""
-    return any(file.name in BESIDE_TOPICS for file in store.configs)
+    """Whether a broker, not a store alone, kept its configs here: its timer wheel shows that even where
+    config/ is gone."""
+    if any(file.name in BESIDE_TOPICS for file in store.configs):
+        return True
+    return any(other.kind is OtherKind.TIMER_WHEEL for other in store.others)
 
 
 def _check_topics_gone(store: Store) -> Iterator[Finding]:
     """No topics.json next to queues: gone where a broker must have had one, else it may be elsewhere.
 
-    Only a broker (not a store alone) writes the files BESIDE_TOPICS, and it keeps their like and its topics
-    in one way: as JSON, or in a database. A topic is written down before its first message is stored, so that
-    queues without a file of topics are normal only where the configs are elsewhere, or were never copied.
+    Only a broker (not a store alone) writes the files BESIDE_TOPICS and a timer wheel, and it keeps its
+    configs in one way: as JSON, or in a database. A topic is written down before its first message is stored,
+    so that queues without a file of topics are normal only where the configs are elsewhere, or were never
+    copied.
     """
     names = {file.name for file in store.configs}
     if names & {TOPICS, f"{TOPICS}.bak"}:
@@ -172,7 +176,7 @@ def _check_topics_gone(store: Store) -> Iterator[Finding]:
     )
     if topics:
         where = Where(file=f"config/{TOPICS}")
-        rule = RuleName.TOPICS_GONE if names & BESIDE_TOPICS else RuleName.TOPICS_ELSEWHERE
+        rule = RuleName.TOPICS_GONE if _has_broker(store) else RuleName.TOPICS_ELSEWHERE
         yield Finding(rule, where, {"topic_count": len(topics), "topics": first_names(topics)})
 
 

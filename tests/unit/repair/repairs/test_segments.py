@@ -78,7 +78,7 @@ def test_bytes_too_short_for_a_record_are_taken_away(patient: Patients) -> None:
         stream.write(b"\n")
     plan, after = sick.mend()
     assert names(plan)[0] == "resize-segment" and not plan.unanswered
-    assert "too short for a record" in plan.actions[0].note
+    assert "too few for a record" in plan.actions[0].note
     assert sick.mended(name).read_bytes() == before
     assert not bad(after)
 
