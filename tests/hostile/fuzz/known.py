@@ -33,6 +33,12 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "plan-again",
         "plan",
+        "^set-physical-offset after .*rebuild-queue",
+        "a unit confirms where a record belongs once its damaged queue is rebuilt",
+    ),
+    Known(
+        "plan-again",
+        "plan",
         "^resize-segment after .*zero-stale-units",
         "what is after a file's length can be cut off once the units there are zeros",
     ),

@@ -46,11 +46,11 @@ CHECKED = frozenset({
     "tiered_index_header.magicCode", "tiered_index_header.beginTimestamp",
     "tiered_index_header.endTimestamp", "tiered_index_header.slotCount", "tiered_index_header.indexCount",
     "tiered_compacted_slot.length", "tiered_compacted_slot.position",
-    "tiered_compacted_item.hash", "tiered_compacted_item.topicId",
+    "tiered_compacted_item.hash",
     "tiered_compacted_item.offset", "tiered_compacted_item.size",
     "tiered_index_file tiered_index_header.beginTimestamp",
     "tiered_index_file tiered_index_header.indexCount",
-    "tiered_index_item.hash", "tiered_index_item.topicId",
+    "tiered_index_item.hash",
     "tiered_index_item.offset", "tiered_index_item.size", "tiered_index_item.prevItem",
 })  # fmt: skip
 """Any other value is found."""
@@ -93,6 +93,8 @@ PARTLY: Mapping[str, str] = {
     "tiered record.bornHost": "a port is",
     "tiered record.storeHost": "a port is",
     "tiered record.properties": "keys and the tag are checked; the rest is the user's own",
+    "tiered_compacted_item.topicId": "items of topics that were deleted stay",
+    "tiered_index_item.topicId": "items of topics that were deleted stay",
     "tiered_compacted_item.queueId": "items of queues that expired as a whole stay",
     "tiered_index_item.queueId": "items of queues that expired as a whole stay",
     "tiered_compacted_item.timeDiff": "items of queues that were deleted and made anew are older",
