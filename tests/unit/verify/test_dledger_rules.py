@@ -277,6 +277,8 @@ def test_xr043_one_of_the_two_is_gone(store: DLedger, name: str) -> None:
         ("checkpoint", "committedIndex=1e3\n", "a committedIndex that is not a number: '1e3'"),
         ("currterm", "currTerm=3\nvoteLeader=n0\n", "currTerm is 3, but the log has entries of term 4"),
         ("currterm", "#x=1\ncurrTerm=\xe4", "a currTerm that is not a number"),
+        ("currterm", "\0\0\0\0", "has no currTerm"),
+        ("checkpoint", "", "has no committedIndex"),
         ("checkpoint.bak", "committedIndex=45\n", "committedIndex is 45, but the log ends with entry 44"),
         ("currterm.bak", "currTerm=\\u00zz\n", "cannot be parsed: a malformed"),
     ],

@@ -96,6 +96,8 @@ def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[
             found[key] = number
         elif text is not None:
             yield _finding(file, name, f"has a {key} that is not a number: {text!a}")
+    if name == kind and last is not None and values.keys().isdisjoint(NUMBERS[kind]):
+        yield _finding(file, name, f"has no {NUMBERS[kind][-1]}")
     for key, number in found.items():
         if kind == "checkpoint" and last is not None and number > last.index:
             yield _finding(
