@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rocketfsck.common.rulenames import RuleName
@@ -80,6 +80,8 @@ MISSING_CONFIG = (
     "offsets and no groups"
 )
 
+FOREIGN_TOPICS = "put the right config/topics.json back first: most topics of this store are not in it"
+
 _BY_ORIGIN: Mapping[str, str] = {
     RuleName.LOG_FILE_FOREIGN: FOREIGN_FILES,
     RuleName.LOG_FOREIGN: FOREIGN_LOG,
@@ -99,10 +101,10 @@ class Advice(NamedTuple):
 
 
 def advice_on(
-    store: Store, account: MessageAccount | None, origins: Sequence[Finding], *, lacks_config: bool = False
+    store: Store, account: MessageAccount | None, origins: Sequence[Finding], rules: Collection[str] = ()
 ) -> Advice:
-    """What to think of before anything is done; `origins` say where damaged files come from. With
-    `lacks_config` a broker had its config/ here, and none is."""
+    """What to think of before anything is done; `origins` say where damaged files come from, `rules` are
+    those that were broken."""
     if "commitlog_file_size" in store.geometry.contradicted:
         ((size, _),) = Counter(file.size for file in store.commitlog.files).most_common(1)
         return Advice(WRONG_SETTING.format(size=size), is_mended_by_hand=True)
@@ -129,6 +131,9 @@ def advice_on(
         return Advice(MISSING_FILES)
     if lacks_last:
         return Advice(MISSING_LAST)
+    if RuleName.TOPICS_FOREIGN in rules:
+        return Advice(FOREIGN_TOPICS, is_mended_by_hand=True)
+    lacks_config = RuleName.TOPICS_GONE in rules and not store.configs
     return Advice(MISSING_CONFIG) if lacks_config else Advice()
 
 

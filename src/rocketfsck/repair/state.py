@@ -79,7 +79,7 @@ LEFT_BY_A_KILL = frozenset(
 
 _WITHOUT_COPY = (RuleName.CONFIG_LOST, RuleName.CONFIG_MISSING)
 
-_FORBIDDING = (RuleName.TOPICS_GONE, RuleName.RECORD_MAGIC_UNKNOWN)
+_FORBIDDING = (RuleName.TOPICS_GONE, RuleName.TOPICS_FOREIGN, RuleName.RECORD_MAGIC_UNKNOWN)
 """Rules whose breaches no start mends: the broker knows less than the store has."""
 
 

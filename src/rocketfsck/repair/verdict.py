@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import (
@@ -236,8 +235,7 @@ def judge_store(
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
     origins = [finding for finding in report.findings if RULES[finding.rule].fault_class in ORIGINS]
-    lacks_config = not store.configs and report.counts.get(RuleName.TOPICS_GONE, 0) > 0
-    advice = advice_on(store, report.account, origins, lacks_config=lacks_config)
+    advice = advice_on(store, report.account, origins, report.counts)
     return Verdict(
         state,
         MAY_START.get(state),

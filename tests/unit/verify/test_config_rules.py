@@ -473,6 +473,23 @@ def test_cf024_is_not_said_where_topics_may_be_elsewhere(maker: Maker, beside: t
     assert ("CF025" in found) == (beside in ((), ("delayOffset.json",)))
 
 
+@pytest.mark.parametrize(
+    ("listed", "lacking"),
+    [
+        (["Other"], ["T", "U", "V"]),  # another broker's
+        (["T"], ["U", "V"]),  # an older copy
+        (["T", "U"], None),  # one was deleted
+        (["T", "U", "V"], None),
+    ],
+)
+def test_cf026_most_topics_are_not_listed(maker: Maker, listed: list[str], lacking: list[str] | None) -> None:
+    for topic in ("U", "V", "%RETRY%g", "SCHEDULE_TOPIC_XXXX"):
+        maker.queue(topic, 0)
+    maker.config("topics.json", topics(*listed))
+    found = [finding for finding in maker.found(check_config) if finding.rule == "CF026"]
+    assert [finding.found["topics"] for finding in found] == ([", ".join(lacking)] if lacking else [])
+
+
 def test_cf025_is_not_said_of_a_store_without_queues(maker: Maker) -> None:
     (maker.root / "config/topics.json").unlink()
     shutil.rmtree(maker.root / "consumequeue")

@@ -80,7 +80,7 @@ def _harmful(verdict: Verdict) -> str:
             return f"Do not start a broker{which}: its start {fill_numbers(text, count=count)}.{others}"
     if verdict.lost_configs:
         return "Do not start a broker: its start would reset config files that it cannot read."
-    unknown = fill_numbers(NO_TOPIC, count=verdict.unknown_topic_count)
+    unknown = fill_numbers(NO_TOPIC, count=verdict.unknown_topic_count or verdict.unlisted_topic_count)
     return f"Do not start a broker: it would not know {unknown}."
 
 
@@ -227,7 +227,7 @@ def _starts(starts: tuple[StartVerdict, ...], *, exact: bool) -> Iterator[str]:
         yield f"{versions_text(left, among)}: something else; `rocketfsck simulate` shows what"
 
 
-_TOPICS_SHOWN: frozenset[State] = frozenset({"healthy", "unclean", "harmful"})
+_TOPICS_SHOWN: frozenset[State] = frozenset({"healthy", "unclean", "harmful", "damaged"})
 """States in which topics that are in no file are said: elsewhere there is worse, and a finding says it."""
 
 

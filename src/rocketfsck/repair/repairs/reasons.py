@@ -80,6 +80,7 @@ NEWER_VERSION = (
     "--only {repair} forces the repair"
 )
 REASONS: Mapping[str, str] = {
+    RuleName.TOPICS_FOREIGN: "no repair merges topics: put the topics.json of this broker back",
     RuleName.CONSUMER_OFFSETS_GONE: (
         "no file of this store has the offsets: take them from a replica or a backup with "
         "rocketfsck fix --offsets FILE"

@@ -309,6 +309,20 @@ RULES: tuple[Rule, ...] = (
         reference="1.6",
     ),
     Rule(
+        id=RuleName.TOPICS_FOREIGN,
+        severity=Severity.WARNING,
+        template="{file} lacks {topic_count} of {expected.topic_count} topics that have queues ({topics})",
+        why=(
+            "The file is another broker's, is much older, or a broker that started without config/ wrote it. "
+            "A broker that starts in this state does not know these topics. Clients get an error until "
+            "somebody creates the topics again, with the same number of queues."
+        ),
+        strictness="heuristic",
+        level="quick",
+        reference="1.6",
+        fault_class="K5",
+    ),
+    Rule(
         id=RuleName.GHOST_QUEUE,
         severity=Severity.WARNING,
         template=(
