@@ -3,7 +3,8 @@
 a setting that the files contradict    set it right: the store is not wrong
 no commit log, or files missing        look for them, on a disk that is not mounted, say
 files with another name, compressed    give them their names back
-files at another place                 put them back
+files at another place                 put them back, or name the place
+files in pieces                        join them
 something else under their names       put the right ones back
 files of another store, older copies   put the right ones back
 config/ missing                        copy it back
@@ -51,6 +52,13 @@ MISLAID = (
     "in there"
 )
 MISLAID_DIRECTORY = MISLAID.replace("move {files}", "move the files of {files}")
+OTHER_LOG = (
+    "say with --commitlog-path where the commit log is (in {files}?), or move its files to commitlog/, and "
+    "check again"
+)
+SPLIT = "join {files} first, and check again: these are the parts of one commit log file"
+_PART_NAME = re.compile(r"\d{20}\.?(?:part)?[-_]?(?:[a-z]{2}|\d{1,3})")
+"""What split, and programs like it, call the pieces of a file."""
 TEXT = "put the right {files} back first, and check again: what has its name is a text"
 EMPTY_LOG = (
     "look for the commit log first, and check again: none of its messages is in the files that are here (is "
@@ -144,12 +152,16 @@ def _by_hand(
     in_place = files_of_lost(store, account)
     yield TEXT, [name for name, path in in_place if is_text(path)]
     yield COMPRESSED, [name for name, path in in_place if is_packed(path)]
+    parts = [stray.relative for stray in strays if _PART_NAME.fullmatch(stray.path.name)]
+    yield SPLIT, parts if len(parts) > 1 else []
     yield UNFINISHED, [stray.relative for stray in strays if _is_unfinished(stray)]
     yield COMPRESSED, [stray.relative for stray in strays if is_packed(stray.path)]
     yield SHORT_NAME, [stray.relative for stray in strays if _is_number(stray)]
     if misses_files:
         files, directories = mislaid_files(store)
         yield MISLAID, files
+        doubtful = {f"{name}/" for name, _ in store.log_places.doubtful}
+        yield OTHER_LOG, [] if store.commitlog.files else [name for name in directories if name in doubtful]
         yield MISLAID_DIRECTORY, directories
 
 

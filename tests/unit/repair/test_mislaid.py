@@ -43,7 +43,7 @@ def test_a_file_at_another_place_is_to_be_moved(root: Path, place: str) -> None:
     assert command == f"rocketfsck check {root}"
 
 
-@pytest.mark.parametrize("place", ["commitlog/commitlog", "config/commitlog", "commitlog.bak"])
+@pytest.mark.parametrize("place", ["commitlog/commitlog", "config/commitlog"])
 def test_a_directory_at_another_place_is_to_be_moved(root: Path, place: str) -> None:
     aside = root.with_name("aside")
     (root / "commitlog").rename(aside)
@@ -51,6 +51,26 @@ def test_a_directory_at_another_place_is_to_be_moved(root: Path, place: str) -> 
     (root / place).parent.mkdir(exist_ok=True)
     aside.rename(root / place)
     assert advice(root)[0].startswith(f"move the files of {place}/ to the directory of the commit log first")
+
+
+@pytest.mark.parametrize("name", ["disk1", "commitlog.bak"])
+def test_a_directory_that_may_be_the_log_is_to_be_named(root: Path, name: str) -> None:
+    """As of a log on two disks, of which one is not mounted."""
+    (root / name).mkdir()
+    for file in logs(root)[::2]:
+        file.rename(root / name / file.name)
+    shutil.rmtree(root / "commitlog")
+    assert advice(root)[0].startswith(f"say with --commitlog-path where the commit log is (in {name}/?)")
+
+
+@pytest.mark.parametrize("end", [".aa .ab", ".001 .002", ".part1 .part2", ".aa"])
+def test_pieces_of_a_file_are_to_be_joined(root: Path, end: str) -> None:
+    file = logs(root)[1]
+    data = file.read_bytes()
+    for number, name in enumerate(end.split()):
+        file.with_name(f"{file.name}{name}").write_bytes(data[number * 40_000 :][:40_000])
+    file.unlink()
+    assert advice(root)[0].startswith("join commitlog/") is (end != ".aa")
 
 
 def test_a_copy_of_a_file_that_is_there_is_not_missed(root: Path) -> None:
