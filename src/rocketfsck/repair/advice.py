@@ -6,6 +6,7 @@ files with another name, compressed    give them their names back
 files at another place                 put them back, or name the place
 files in pieces                        join them
 something else under their names       put the right ones back
+records at other places of a file      salvage them
 files of another store, older copies   put the right ones back
 config/ missing                        copy it back
 """
@@ -18,8 +19,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.common.wording import visible
-from rocketfsck.repair.mislaid import files_of_lost, is_packed, is_text, mislaid_files
+from rocketfsck.common.wording import count_of, visible
+from rocketfsck.repair.mislaid import displaced_records, files_of_lost, is_packed, is_text, mislaid_files
 from rocketfsck.store.model import Store, Stray, StrayReason
 from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.finding import Finding
@@ -64,6 +65,9 @@ EMPTY_LOG = (
     "look for the commit log first, and check again: none of its messages is in the files that are here (is "
     "a copy not finished, or a disk not mounted?)"
 )
+DISPLACED = (
+    "salvage the store first: {files} has {messages} at wrong places, and a repair overwrites what is there"
+)
 MISSING_LAST = (
     "look for the last commit log files first (is a disk not mounted?): once a broker has written in their "
     "place, they cannot be put back"
@@ -102,10 +106,11 @@ _BY_ORIGIN: Mapping[str, str] = {
 
 class Advice(NamedTuple):
     """What to do before anything else, "" for nothing. `is_mended_by_hand`: then a check says what is left,
-    and no other copy is needed."""
+    and no other copy is needed. `is_salvage`: to salvage is what to do."""
 
     text: str = ""
     is_mended_by_hand: bool = False
+    is_salvage: bool = False
 
 
 def advice_on(
@@ -122,6 +127,10 @@ def advice_on(
         files = [finding.where.file for finding in origins if finding.rule == rule]
         if files:
             return Advice(text.format(files=_named(files)))
+    count, files = displaced_records(store, account)
+    if count:
+        text = DISPLACED.format(files=_named(files), messages=count_of(count, "lost message"))
+        return Advice(text, is_salvage=True)
     is_gone = not store.commitlog.files and account.count("lost") > 0
     missing = any(tally.why == "missing file" for tally in account.tallies)
     lacks_last = _lacks_last_file(store, account)
@@ -142,7 +151,7 @@ def advice_on(
     if RuleName.TOPICS_FOREIGN in rules:
         return Advice(FOREIGN_TOPICS, is_mended_by_hand=True)
     lacks_config = RuleName.TOPICS_GONE in rules and not store.configs
-    return Advice(MISSING_CONFIG) if lacks_config else Advice()
+    return Advice(MISSING_CONFIG, is_mended_by_hand=True) if lacks_config else Advice()
 
 
 def _by_hand(
@@ -150,8 +159,8 @@ def _by_hand(
 ) -> Iterator[tuple[str, list[str]]]:
     """What can be done by hand, and with which files: in their place, next to it, elsewhere."""
     in_place = files_of_lost(store, account)
-    yield TEXT, [name for name, path in in_place if is_text(path)]
-    yield COMPRESSED, [name for name, path in in_place if is_packed(path)]
+    yield TEXT, [file.relative for file in in_place if is_text(file.path)]
+    yield COMPRESSED, [file.relative for file in in_place if is_packed(file.path)]
     parts = [stray.relative for stray in strays if _PART_NAME.fullmatch(stray.path.name)]
     yield SPLIT, parts if len(parts) > 1 else []
     yield UNFINISHED, [stray.relative for stray in strays if _is_unfinished(stray)]

@@ -1,24 +1,34 @@
-"""Files of the commit log that lie where no broker looks for them, and files there that are something else.
+"""What of the commit log lies where no broker looks for it, and files there that are something else.
 
     name of 20 digits, a record or a BLANK first    a commit log file, wherever it is
     signature of gzip, Zstandard …                  a compressed file
     letters and line ends only                      a text: an error page, a pointer, another program's log
 
 Looked for where messages are lost, in what the listing of the store cannot place. Reference 1.1, 2.8.
+
+A sound record of a lost message that is in a file of the log, but not at its own physical offset, is
+displaced: a tool put bytes in front of it or left some out, or pages of the file changed places.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import read_frame
+from rocketfsck.repair.carve.carve import carved_rows
+from rocketfsck.scan.columns import Fault, new_batch
+from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.areas import list_directory
-from rocketfsck.store.model import Store, StrayReason
+from rocketfsck.store.model import MappedFile, Store, StrayReason
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.account.model import MessageAccount
@@ -29,6 +39,9 @@ _TEXT = frozenset(range(0x20, 0x7F)) | {0x09, 0x0A, 0x0D}
 _TEXT_SIZE = 32
 _LOOKED_AT = 64
 """Directories, names in one, and files that are looked at."""
+_CARVED_SIZE = 8 << 30
+"""Bytes of damaged commit log files that are searched for displaced records."""
+_NONE = np.empty(0, np.int64)
 
 
 def mislaid_files(store: Store) -> tuple[list[str], list[str]]:
@@ -63,17 +76,58 @@ def _is_missing_log(path: Path, known: set[int | None]) -> bool:
     return len(head) == BLANK_HEADER_SIZE and read_frame(head)[1] in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 
 
-def files_of_lost(store: Store, account: MessageAccount) -> list[tuple[str, Path]]:
-    """Path below the root, and path, of the commit log files in which lost messages were, in order."""
+def files_of_lost(store: Store, account: MessageAccount) -> list[MappedFile]:
+    """The commit log files in which lost messages were, in order."""
     places = sorted(
         run.first_physical_offset for run in account.lost if run.first_physical_offset is not None
     )
     found = []
     for file in store.commitlog.files:
         start = file.start_offset or 0
-        if any(start <= place < start + store.geometry.commitlog_file_size for place in places):
-            found.append((file.relative, file.path))
+        first = bisect_left(places, start)
+        if first < len(places) and places[first] < start + store.geometry.commitlog_file_size:
+            found.append(file)
     return found[:_LOOKED_AT]
+
+
+def displaced_records(store: Store, account: MessageAccount) -> tuple[int, list[str]]:
+    """How many lost messages have their record in a file of the log, but not at its own physical offset, and
+    in which files. What cannot be read is passed over."""
+    count, names, size_left = 0, [], _CARVED_SIZE
+    starts, ends = _places_of_lost(account)
+    for file in files_of_lost(store, account):
+        size_left -= file.size
+        if size_left < 0:
+            break
+        away, at_place = [_NONE], [_NONE]
+        try:
+            with FileReader(file.location) as reader:
+                for rows, _ in carved_rows(reader, new_batch(), QueueTable()):
+                    own = rows["physical_offset"]
+                    is_lost = own <= ends[np.searchsorted(starts, own, side="right")]
+                    is_lost &= (rows["faults"] & int(Fault.BODY_CRC)) == 0
+                    is_right = own == rows["pos"] + (file.start_offset or 0)
+                    away.append(own[is_lost & ~is_right])
+                    at_place.append(own[is_lost & is_right])
+        except StoreError:
+            continue
+        displaced = np.setdiff1d(np.concatenate(away), np.concatenate(at_place))
+        if len(displaced):
+            count += len(displaced)
+            names.append(file.relative)
+    return count, names
+
+
+def _places_of_lost(account: MessageAccount) -> tuple[Longs, Longs]:
+    """Where ranges of lost messages begin, rising, and the last place of any that begins before each; one more
+    of these, for what is before all."""
+    bounds = sorted(
+        (run.first_physical_offset, run.last_physical_offset)
+        for run in account.lost
+        if run.first_physical_offset is not None and run.last_physical_offset is not None
+    )
+    starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
+    return starts, np.concatenate(([-1], np.maximum.accumulate(ends)))
 
 
 def is_packed(path: Path) -> bool:

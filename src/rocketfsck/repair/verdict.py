@@ -378,6 +378,8 @@ def _next(
         return None
     if advice.text and advice.is_mended_by_hand:
         return store_command(["check"], store.stated, store.root)
+    if advice.is_salvage:
+        return f"rocketfsck salvage {shlex.quote(str(store.root))} --into DIRECTORY"
     if advice.text:
         return f"{COMPARES} {shlex.quote(str(store.root))} REPLICA"
     if prospect is not None and prospect.action_count and state != "running":

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.repair.salvage.ledger import SalvageOptions
+from rocketfsck.repair.salvage.salvage import find_records
 from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
 from rocketfsck.verify import check_store
@@ -71,6 +73,42 @@ def test_pieces_of_a_file_are_to_be_joined(root: Path, end: str) -> None:
         file.with_name(f"{file.name}{name}").write_bytes(data[number * 40_000 :][:40_000])
     file.unlink()
     assert advice(root)[0].startswith("join commitlog/") is (end != ".aa")
+
+
+def _without_a_byte(data: bytes) -> bytes:
+    return data[:20_001] + data[20_002:] + b"\0"
+
+
+def _padded(data: bytes) -> bytes:
+    return data[:20_000] + bytes(96) + data[20_000:-96]
+
+
+def _exchanged(data: bytes) -> bytes:
+    return data[:8192] + data[12_288:16_384] + data[8192:12_288] + data[16_384:]
+
+
+def _without_a_page(data: bytes) -> bytes:
+    return data[4096:]
+
+
+@pytest.mark.parametrize("change", [_without_a_byte, _padded, _exchanged, _without_a_page])
+def test_records_at_wrong_places_are_to_be_salvaged(root: Path, change: Callable[[bytes], bytes]) -> None:
+    file = logs(root)[1]
+    file.write_bytes(change(file.read_bytes()))
+    text, command = advice(root)
+    assert text.startswith(f"salvage the store first: commitlog/{file.name} has ")
+    assert command == f"rocketfsck salvage {root} --into DIRECTORY"
+    account = check_store(open_store(root)).account
+    assert account is not None
+    taken = find_records([root], SalvageOptions()).counts["taken"]
+    assert int(text.split(" has ")[1].split()[0]) == taken - account.fates.in_log_count
+
+
+def test_a_page_twice_is_no_record_at_a_wrong_place(root: Path) -> None:
+    file = logs(root)[1]
+    data = file.read_bytes()
+    file.write_bytes(data[:8192] + data[16_384:20_480] + data[12_288:])
+    assert "salvage" not in advice(root)[0]
 
 
 def test_a_copy_of_a_file_that_is_there_is_not_missed(root: Path) -> None:
