@@ -119,8 +119,8 @@ def displaced_records(store: Store, account: MessageAccount) -> tuple[int, list[
 
 
 def _places_of_lost(account: MessageAccount) -> tuple[Longs, Longs]:
-    """Where ranges of lost messages begin, rising; the last place of any that begins before each, after one for
-    what is before all."""
+    """Where ranges of lost messages begin, rising; and the last place of those that begin before each, the
+    first of which is of none."""
     bounds = sorted(
         (run.first_physical_offset, run.last_physical_offset)
         for run in account.lost

@@ -190,6 +190,14 @@ def build_topics(store: Store) -> bytes | None:
     return encode_config({"dataVersion": _version(store, len(topics)), "topicConfigTable": topics})
 
 
+def complete_topics(store: Store, kept: bytes) -> bytes:
+    """What was left of a topics.json, with the topics of `build_topics` that it lacks. Raises FormatError and
+    StoreError."""
+    made, value = build_topics(store), decode_config(kept)
+    lacking = {} if made is None else decode_config(made)["topicConfigTable"]
+    return encode_config({**value, "topicConfigTable": {**lacking, **value.get("topicConfigTable", {})}})
+
+
 def build_subscriptions(store: Store) -> bytes | None:
     """subscriptionGroup.json with the groups that other configs tell of; None if there are none.
 

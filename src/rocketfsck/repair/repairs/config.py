@@ -25,6 +25,7 @@ from rocketfsck.repair.build.config import (
     build_subscriptions,
     build_topics,
     close_text,
+    complete_topics,
     has_shape,
     read_config,
 )
@@ -57,6 +58,12 @@ TOPICS_MADE = (
     "for, read and write permission, no order, the default attributes"
 )
 """What is assumed of newly made topics."""
+MEMBERS_KEPT = "keep the complete members, and close the JSON text after them"
+TOPICS_KEPT = (
+    "keep the topics that are whole, and list the others that the log and the queues have; assumed of those: "
+    "as many queues as the highest queueId asks for, read and write permission, no order, the default "
+    "attributes"
+)
 GROUPS_MADE = (
     "list the groups that retry topics and committed offsets tell of; assumed: the settings that a broker "
     "gives a new group"
@@ -85,7 +92,7 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             [item for item in one_by_one(findings) if item.where.file.removesuffix(_BACKUP) == name],
             arguments=ConfigOrigin(
                 source,
-                _topics_in(data) if source == "log" else (),
+                _topics_added(scene.store, source, data) if name == _TOPICS else (),
                 tuple(valid_prefix(data)[0]["subscriptionGroupTable"]) if source == "groups" else (),
             ),
             preconditions=[
@@ -108,8 +115,12 @@ def _is_restored(scene: PlanScene, name: str) -> bool:
     )
 
 
-def _topics_in(data: bytes) -> tuple[NewTopic, ...]:
-    """The topics of a newly made topics.json."""
+def _topics_added(store: Store, source: ConfigSource, data: bytes) -> tuple[NewTopic, ...]:
+    """The topics that a newly made topics.json gets out of log and queues."""
+    if source == "backup":
+        return ()
+    closed = close_text(read_whole(store.root / _TOPICS, CONFIG_LIMIT)) if source == "beginning" else None
+    kept = {} if closed is None else topic_configs(valid_prefix(closed)[0])
     return tuple(
         NewTopic(
             name,
@@ -117,6 +128,7 @@ def _topics_in(data: bytes) -> tuple[NewTopic, ...]:
             "BatchCQ" if topic.attributes.get(QUEUE_TYPE) == "BatchCQ" else "SimpleCQ",
         )
         for name, topic in sorted(topic_configs(valid_prefix(data)[0]).items())
+        if name not in kept
     )
 
 
@@ -149,9 +161,9 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
         return None
     try:
         if finding.rule == RuleName.CONFIG_LOST:
-            closed = close_text(read_whole(store.root / name, CONFIG_LIMIT))
-            if closed is not None and _fits(name, closed):
-                return "beginning", closed, "keep the complete members, and close the JSON text after them"
+            closed = _beginning(store, name)
+            if closed is not None:
+                return "beginning", closed, TOPICS_KEPT if name == _TOPICS else MEMBERS_KEPT
         if name == _TOPICS:
             topics = build_topics(store)
             if topics is not None:
@@ -163,6 +175,15 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
     except StoreError:
         return None
     return None
+
+
+def _beginning(store: Store, name: str) -> bytes | None:
+    """What is left of a file that was cut, if brokers load it; topics.json with the other topics that there
+    are. Raises StoreError."""
+    closed = close_text(read_whole(store.root / name, CONFIG_LIMIT))
+    if closed is None or not _fits(name, closed):
+        return None
+    return complete_topics(store, closed) if name == _TOPICS else closed
 
 
 def _backup_of(store: Store, name: str) -> bytes | None:
@@ -189,7 +210,7 @@ def act_restore(scene: ActScene, action: Action, arguments: ConfigOrigin) -> Non
     if source == "backup":
         data = _backup_of(store, name)
     elif source == "beginning":
-        data = close_text(read_whole(store.root / name, CONFIG_LIMIT))
+        data = _beginning(store, name)
     elif source == "groups":
         data = build_subscriptions(store)
     else:

@@ -128,6 +128,24 @@ def test_the_beginning_of_a_cut_file_is_kept(patient: Patients) -> None:
     assert part["offsetTable"] and part["offsetTable"].items() <= whole["offsetTable"].items()
 
 
+def test_topics_that_a_cut_file_lost_are_listed_again(real_copy: Directory, tmp_path: Path) -> None:
+    sick = Patient(real_copy("5.5.0-full-killed"), tmp_path / "area")
+    data = sick.file(TOPICS).read_bytes()
+    for name in (TOPICS, f"{TOPICS}.bak"):
+        sick.file(name).write_bytes(data[: len(data) // 2])
+    plan, after = sick.mend(only=["restore-config"])
+    (action,) = plan.actions
+    assert "keep the topics that are whole" in action.note and TOPICS not in str(bad(after))
+    whole = topic_configs(decode_config(data))
+    made = topic_configs(decode_config(sick.mended(TOPICS).read_bytes()))
+    assert isinstance(action.arguments, ConfigOrigin)
+    added = {topic.topic for topic in action.arguments.topics}
+    kept = made.keys() - added
+    assert added and kept and all(made[topic] == whole[topic] for topic in kept)
+    queues = {queue.topic for queue in sick.open().queues if queue.topic in whole}
+    assert queues <= made.keys() <= whole.keys()
+
+
 def test_what_is_left_must_have_the_right_shape(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
     sick.file(OFFSETS).write_bytes(b'{"offsetTable":"x","more":[1,2')
