@@ -191,11 +191,17 @@ def build_topics(store: Store) -> bytes | None:
 
 
 def complete_topics(store: Store, kept: bytes) -> bytes:
-    """What was left of a topics.json, with the topics of `build_topics` that it lacks. Raises FormatError and
-    StoreError."""
+    """The topics that are whole in what was left of a topics.json, and others of `build_topics`. Raises
+    FormatError and StoreError."""
     made, value = build_topics(store), decode_config(kept)
-    lacking = {} if made is None else decode_config(made)["topicConfigTable"]
-    return encode_config({**value, "topicConfigTable": {**lacking, **value.get("topicConfigTable", {})}})
+    others = {} if made is None else decode_config(made)["topicConfigTable"]
+    table = value.get("topicConfigTable", {})
+    whole = {name: row for name, row in table.items() if row.keys() >= _TOPIC_MEMBERS}
+    return encode_config({**value, "topicConfigTable": {**others, **whole}})
+
+
+_TOPIC_MEMBERS = frozenset({"perm", "readQueueNums", "topicName", "writeQueueNums"})
+"""Without one of these, a broker would give the topic another number of queues than it had."""
 
 
 def build_subscriptions(store: Store) -> bytes | None:

@@ -120,7 +120,8 @@ def _topics_added(store: Store, source: ConfigSource, data: bytes) -> tuple[NewT
     if source == "backup":
         return ()
     closed = close_text(read_whole(store.root / _TOPICS, CONFIG_LIMIT)) if source == "beginning" else None
-    kept = {} if closed is None else topic_configs(valid_prefix(closed)[0])
+    kept = {} if closed is None else valid_prefix(closed)[0].get("topicConfigTable", {})
+    made = valid_prefix(data)[0]["topicConfigTable"]
     return tuple(
         NewTopic(
             name,
@@ -128,7 +129,7 @@ def _topics_added(store: Store, source: ConfigSource, data: bytes) -> tuple[NewT
             "BatchCQ" if topic.attributes.get(QUEUE_TYPE) == "BatchCQ" else "SimpleCQ",
         )
         for name, topic in sorted(topic_configs(valid_prefix(data)[0]).items())
-        if name not in kept
+        if kept.get(name) != made[name]
     )
 
 
