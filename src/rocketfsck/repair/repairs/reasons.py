@@ -36,8 +36,8 @@ CONTESTED = "the log alone does not define this queue: the log lacks messages, o
 _TIERED = "no repair changes tiered storage: "
 _TIERED_METADATA = (
     _TIERED
-    + "restore the metadata and the segments from one copy before a broker starts: a start writes the metadata "
-    "again, and creates empty files in place of missing segments"
+    + "restore the metadata and the segments from one copy before a broker starts: a start writes the "
+    "metadata again, and creates empty files in place of missing segments"
 )
 _TIERED_RECORD = _TIERED + "the commit log may still have the message; " + _COPY
 _TIERED_INDEX = (
