@@ -99,23 +99,30 @@ def displaced_records(store: Store, account: MessageAccount) -> tuple[int, list[
         size_left -= file.size
         if size_left < 0:
             break
-        away, at_place = [_NONE], [_NONE]
-        try:
-            with FileReader(file.location) as reader:
-                for rows, _ in carved_rows(reader, new_batch(), QueueTable()):
-                    own = rows["physical_offset"]
-                    is_lost = own <= ends[np.searchsorted(starts, own, side="right")]
-                    is_lost &= (rows["faults"] & int(Fault.BODY_CRC)) == 0
-                    is_right = own == rows["pos"] + (file.start_offset or 0)
-                    away.append(own[is_lost & ~is_right])
-                    at_place.append(own[is_lost & is_right])
-        except StoreError:
-            continue
-        displaced = np.setdiff1d(np.concatenate(away), np.concatenate(at_place))
-        if len(displaced):
-            count += len(displaced)
+        own = displaced_in(file)
+        lost = own[own <= ends[np.searchsorted(starts, own, side="right")]]
+        if len(lost):
+            count += len(lost)
             names.append(file.relative)
     return count, names
+
+
+def displaced_in(file: MappedFile) -> Longs:
+    """The physical offsets of sound records that are in a file, but not there; without those of which the
+    file has another at the right place. None where the file cannot be read."""
+    away, at_place = [_NONE], [_NONE]
+    try:
+        with FileReader(file.location) as reader:
+            for rows, _ in carved_rows(reader, new_batch(), QueueTable()):
+                own = rows["physical_offset"]
+                is_right = own == rows["pos"] + (file.start_offset or 0)
+                is_sound = (rows["faults"] & int(Fault.BODY_CRC)) == 0
+                away.append(own[is_sound & ~is_right])
+                at_place.append(own[is_sound & is_right])
+    except StoreError:
+        return _NONE
+    displaced: Longs = np.setdiff1d(np.concatenate(away), np.concatenate(at_place))
+    return displaced
 
 
 def _places_of_lost(account: MessageAccount) -> tuple[Longs, Longs]:

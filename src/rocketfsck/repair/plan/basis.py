@@ -4,6 +4,7 @@
     delay levels             the units of SCHEDULE_TOPIC_XXXX that are there
     queue kinds              topics.json, or the queues that are there
     missing files            only the user knows that they are lost
+    displaced records        only the user knows that nobody wants to salvage them
     time zone                the names of the index files that are there, against their first records
     version                  the traits that the repair depends on, in all versions that the bytes allow
 
@@ -16,6 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
@@ -23,6 +26,7 @@ from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS_TEXT, DEFAULT_PRECISION_MS, SCHEDULE_TOPIC
 from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
 from rocketfsck.reader.units import Kind, UnitReader, kinds_of, read_data_blocks
+from rocketfsck.repair.mislaid import displaced_in
 from rocketfsck.repair.plan.arguments import DatabaseToBuild, Name, QueuesToBuild, WheelPrecision
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
@@ -242,6 +246,20 @@ def _missing_files(_scene: Known, _action: Action) -> Assumption:
     return Assumption("missing_files", "are lost", "assumed", text)
 
 
+def _displaced_records(scene: Known, action: Action) -> Assumption | None:
+    """Records of a file's own messages that a repair of it overwrites: they can be salvaged."""
+    files = [file for file in scene.store.commitlog.files if file.relative == action.target]
+    if not files:
+        return None
+    (file,) = files
+    start, own = file.start_offset or 0, displaced_in(file)
+    count = int(np.count_nonzero((own >= start) & (own < start + file.size)))
+    if not count:
+        return None
+    text = f"the file has {count_of(count, 'sound record')} at wrong places: salvage puts them right"
+    return Assumption("displaced_records", "are given up", "assumed", text)
+
+
 def _timer_precision(scene: Known, action: Action) -> Assumption | None:
     """The length of a slot of the timer wheel: as set, or as the slots that are left show it."""
     if not isinstance(action.arguments, WheelPrecision):
@@ -328,6 +346,7 @@ BASES: Mapping[str, Basis] = {
             str(DEFAULT_PRECISION_MS),
         ),
         Basis("missing_files", "that missing commit log files are gone", _missing_files),
+        Basis("displaced_records", "that records at wrong places are given up", _displaced_records),
         Basis("queue_kinds", "which topics have queues of batches", _queue_kinds),
         Basis("removed_topics", "which topics the broker deleted", _removed_topics),
         Basis("queue_ends", "where queues without a record continue", _queue_ends),

@@ -247,6 +247,7 @@ ROWS: tuple[Row, ...] = (
         plan_cut_log,
         act_cut,
         LogCut,
+        writes_by=("displaced_records",),
         answers=(RuleName.LOG_NO_RECORDS,),
     ),
     Repair(
@@ -267,6 +268,7 @@ ROWS: tuple[Row, ...] = (
         plan_salvage_log,
         act_fence,
         Fences,
+        writes_by=("displaced_records",),
         traits=_FILLER_TRAITS,
         answers=(
             RuleName.LOG_TORN_TAIL,

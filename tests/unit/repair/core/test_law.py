@@ -212,6 +212,21 @@ def test_what_consumers_notice_is_in_plan_report_and_ledger(store_dir: Directory
     assert [item["kind"] for item in kept["notices"]] == ["fillers-delivered", "file-made-up"]
 
 
+def test_records_at_wrong_places_are_overwritten_by_name_only(store_copy: Directory) -> None:
+    root = store_copy("5.3.3-multiseg")
+    file = sorted((root / "commitlog").iterdir())[1]
+    data = file.read_bytes()
+    file.write_bytes(data[:20_001] + data[20_002:] + b"\0")
+    before = file.read_bytes()
+    plan = plan_of(open_store(root))
+    assert how(plan)["displaced_records"] == ("are given up", "assumed")
+    with pytest.raises(UsageError, match="--assume displaced_records"):
+        apply_plan(plan)
+    assert file.read_bytes() == before
+    report = apply_plan(plan, assume=["displaced_records"])
+    assert report.published and file.read_bytes() != before
+
+
 def test_an_end_before_a_committed_offset_is_noticed(store_dir: Directory, tmp_path: Path) -> None:
     root = tmp_path / "store"
     damage_store(store_dir("5.3.3-basic"), root, ["torn-tail"], 0, write_truth=False)
