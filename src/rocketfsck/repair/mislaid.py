@@ -126,8 +126,8 @@ def displaced_in(file: MappedFile) -> Longs:
 
 
 def _places_of_lost(account: MessageAccount) -> tuple[Longs, Longs]:
-    """Where ranges of lost messages begin, rising; and the last place of those that begin before each, the
-    first of which is of none."""
+    """Where ranges of lost messages begin, rising; and the last place of the ranges before the first, before
+    the second, and so on."""
     bounds = sorted(
         (run.first_physical_offset, run.last_physical_offset)
         for run in account.lost
