@@ -34,6 +34,12 @@ def _damage(fault: str, seed: int, *options: str) -> Scenario:
 
 
 FOUND = {
+    "a damage that renames a sparse file of 512 GiB": Case(
+        255358,
+        "delay-5.1.4",
+        (Mutation("truncate", SECOND, {"size": 1 << 39}),),
+        (_damage("segment-misnumbered", 23),),
+    ),
     "a queue offset whose place in a queue file is beyond 64 bits": Case(
         221823,
         "killed-4.9.8",

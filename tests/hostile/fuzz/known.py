@@ -56,7 +56,7 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "start",
         "apply",
-        r"^unindexed \d+ -> \d+ by rebuild-queue$",
+        r"^unindexed \d+ -> \d+ by (heal-log, )?rebuild-queue$",
         "where the index is gone, a start adds entries only of what it dispatches; a repaired queue needs "
         "no dispatch",
     ),

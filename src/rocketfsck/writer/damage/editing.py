@@ -19,6 +19,8 @@ from rocketfsck.writer.disk.confined import ConfinedPlace, open_root
 
 MAX_CONTENT_SIZE = 16 << 20
 """Bytes of a config file or checkpoint that is damaged: memory holds it, and what its text says."""
+MAX_FILE_SIZE = 4 << 30
+"""Brokers set the length of their files by a 32-bit integer; a sparse file of any length takes no place."""
 
 
 class Editor:
@@ -168,6 +170,8 @@ class Editor:
         fileops.set_times(self._place(file), status.st_atime_ns, status.st_mtime_ns)
 
     def _hashed(self, file: str, start: int, end: int) -> DamagedExtent:
+        if end - start > MAX_FILE_SIZE:
+            raise StoreError(f"has {end - start:,} bytes: no file of a broker is so long", path=file)
         digest = hashlib.sha256()
         with self._path(file).open("rb") as stream:
             stream.seek(start)
