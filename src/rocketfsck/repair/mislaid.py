@@ -39,7 +39,7 @@ _TEXT = frozenset(range(0x20, 0x7F)) | {0x09, 0x0A, 0x0D}
 _TEXT_SIZE = 32
 _LOOKED_AT = 64
 """Directories, names in one, and files that are looked at."""
-_CARVED_SIZE = 8 << 30
+_CARVED_SIZE = 4 << 30
 """Bytes of damaged commit log files that are searched for displaced records."""
 _NONE = np.empty(0, np.int64)
 
@@ -109,7 +109,7 @@ def displaced_records(store: Store, account: MessageAccount) -> tuple[int, list[
 
 def displaced_in(file: MappedFile) -> Longs:
     """The physical offsets of sound records that are in a file, but not there; without those of which the
-    file has another at the right place. None where the file cannot be read."""
+    file has another at the right place. Of a file that cannot be read there are none."""
     away, at_place = [_NONE], [_NONE]
     try:
         with FileReader(file.location) as reader:

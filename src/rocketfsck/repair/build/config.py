@@ -27,6 +27,7 @@ from rocketfsck.formats.config import (
     data_version,
     decode_config,
     encode_config,
+    member_of,
     split_topic_group,
 )
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
@@ -195,8 +196,8 @@ def complete_topics(store: Store, kept: bytes) -> bytes:
     FormatError and StoreError."""
     made, value = build_topics(store), decode_config(kept)
     others = {} if made is None else decode_config(made)["topicConfigTable"]
-    table = value.get("topicConfigTable", {})
-    whole = {name: row for name, row in table.items() if row.keys() >= _TOPIC_MEMBERS}
+    table = member_of(value, "topicConfigTable")
+    whole = {str(name): row for name, row in table.items() if row.keys() >= _TOPIC_MEMBERS}
     return encode_config({**value, "topicConfigTable": {**others, **whole}})
 
 

@@ -248,10 +248,9 @@ def _missing_files(_scene: Known, _action: Action) -> Assumption:
 
 def _displaced_records(scene: Known, action: Action) -> Assumption | None:
     """Records of a file's own messages that a repair of it overwrites: they can be salvaged."""
-    files = [file for file in scene.store.commitlog.files if file.relative == action.target]
-    if not files:
+    file = next((item for item in scene.store.commitlog.files if item.relative == action.target), None)
+    if file is None:
         return None
-    (file,) = files
     start, own = file.start_offset or 0, displaced_in(file)
     count = int(np.count_nonzero((own >= start) & (own < start + file.size)))
     if not count:

@@ -16,6 +16,7 @@ from rocketfsck.formats.config import (
     consumer_offsets,
     delay_offsets,
     encode_config,
+    member_of,
     topic_configs,
     valid_prefix,
 )
@@ -120,8 +121,8 @@ def _topics_added(store: Store, source: ConfigSource, data: bytes) -> tuple[NewT
     if source == "backup":
         return ()
     closed = close_text(read_whole(store.root / _TOPICS, CONFIG_LIMIT)) if source == "beginning" else None
-    kept = {} if closed is None else valid_prefix(closed)[0].get("topicConfigTable", {})
-    made = valid_prefix(data)[0]["topicConfigTable"]
+    kept = {} if closed is None else member_of(valid_prefix(closed)[0], "topicConfigTable")
+    made = member_of(valid_prefix(data)[0], "topicConfigTable")
     return tuple(
         NewTopic(
             name,
@@ -129,7 +130,7 @@ def _topics_added(store: Store, source: ConfigSource, data: bytes) -> tuple[NewT
             "BatchCQ" if topic.attributes.get(QUEUE_TYPE) == "BatchCQ" else "SimpleCQ",
         )
         for name, topic in sorted(topic_configs(valid_prefix(data)[0]).items())
-        if kept.get(name) != made[name]
+        if kept.get(name) != made.get(name)
     )
 
 
