@@ -49,6 +49,12 @@ KNOWN: tuple[Known, ...] = (
         "a repair can take the only trait of newer "
         "versions, made by damage: then older ones are asked about a link, too",
     ),
+    Known(
+        "control",
+        "check",
+        r"of what write made: 4 \['CL012'\]",
+        "a producer may send NULs in properties, and many of them look like a torn write",
+    ),
     Known("refused", "apply", "exit status 4", "tried, found not to be as promised, and not published"),
     Known(
         "status", "plan", "inside the store that is read", "a link in the store leads to where the plan goes"

@@ -196,8 +196,10 @@ def _is_sound(raw: bytes) -> bool:
     if properties and raw.endswith(bytes(2)):  # no client writes zeros there, a disk does
         return False
     # ten digits behind everything else, the last one first (reference 2.7)
+    if not raw[-20:].startswith(b"__CRC32#\x01"):
+        return True
     stated = re.fullmatch(rb"__CRC32#\x01([0-9]{10})\x02", raw[-20:])
-    return stated is None or int(stated[1][::-1]) == zlib.crc32(raw[:-20]) & 0x7FFFFFFF
+    return stated is not None and int(stated[1][::-1]) == zlib.crc32(raw[:-20]) & 0x7FFFFFFF
 
 
 def lost_records(
