@@ -52,6 +52,7 @@ class RuleName(StrEnum):
     LOG_FILE_COPIED = "ST054"
     OPENED_WRONGLY = "ST055"
     LOG_FILE_APPENDED = "ST056"
+    LOG_BEGINNING_GONE = "ST057"
 
     # commit log
     LOG_BOUNDARY_LOST = "CL001"

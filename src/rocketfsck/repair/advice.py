@@ -68,6 +68,10 @@ EMPTY_LOG = (
 DISPLACED = (
     "salvage the store first: {files} has {messages} at wrong places, and a repair overwrites what is there"
 )
+MISSING_FIRST = (
+    "look for the first commit log files first (is a disk not mounted?): a broker that starts deletes what "
+    "queues and index still have of them"
+)
 MISSING_LAST = (
     "look for the last commit log files first (is a disk not mounted?): once a broker has written in their "
     "place, they cannot be put back"
@@ -144,6 +148,8 @@ def advice_on(
         return Advice(MISSING_LOG, is_mended_by_hand=True)
     if account.count("lost") and not account.fates.in_log_count:
         return Advice(EMPTY_LOG, is_mended_by_hand=True)
+    if RuleName.LOG_BEGINNING_GONE in rules and RuleName.SEGMENT_GAP not in rules:
+        return Advice(MISSING_FIRST)
     if missing:
         return Advice(MISSING_FILES)
     if lacks_last:

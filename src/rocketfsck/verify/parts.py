@@ -46,7 +46,7 @@ _OTHERWISE: Mapping[Part, tuple[RuleName, ...]] = {
         RuleName.RECORD_MALFORMED, RuleName.RECORD_MAGIC_UNKNOWN, RuleName.BYTES_BEHIND_END,
         RuleName.RECOVERY_START, RuleName.RECOVERY_SCANS_ALL, RuleName.CHECKPOINT_MISSING,
         RuleName.TIMES_LOST, RuleName.LOG_FILE_MISNAMED, RuleName.LOG_FILE_COPIED,
-        RuleName.LOG_FILE_APPENDED,
+        RuleName.LOG_FILE_APPENDED, RuleName.LOG_BEGINNING_GONE,
         RuleName.LOG_OLDER,
     ),
     "ends of log files": (RuleName.BLANK_SIZE, RuleName.BLANK_TOO_EARLY),

@@ -89,6 +89,7 @@ REASONS: Mapping[str, str] = {
         "nobody knows the bytes while reads of them differ: copy the store and check the copy"
     ),
     RuleName.SEGMENT_LENGTH: "the bytes after the expected length are not zero: they may be data",
+    RuleName.LOG_BEGINNING_GONE: ("the messages are lost with their files, unless these are found; " + _COPY),
     RuleName.SEGMENT_GAP: (
         "the gap is not a whole number of files, or is too large: copy the missing files back"
     ),

@@ -187,6 +187,12 @@ class Gatherer:
         kind = KINDS[RuleName.UNIT_IN_MISSING_SEGMENT]
         self._lose_runs((topic, queue_id), [(start, end)], kind, copy_count=copy_count)
 
+    def before_log(self, topic: str, queue_id: int, start: int, end: int, places: Span) -> None:
+        """Take the units of a queue that lead to files in front of the log, which no broker deleted: to
+        physical offsets from the first of `places` to the last."""
+        kind = KINDS[RuleName.UNIT_IN_MISSING_SEGMENT]._replace(sure="at least")
+        self._lose_runs((topic, queue_id), [(start, end)], kind, *places)
+
     def indexed(self, offset_count: int, first: int, last: int) -> None:
         """Take the physical offsets beyond the log's end that index entries name, from `first` to `last`.
 

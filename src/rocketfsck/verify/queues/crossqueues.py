@@ -27,6 +27,7 @@ from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.account.gather import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, queue_place, unit_place
 from rocketfsck.verify.log.map import Ground, LogMap
+from rocketfsck.verify.queues.beginning import check_beginning
 from rocketfsck.verify.queues.looseunits import DeletedQueues, LooseUnits, Missed
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
 from rocketfsck.verify.queues.unitranges import (
@@ -78,6 +79,8 @@ def merge_queues(
     strange = _spans_of(context.store, foreign)
     gatherer.foreign(strange.values())
     log_map = LogMap(context.store, logs, misnamed)
+    if not misnamed:
+        yield from check_beginning(context.store, gatherer)
     away = _Away(
         log_map,
         misplaced,

@@ -143,6 +143,24 @@ RULES: tuple[Rule, ...] = (
         fault_class="C5",
     ),
     Rule(
+        id=RuleName.LOG_BEGINNING_GONE,
+        severity=Severity.WARNING,
+        template=(
+            "the commit log begins at {physical_offset}, but {file_count:file} of queues or index that "
+            "{file_count?leads|lead} only to what is before {file_count?is|are} still here ({files})"
+        ),
+        why=(
+            "A broker that deletes commit log files deletes such files at once, too. The commit log files in "
+            "front went another way: they are on a disk that is not mounted, somebody moved or deleted them, "
+            "or the parts of the store were copied at different times. Consumers do not get their messages. "
+            "A broker that starts deletes the files that are left of queues and index."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="1.2",
+        fault_class="C5",
+    ),
+    Rule(
         id=RuleName.SEGMENT_OVERLAP,
         severity=Severity.ERROR,
         template=(

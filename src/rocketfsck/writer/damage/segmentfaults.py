@@ -381,6 +381,7 @@ def blank_size(job: Job) -> None:
     causes=(RuleName.QUEUE_EXPIRED, RuleName.UNITS_EXPIRED),
     needs="two commit log files",
     may_also=rules(
+        RuleName.LOG_BEGINNING_GONE,
         RuleName.GHOST_QUEUE,
         RuleName.DELAY_OFFSET_RANGE,
         RuleName.CONFIRM_OFFSET,
@@ -389,7 +390,7 @@ def blank_size(job: Job) -> None:
     ),
 )
 def first_segment_missing(job: Job) -> None:
-    """The first commit log file is missing, as after expiry."""
+    """The first commit log file is missing, as after expiry, but for what a broker would also delete."""
     files = job.log_files
     job.need(
         len(files) > 1 and len(job.log(files[1])) and job.is_free("commitlog/"), "second commit log file"
