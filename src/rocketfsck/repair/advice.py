@@ -69,8 +69,8 @@ DISPLACED = (
     "salvage the store first: {files} has {messages} at wrong places, and a repair overwrites what is there"
 )
 MISSING_FIRST = (
-    "look for the first commit log files first (is a disk not mounted?): a running broker deletes what queues "
-    "and index still have of them"
+    "look for the first commit log files first (is a disk not mounted?): a running broker deletes what "
+    "queues and index still have of them"
 )
 MISSING_LAST = (
     "look for the last commit log files first (is a disk not mounted?): once a broker has written in their "
