@@ -101,6 +101,7 @@ class Gatherer:
         self._groups: dict[str, tuple[int, int]] = {}
         self._misplaced: tuple[Span, ...] = ()
         self._foreign: tuple[Span, ...] = ()
+        self._copied: tuple[Span, ...] = ()
         self._regular: set[str] = set()
         self._gone: set[Name] = set()
 
@@ -133,6 +134,11 @@ class Gatherer:
         Units lead to where their records belong: the same messages are found twice, by records and by units.
         """
         self._misplaced = tuple(spans)
+
+    def copied(self, spans: Iterable[Span]) -> None:
+        """Take the physical offsets of files of the log that are copies of others: their own content is
+        gone."""
+        self._copied = tuple(spans)
 
     def foreign(self, spans: Iterable[Span]) -> None:
         """Take the physical offsets of files of the log that are another store's: the messages of units that
@@ -268,6 +274,8 @@ class Gatherer:
                 first, end = (finding.found.get(f"{which}_physical_offset") for which in ("first", "last"))
                 if isinstance(first, int) and _is_within(first, self._foreign):
                     kind = FOREIGN
+                elif isinstance(first, int) and _is_within(first, self._copied):
+                    kind = KINDS[RuleName.UNIT_IN_MISSING_SEGMENT]
                 # a message of the log whose place the unit takes is out of reach, not lost
                 lost, copies = (
                     subtract_spans(*span, *self._missed_in(name)),

@@ -78,13 +78,15 @@ def merge_queues(
     gatherer.misplaced(misplaced.values())
     strange = _spans_of(context.store, foreign)
     gatherer.foreign(strange.values())
+    copied = _spans_of(context.store, copies)
+    gatherer.copied(copied.values())
     log_map = LogMap(context.store, logs, misnamed)
     if not misnamed:
         yield from check_beginning(context.store, gatherer)
     away = _Away(
         log_map,
         misplaced,
-        {**_spans_of(context.store, copies), **strange},
+        {**copied, **strange},
         _spans_of(context.store, doubled).keys(),
     )
     missing = gatherer.seen(_missing_units(context, logs, extents, gatherer, away))

@@ -176,3 +176,14 @@ def test_a_file_that_is_not_as_the_plan_says_is_not_split(patient: Patients) -> 
     for parts in (FileParts(size, ()), FileParts(size, ("commitlog/other",)), FileParts(0, ("", ""))):
         with pytest.raises(StoreError, match="no longer has"):
             sick.act(Action("split-segment", name, "", parts))
+
+
+def test_messages_of_a_file_that_is_overwritten_by_a_copy_of_another_are_lost(patient: Patients) -> None:
+    sick = patient("5.3.3-multiseg")
+    files = sorted(path.name for path in sick.file("commitlog").iterdir())
+    before = sick.check().account
+    sick.file(f"commitlog/{files[1]}").write_bytes(sick.file(f"commitlog/{files[0]}").read_bytes())
+    after = sick.check().account
+    assert before is not None and after is not None
+    assert after.count("lost", "certain") == after.lost_count > 100
+    assert after.lost_count == before.fates.served_count - after.fates.served_count
