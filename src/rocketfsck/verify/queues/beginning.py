@@ -55,12 +55,12 @@ def _left_of_queue(queue: ConsumeQueue, start: int) -> Iterator[tuple[str, int]]
     try:
         with UnitReader(queue) as reader:
             last = reader.unit(((first.start_offset or 0) + first.size) // reader.unit_size - 1)
+            if last is None or not last.is_used or last.is_pre_blank or last.physical_offset >= start:
+                return
             after = reader.unit(reader.find_offset(start))
     except StoreError:
         return
-    if last is None or after is None or not last.is_used or last.is_pre_blank:
-        return
-    if last.physical_offset < start <= after.physical_offset:
+    if after is not None and after.physical_offset >= start:
         yield first.relative, last.physical_offset
 
 
