@@ -476,9 +476,11 @@ def test_cf024_is_not_said_where_topics_may_be_elsewhere(maker: Maker, beside: t
 @pytest.mark.parametrize(
     ("listed", "lacking"),
     [
-        (["Other"], ["%RETRY%g", "T", "U", "V"]),  # another broker's
-        (["T"], ["%RETRY%g", "U", "V"]),  # an older copy
-        (["T", "U"], None),  # one was deleted
+        (["Other", "Another"], ["%RETRY%g", "T", "U", "V"]),  # another broker's
+        (["T", "Other", "Another"], ["%RETRY%g", "U", "V"]),
+        (["T", "U", "Other", "Another"], None),  # one was deleted
+        (["Other", "TBW102", "%RETRY%x", "Cluster_REPLY_TOPIC"], None),  # a slave's that has just begun
+        (["T"], None),  # an older copy: what has no topic may be deleted
         (["T", "U", "V"], None),
     ],
 )

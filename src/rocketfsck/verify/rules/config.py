@@ -311,10 +311,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TOPICS_FOREIGN,
         severity=Severity.WARNING,
-        template="{file} lacks {topic_count} of {expected.topic_count} topics that have queues ({topics})",
+        template="{file} lacks {topic_count} of {expected.topic_count:topic} with queues ({topics})",
         why=(
-            "The file is another broker's, is much older, or a broker that started without config/ wrote it. "
-            "A broker that starts in this state does not know these topics. Clients get an error until "
+            "The file lists other topics, which have no queues here: it is another broker's. A broker that "
+            "starts in this state does not know the topics of this store. Clients get an error until "
             "somebody creates the topics again, with the same number of queues."
         ),
         strictness="heuristic",

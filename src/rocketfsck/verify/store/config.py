@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import first_names
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.config import OFFSET_VIEWS, TopicConfig
+from rocketfsck.formats.config import OFFSET_VIEWS, PERM_INHERIT, TopicConfig
 from rocketfsck.formats.timer import (
     SCHEDULE_TOPIC,
     TIMER_CHECK,
@@ -213,13 +213,20 @@ def _check_topics(
 
 
 def _check_foreign(topics: Mapping[str, TopicConfig], stored: set[str], file: str) -> Iterator[Finding]:
-    """Most topics that have queues are not in topics.json. A few may have been deleted, and groups make
-    topics of their own when they connect."""
+    """Most topics that have queues are not in topics.json, which lists others. A file that lists nothing else
+    is normal: a slave's, or that of a broker that found none."""
     user = [topic for topic in stored if not topic.startswith("%")]
-    if sum(topic not in topics for topic in user) > max(1, len(user) // 2):
+    others = {topic for topic, config in topics.items() if _is_of_users(topic, config)} - stored
+    if len(others) > 1 and sum(topic not in topics for topic in user) > max(1, len(user) // 2):
         lacking = sorted(stored - topics.keys())
         found: Facts = {"topic_count": len(lacking), "topics": first_names(lacking)}
         yield Finding(RuleName.TOPICS_FOREIGN, Where(file=file), found, {"topic_count": len(stored)})
+
+
+def _is_of_users(topic: str, config: TopicConfig) -> bool:
+    """Whether somebody made the topic: not a broker for itself, its cluster or the replies of clients."""
+    made = is_system_topic(topic) or topic.startswith("%") or topic.endswith("_REPLY_TOPIC")
+    return not made and not config.perm & PERM_INHERIT
 
 
 def _check_ghost(topic: str, queue_id: int, known: Known) -> Iterator[Finding]:

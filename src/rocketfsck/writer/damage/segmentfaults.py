@@ -390,7 +390,7 @@ def blank_size(job: Job) -> None:
     ),
 )
 def first_segment_missing(job: Job) -> None:
-    """The first commit log file is missing, as after expiry, but for what a broker would also delete."""
+    """The first commit log file is missing, as after expiry."""
     files = job.log_files
     job.need(
         len(files) > 1 and len(job.log(files[1])) and job.is_free("commitlog/"), "second commit log file"
