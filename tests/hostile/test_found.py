@@ -34,6 +34,19 @@ def _damage(fault: str, seed: int, *options: str) -> Scenario:
 
 
 FOUND = {
+    "a unit of a tiered queue with a negative offset": Case(
+        283544,
+        "5.2.0-tiered",
+        (
+            Mutation(
+                "set",
+                "tiered/d5771ffb_RealCluster/broker-a/TrOrder/0/CONSUME_QUEUE/cfcd208400000000000000000000",
+                {"pos": 0, "data": "ff" * 8},
+                "tiered consumequeue_unit.offset",
+            ),
+        ),
+        (CHECK,),
+    ),
     "a damage that renames a sparse file of 512 GiB": Case(
         255358,
         "delay-5.1.4",

@@ -66,6 +66,13 @@ KNOWN: tuple[Known, ...] = (
         "where the index is gone, a start adds entries only of what it dispatches; a repaired queue needs "
         "no dispatch",
     ),
+    Known(
+        "start",
+        "apply",
+        "^unreachable 0 -> 1 by finish-recovery, rebuild-queue$",
+        "a record with a damaged queueId looks like one of a deleted queue, which only a start after a crash "
+        "makes again",
+    ),
     Known("start", "apply", "by move-stray", "an index that is set aside and not built again"),
 )
 

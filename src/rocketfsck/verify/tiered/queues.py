@@ -222,6 +222,7 @@ class QueueWalk:
             other = (heads["queueOffset"] != index) | (heads["queueId"] != self.queue.queue_id)
             tests: list[tuple[Flags, str]] = [
                 (_is_zero(rows), _ZEROS),
+                (places < 0, "the offset is negative"),
                 (kept & (places >= log.end), "that offset is beyond the end of the log"),
                 (kept & (places < log.end) & ~magic, "no record begins there"),
                 (kept & magic & other, "another message is there"),
