@@ -62,9 +62,9 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "start",
         "apply",
-        r"^unindexed \d+ -> \d+ by (heal-log, )?rebuild-queue$",
-        "where the index is gone, a start adds entries only of what it dispatches; a repaired queue needs "
-        "no dispatch",
+        r"^unindexed \d+ -> \d+ by (?!.*index)",
+        "where the index is gone, a start adds entries only of what it dispatches; repaired queues and a "
+        "repaired log need no dispatch",
     ),
     Known(
         "start",
