@@ -121,7 +121,7 @@ class QueueView(UnitReader):
     def _lookup(self, queue_offset: int, end_index: int) -> Unit | None:
         if self.queue.kind == "file":
             unit = self.unit(queue_offset) if queue_offset < end_index else None
-            return unit if unit is not None and unit.is_used and not unit.is_pre_blank else None
+            return unit if unit is not None and unit.is_message else None
         low, high = self.first_index, end_index
         while low < high:  # the last unit whose base is not above the offset
             middle = (low + high) // 2

@@ -110,6 +110,11 @@ class Unit:
         """Whether it only fills the queue's first file (reference 3.3)."""
         return (self.physical_offset, self.size, self.tags_code) == (0, PRE_BLANK_SIZE, 0)
 
+    @property
+    def is_message(self) -> bool:
+        """Whether it points somewhere, and does more than to fill the queue's first file."""
+        return self.is_used and not self.is_pre_blank
+
 
 class StreamReader(OpenFiles):
     """The bytes of a mapped file queue by their position in the stream; bytes that no file holds are zero."""

@@ -90,12 +90,10 @@ FOREIGN_LOG = "put the right commit log back first: queues and index know other 
 FOREIGN_QUEUES = (
     "find out first whether the log or the queues are this broker's: a repair builds all queues from this log"
 )
-
 MISSING_CONFIG = (
     "copy config/ back first: a repair can make the topics again, with default settings, but no consumer "
     "offsets and no groups"
 )
-
 FOREIGN_TOPICS = "put the right config/topics.json back first: most topics of this store are not in it"
 
 _BY_ORIGIN: Mapping[str, str] = {

@@ -182,7 +182,7 @@ class ServedQueue:
         for file in reversed(self.files):
             if file.start_offset <= pos < file.start_offset + file.wrote_pos:
                 unit = self.unit(file, pos - file.start_offset)
-                return unit if unit.is_used and not unit.is_pre_blank else None
+                return unit if unit.is_message else None
         return None
 
     def unit(self, file: ServedFile, pos: int) -> Unit:

@@ -55,7 +55,7 @@ def _left_of_queue(queue: ConsumeQueue, start: int) -> Iterator[tuple[str, int]]
     try:
         with UnitReader(queue) as reader:
             last = reader.unit(((first.start_offset or 0) + first.size) // reader.unit_size - 1)
-            if last is None or not last.is_used or last.is_pre_blank or last.physical_offset >= start:
+            if last is None or not last.is_message or last.physical_offset >= start:
                 return
             after = reader.unit(reader.find_offset(start))
     except StoreError:
@@ -74,7 +74,7 @@ def _count_lost(queue: ConsumeQueue, former: int, start: int, gatherer: Gatherer
             before = reader.unit(low - 1)  # the log's first record is where units without one lead, too
     except StoreError:
         return
-    if before is not None and before.is_used and not before.is_pre_blank and former == 0:
+    if before is not None and before.is_message and former == 0:
         low -= before.physical_offset == 0
     if low < high:
         gatherer.before_log(queue.topic, queue.queue_id, low, high, (former, start - 1))

@@ -39,6 +39,7 @@ FIRST_LOOK = 64
 MAX_SEARCHES = 5000
 """Searches by offset for the misplaced units of one piece of a queue."""
 MAX_INDEX = 1 << 57
+"""No queue is so long; the place of such a unit, in bytes, still fits 64 bits."""
 
 COLUMNS = ("queue", "index", "count", "offset", "size", "time", "tags")
 
@@ -70,7 +71,7 @@ class UnitJoin:
         columns = [*(getattr(dispatches, name) for name in COLUMNS), delay_level]
         if not known.all():
             columns = [column[known] for column in columns]
-        columns[1] = np.clip(columns[1], -1, MAX_INDEX)  # hostile numbers
+        columns[1] = np.clip(columns[1], -1, MAX_INDEX)  # hostile numbers: no queue is that long
         self._waiting.append(columns)
         self._waiting_count += len(columns[0])
         if self._waiting_count >= FLUSH_COUNT:
