@@ -1,6 +1,6 @@
 """The glossary: every name that documents, tables and views have, what it means, and in which unit.
 
-Names of fields come from the layouts (`rocketfsck.formats.names`), all others from `names.tsv`: name, unit
+Names of fields come from the layouts (`rocketfsck.formats.layout`), all others from `names.tsv`: name, unit
 and meaning, by tabs. `names.md` is generated of both.
 """
 
@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rocketfsck.formats.layout import registry
-from rocketfsck.formats.names import shown_name, shown_unit_name
+from rocketfsck.formats.layout import registry, shown_name, shown_unit_name
 
 TABLE = Path(__file__).parent / "names.tsv"
 NAMES_PAGE = "names.md"

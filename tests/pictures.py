@@ -24,7 +24,7 @@ from textual.widgets import Input
 from rocketfsck.cli.browse.model.files import FilePlace, Shelf
 from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.browse.views.app import BrowseApp
-from rocketfsck.cli.browse.views.session import BrowseRequest, Session
+from rocketfsck.cli.browse.views.base import BrowseRequest, Session
 from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store

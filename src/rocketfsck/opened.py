@@ -97,7 +97,7 @@ class OpenedStore:
         return f"<rocketfsck store {str(self._store.root)!r}, {self._store.dialect.version}{closed}>"
 
     def _repr_html_(self) -> str:
-        from rocketfsck.common.notebook import html_of
+        from rocketfsck.common.rows import html_of
 
         store = self._store
         facts = [

@@ -7,7 +7,7 @@ import re
 
 from tests.architecture.source import MODULES, SOURCE, nodes_of, text_of, tree_of
 
-LEAST, MOST = 80, 480
+LEAST, MOST = 80, 520
 SLACK = 40
 """How many lines a longer module may have less than its entry allows."""
 
@@ -18,7 +18,6 @@ TABLES = {
 
 LONG = {
     "scan/compiled/records.py": (630, "one compiled pass over records: its parts share twenty variables"),
-    "writer/damage/recordfaults.py": (500, "a table of faults with the few lines that each of them takes"),
     "writer/damage/indexfaults.py": (640, "a table of faults with the few lines that each of them takes"),
 }  # fmt: skip
 """Longer modules: how long each may get, and why it is one."""

@@ -10,8 +10,7 @@ from typing import get_args
 import pytest
 
 import rocketfsck.verify
-from rocketfsck.cli.dump.item import KINDS, load_kind
-from rocketfsck.cli.dump.source import DumpFilter
+from rocketfsck.cli.dump.item import KINDS, DumpFilter, load_kind
 from rocketfsck.cli.output import BodyForm
 from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
 from rocketfsck.common.wording import PLACE

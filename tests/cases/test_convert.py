@@ -14,9 +14,8 @@ from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.commands.convert import ConvertCommand, convert
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.rocks import MARKS
-from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs
+from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs, offset_to_filename
 from rocketfsck.query.timers import wheel_messages
 from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.convert.controller import EPOCH_FILE

@@ -15,7 +15,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.commands.convert import ConvertCommand, convert
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.repair.convert.model import ConvertedStore, QueueLeftOut
 from rocketfsck.repair.convert.whole import COPIED, ConvertOptions, convert_store
 from rocketfsck.store import open_store

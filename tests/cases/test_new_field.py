@@ -54,7 +54,7 @@ ADDED = {
         _after(f"previous: Annotated[int, field({LINK})]", TIME),
         _before("@property", OFFSET),
     ),
-    "formats/checkpoint.py": (_before("def values(self) -> dict[str, int]:", OFFSET),),
+    "formats/smallfiles.py": (_before("def values(self) -> dict[str, int]:", OFFSET),),
     "formats/magic.py": (_after("MIN_RECORD_SIZE: Final = 91", "MIN_RECORD_SIZE += 12"),),
 }
 """By module: a line that is there once, and the lines that take its place.
@@ -70,7 +70,7 @@ from pathlib import Path
 
 from rocketfsck.cli.app import run
 from rocketfsck.cli.schema.table import document_schema
-from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, encode_checkpoint
+from rocketfsck.formats.smallfiles import CHECKPOINT, Checkpoint, encode_checkpoint
 from rocketfsck.formats.consumequeue import UNIT, ExtUnit, decode_ext_unit, encode_ext_unit
 from rocketfsck.formats.indexfile import ENTRY, HEADER, SLOT, IndexHeader, decode_header, encode_header
 from rocketfsck.formats.layout import registry

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.record import MAGIC_BLANK, MAGIC_V1
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 

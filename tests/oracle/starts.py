@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.formats.consumequeue import UNIT
-from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import decode_header
+from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.simulate import simulate_start

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats import rocks
-from rocketfsck.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from rocketfsck.formats.config import InlineList, decode_config, encode_config
 from rocketfsck.formats.consumequeue import (
     ExtUnit,
@@ -21,12 +20,6 @@ from rocketfsck.formats.consumequeue import (
     ext_address,
     ext_offset,
     is_ext_address,
-)
-from rocketfsck.formats.filename import (
-    filename_to_offset,
-    index_filename,
-    index_filename_time,
-    offset_to_filename,
 )
 from rocketfsck.formats.indexfile import IndexHeader, decode_header, encode_header
 from rocketfsck.formats.layout import Layout, registry
@@ -70,13 +63,20 @@ from rocketfsck.formats.rocks import (
 )
 from rocketfsck.formats.smallfiles import (
     BrokerIdentity,
+    Checkpoint,
     EpochEntry,
     decode_abort,
     decode_broker_identity,
+    decode_checkpoint,
     decode_epochs,
     encode_abort,
     encode_broker_identity,
+    encode_checkpoint,
     encode_epochs,
+    filename_to_offset,
+    index_filename,
+    index_filename_time,
+    offset_to_filename,
 )
 
 I16 = st.integers(-(1 << 15), (1 << 15) - 1)

@@ -13,7 +13,6 @@ import pytest
 from rocketfsck.errors import FormatError
 from rocketfsck.formats import (
     consumequeue,
-    filename,
     indexfile,
     javatext,
     messageid,
@@ -201,16 +200,16 @@ def test_message_ids() -> None:
 def test_names() -> None:
     document = FILES["names"]
     for row in document["offsets"]:
-        assert filename.offset_to_filename(int(row["offset"])) == row["name"]
-        assert filename.filename_to_offset(row["name"]) == int(row["offset"])
-    assert [filename.filename_to_offset(name) for name in document["notOffsets"]] == [None] * 11
+        assert smallfiles.offset_to_filename(int(row["offset"])) == row["name"]
+        assert smallfiles.filename_to_offset(row["name"]) == int(row["offset"])
+    assert [smallfiles.filename_to_offset(name) for name in document["notOffsets"]] == [None] * 11
     for row in document["indexTimes"]:
-        assert filename.index_filename_time(row["name"]) == datetime.fromisoformat(row["time"])
-        assert filename.index_filename(datetime.fromisoformat(row["time"])) == row["name"]
-    assert [filename.index_filename_time(name) for name in document["notIndexTimes"]] == [None] * 6
+        assert smallfiles.index_filename_time(row["name"]) == datetime.fromisoformat(row["time"])
+        assert smallfiles.index_filename(datetime.fromisoformat(row["time"])) == row["name"]
+    assert [smallfiles.index_filename_time(name) for name in document["notIndexTimes"]] == [None] * 6
     for row in document["javaLongs"]:
         value = row["value"]
-        assert filename.java_parse_long(row["text"]) == (None if value is None else int(value))
+        assert smallfiles.java_parse_long(row["text"]) == (None if value is None else int(value))
     for row in document["delays"]:
         found = timer.deliver_timestamp(row["level"], int(row["storeTimestamp"]))
         assert found == int(row["deliverTimestamp"])

@@ -9,13 +9,16 @@ A row is a mapping from column names to values; a `Column` names one of them and
     blob     bytes: binary `body` in Arrow and Parquet, base64 `body_b64` elsewhere
     map      text by text: an object in JSON, a map in Arrow and Parquet, JSON text in CSV
     json     anything that JSON can say: as it is in JSON, JSON text elsewhere
+
+Answers as HTML for notebooks: a headline, facts, one table. What a store says is printable and escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
+from html import escape
 from math import isfinite
 from types import NoneType, UnionType
 from typing import (
@@ -39,9 +42,43 @@ from rocketfsck.common.documents import (
     json_text,
     nameless,
 )
+from rocketfsck.common.wording import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ROW_LIMIT = 20
+"""Rows of a table; how many more there are is said below it."""
+
+
+def html_of(
+    title: str,
+    facts: Iterable[tuple[str, object]],
+    head: Sequence[str] = (),
+    rows: Sequence[Sequence[object]] = (),
+) -> str:
+    """The answer as HTML without scripts and styles; facts and rows are shown in their order, None as "-"."""
+    lines = [f"<strong>{_text(title)}</strong>"]
+    said = "".join(f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in facts)
+    if said:
+        lines.append(f"<table>{said}</table>")
+    if rows:
+        names = "".join(f"<th>{_text(name)}</th>" for name in head)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows[:ROW_LIMIT]
+        )
+        lines.append(f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>")
+    if len(rows) > ROW_LIMIT:
+        lines.append(f"<p>and {len(rows) - ROW_LIMIT:,} more</p>")
+    return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return escape(visible(text, keep_backslash=True))
+
 
 SCHEMA_VERSION = 1
 """Version of the JSON objects; it grows when a field changes its meaning or goes, not when one is added."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from rocketfsck.formats.indexfile import ENTRY
+from rocketfsck.formats.layout import shown_name
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
-from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.record import RECORD, RECORD_HEADER, GivenNumbers
 
 MAGIC_CODE_AT: Final = RECORD_HEADER.offset("magicCode")

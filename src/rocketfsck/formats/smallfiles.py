@@ -1,4 +1,4 @@
-"""The small files at a store's root: `abort`, `lock`, `brokerIdentity`. Reference 1.1, 5.3, 5.4.
+r"""The small files at a store's root: `abort`, `lock`, `brokerIdentity`. Reference 1.1, 5.3, 5.4.
 
 `abort` is there while a broker runs, and an unclean stop leaves it; only its existence counts. The file is
 empty up to 4.9.8 and holds the broker's PID in ASCII digits from 5.0.0 on. `lock` holds the four bytes
@@ -8,11 +8,25 @@ has `#registerCheckCode` after that.
 
 The controller-mode epoch file, `epochFileCheckpoint` (5.0.0+). Reference 1.7.
 
-    file  := count "\\n" crc "\\n" entry*
-    entry := epoch "-" startOffset "\\n"
+    file  := count "\n" crc "\n" entry*
+    entry := epoch "-" startOffset "\n"
 
 Text. crc is the CRC-32 of the entries' text, 31 bits; 0 means "do not check". An epoch ends where the next
 begins. The line separator is that of the broker's system.
+
+The store's `checkpoint`: one page of longs. Reference 5.1.
+
+    file := physicMsgTimestamp logicsMsgTimestamp indexMsgTimestamp
+            masterFlushedOffset confirmPhyOffset logicsPhysicalOffset zero*
+
+4096 bytes. masterFlushedOffset is written from 5.0.0 on, confirmPhyOffset from 5.1.1 on, logicsPhysicalOffset
+from 5.5.0 on; older brokers leave what these fields hold.
+
+Names of the files of a store. Reference 1.2, 1.4.
+
+Mapped files are named by the byte offset of their first byte in their stream: 20 decimal digits. The broker
+parses them with `Long.parseLong`, so it also takes other spellings of a number. Index files are named by the
+wall clock of their creation in the broker's time zone: `yyyyMMddHHmmssSSS`.
 """
 
 from __future__ import annotations
@@ -20,10 +34,152 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.javatext import parse_int32, parse_int64
+from rocketfsck.formats.dialect import RecoveryMark
+from rocketfsck.formats.javatext import INT64_MAX, int64, parse_int32, parse_int64
+from rocketfsck.formats.layout import I64, Buffer, Layout, declare, field, fields_of, values_of
+
+OFFSET_NAME_LENGTH = 20
+INDEX_NAME_LENGTH = 17
+MAX_NAME_SIZE = 255  # of a file, in bytes
+
+
+def offset_to_filename(offset: int) -> str:
+    """The name of the mapped file that begins at `offset`."""
+    return f"{offset:0{OFFSET_NAME_LENGTH}d}"
+
+
+def filename_to_offset(name: str) -> int | None:
+    """The offset that a name of exactly 20 ASCII digits states; None for any other and above 2**63-1."""
+    if len(name) != OFFSET_NAME_LENGTH or not (name.isascii() and name.isdigit()):
+        return None
+    offset = int(name)
+    return offset if offset <= INT64_MAX else None
+
+
+def java_parse_long(name: str) -> int | None:
+    """The number that the broker reads from any name, None where it throws NumberFormatException."""
+    return parse_int64(name)
+
+
+def index_filename(created: datetime) -> str:
+    """The name of an index file created at this local time (milliseconds are kept)."""
+    # strftime does not pad years below 1000 on every platform.
+    return f"{created.year:04d}{created:%m%d%H%M%S}{created.microsecond // 1000:03d}"
+
+
+def index_filename_time(name: str) -> datetime | None:
+    """The naive local time that an index file's name states, None if the name is not such a time."""
+    if len(name) != INDEX_NAME_LENGTH or not (name.isascii() and name.isdigit()):
+        return None
+    year, month, day = int(name[:4]), int(name[4:6]), int(name[6:8])
+    hour, minute, second = int(name[8:10]), int(name[10:12]), int(name[12:14])
+    try:
+        return datetime(year, month, day, hour, minute, second, int(name[14:]) * 1000)
+    except ValueError:
+        return None
+
+
+def is_directory_name(topic: str) -> bool:
+    """Whether a topic can be the name of a directory, and of one below the queues' own."""
+    encoded = topic.encode("utf-8", "surrogatepass")
+    return topic not in ("", ".", "..") and not set(topic) & {"/", "\0"} and len(encoded) <= MAX_NAME_SIZE
+
+
+def is_queue_name(topic: str) -> bool:
+    """Whether the queues of a topic can be found by its name, as Java reads it.
+
+    Not so where no directory can have the name, nor where bytes that are not UTF-8 became U+FFFD: whatever a
+    broker makes of such a topic, no consumer asks for it.
+    """
+    return is_directory_name(topic) and "\ufffd" not in topic
+
+
+CHECKPOINT_SIZE = 4096
+_MARGIN = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The fields of the checkpoint: storeTimestamps in ms, commitlog offsets in bytes."""
+
+    physic_msg_timestamp: Annotated[
+        int,
+        field("physicMsgTimestamp", I64, "ms", "storeTimestamp of the last record flushed to the commitlog"),
+    ] = 0
+    logics_msg_timestamp: Annotated[
+        int,
+        field("logicsMsgTimestamp", I64, "ms", "storeTimestamp of the last record put to a consume queue"),
+    ] = 0
+    index_msg_timestamp: Annotated[
+        int, field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then")
+    ] = 0
+    master_flushed_offset: Annotated[
+        int, field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master")
+    ] = 0
+    confirm_physical_offset: Annotated[
+        int,
+        field(
+            "confirmPhyOffset", I64, "bytes", "5.1.1+: commitlog offset of the start of the last valid record"
+        ),
+    ] = 0
+    logics_physical_offset: Annotated[
+        int,
+        field(
+            "logicsPhysicalOffset",
+            I64,
+            "bytes",
+            "5.5.0+: commitlog offset of the last record in flushed queues",
+        ),
+    ] = 0
+
+    def values(self) -> dict[str, int]:
+        """The fields by RocketMQ's own names."""
+        return values_of(self)
+
+    @property
+    def min_timestamp(self) -> int:
+        """What was stored until then is in commitlog and consume queues: 3 s before the earlier time."""
+        return max(int64(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _MARGIN), 0)
+
+    @property
+    def min_timestamp_index(self) -> int:
+        """As `min_timestamp`, but not later than what the full index files hold."""
+        return min(self.min_timestamp, self.index_msg_timestamp)
+
+    def covers(
+        self, physical_offset: int, store_timestamp: int, mark: RecoveryMark, *, index_safe: bool
+    ) -> bool:
+        """Whether a recovery after an unclean stop may begin with the file whose first record this is.
+
+        `mark` is the dialect's `recovery_mark`, `index_safe` the broker's messageIndexSafe with an index.
+        Reference 6.4.
+        """
+        if index_safe and store_timestamp > self.index_msg_timestamp:
+            return False
+        if mark == "timestamp":
+            return store_timestamp <= self.min_timestamp
+        if self.logics_physical_offset > 0:
+            return physical_offset <= self.logics_physical_offset
+        return store_timestamp <= self.logics_msg_timestamp
+
+
+CHECKPOINT: Layout = declare("checkpoint", "Store checkpoint", "5.1", *fields_of(Checkpoint))
+
+
+def decode_checkpoint(data: Buffer) -> Checkpoint:
+    """The fields at the start of a checkpoint file; FormatError if it has fewer than 48 bytes."""
+    return Checkpoint(*CHECKPOINT.parse(data).values())
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The 4096 bytes of the file."""
+    return CHECKPOINT.build(checkpoint.values()).ljust(CHECKPOINT_SIZE, b"\0")
+
 
 _SEPARATOR = "-"
 

@@ -1,31 +1,49 @@
-"""Fills the document of a page from a report and, where it is at hand, the store.
+r"""Fills the document of a page from a report and, where it is at hand, the store.
 
-    report, verdict, plan, facts of the check  \\
+    report, verdict, plan, facts of the check  \
                                                 >  Page
     survey of the store's files                /
 
 What the report alone cannot give is left out, and the page says so.
+
+What retention takes, for the page: the files that go, by the times at which they go, and who loses what.
+
+    query.retention --> when a broker deletes how many files, with their physical offsets
+                    --> messages that a group has not consumed until then, by group and topic
+
+Files that go at one time are one row: a broker deletes from the front of the log, so that each row is a range
+of physical offsets, and rows follow each other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from rocketfsck._version import __version__
-from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.page.after import StartText, Tried, after_of, damaged_size, indexes_of, starts_of, starts_said
 from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, put_log, put_queues
 from rocketfsck.page.findings import WindowOf, findings_of
 from rocketfsck.page.model import ActionSaid, LeftOut, Page, PlanSaid, StartSaid, Summary, UnansweredSaid
 from rocketfsck.page.queues import groups_of, names_of, queues_of, queues_stated, topics_of
-from rocketfsck.page.retention import retention_of
 from rocketfsck.page.survey import LogSurvey
 from rocketfsck.page.surveying import Survey
-from rocketfsck.page.tables import DEFAULT, Counts, Limits, all_shown, shown
+from rocketfsck.page.tables import (
+    DEFAULT,
+    Counts,
+    Limits,
+    RetentionSaid,
+    RetentionSteps,
+    UnconsumedRows,
+    all_shown,
+    columns,
+    shown,
+)
 from rocketfsck.page.timeline import timeline_of
+from rocketfsck.query.retention import FileRetention, Retention, UnconsumedMessages
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.repair.outlook import Outlook
 from rocketfsck.repair.plan.law import notice_text, total_notices
@@ -35,6 +53,57 @@ from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import Fact, QueueFacts
+
+
+def retention_of(found: Retention, limits: Limits) -> RetentionSaid:
+    """What was foreseen, as the page says it."""
+    steps = list(_steps(found.files))
+    rows = _unconsumed(found.unconsumed)
+    rules = found.rules
+    return RetentionSaid(
+        rules.reserved_hours,
+        rules.delete_hours,
+        str(rules.zone),
+        rules.now_timestamp,
+        found.growth_per_day,
+        columns(RetentionSteps, steps[: limits.retention_count]),
+        Counts(len(steps), min(len(steps), limits.retention_count)),
+        columns(
+            UnconsumedRows,
+            [
+                (shown(group, limits.text_size), shown(topic, limits.text_size), count, at)
+                for group, topic, count, at in rows[: limits.unconsumed_count]
+            ],
+        ),
+        Counts(len(rows), min(len(rows), limits.unconsumed_count)),
+        "" if found.problem is None else shown(str(found.problem), limits.text_size),
+    )
+
+
+def _steps(files: Iterable[FileRetention]) -> Iterable[tuple[int, int, int, int, int | None, bool]]:
+    """Runs of files that go together: first and end physical offset, files, bytes, when, whether they go."""
+    for (at, goes), run in groupby(files, key=lambda file: (file.delete_timestamp, _goes(file))):
+        listed = list(run)
+        last = listed[-1]
+        end = last.start_offset + last.size
+        yield listed[0].start_offset, end, len(listed), sum(file.size for file in listed), at, goes
+
+
+def _goes(file: FileRetention) -> bool:
+    """Whether a broker deletes the file by its age: the last one stays."""
+    return file.expires_timestamp is not None
+
+
+def _unconsumed(rows: Iterable[UnconsumedMessages]) -> list[tuple[str, str, int, int | None]]:
+    """(group, topic, messages, when the first of them go), the soonest and the most first."""
+    sums: dict[tuple[str, str], tuple[int, int | None]] = {}
+    for row in rows:
+        count, at = sums.get((row.group, row.topic), (0, row.delete_timestamp))
+        times = [time for time in (at, row.delete_timestamp) if time is not None]
+        sums[row.group, row.topic] = (count + row.message_count, min(times, default=None))
+    listed = [(group, topic, count, at) for (group, topic), (count, at) in sums.items()]
+    return sorted(listed, key=lambda row: (row[3] is None, row[3] or 0, -row[2], row[:2]))
+
 
 # What-if: a plan for the page, and the store before and after it.
 

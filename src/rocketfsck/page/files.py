@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, entry_pos
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.page.survey import KINDS, NUMBER_OF, IndexSurvey, LogSurvey, Span
 from rocketfsck.page.tables import (
     Counts,

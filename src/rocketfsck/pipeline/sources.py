@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import NoStoreError, RocketfsckError, StoreError, UsageError
-from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.store.areas import absolute_path, glob_remote, list_directory
 from rocketfsck.store.inuse import JOURNAL, MARK
 from rocketfsck.store.model import Store

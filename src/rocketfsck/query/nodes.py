@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rocketfsck.formats.filename import java_parse_long
+from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.entries import SoundEntry, Window, read_entry
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.store.model import MappedFile, Store

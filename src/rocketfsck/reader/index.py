@@ -5,7 +5,7 @@
 
 A chain is followed one entry at a time here, wherever its links lead. Two things that look alike do not do
 so: a check that all chains are right puts the entries in order instead (`scan.join.replay`), and a broker's
-own walk (`query.keyquery`) goes round a circle without end.
+own walk (`query.keys`) goes round a circle without end.
 """
 
 from __future__ import annotations

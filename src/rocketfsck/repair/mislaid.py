@@ -21,9 +21,9 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import read_frame
+from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.repair.carve.carve import carved_rows
 from rocketfsck.scan.columns import Fault, new_batch
 from rocketfsck.scan.queues import QueueTable

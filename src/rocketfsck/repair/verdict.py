@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rocketfsck.common.rows import html_of
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import (
@@ -189,8 +190,6 @@ class Verdict:
         return f"<rocketfsck verdict: {'; '.join(f'{name} {value}' for name, value in self._facts())}>"
 
     def _repr_html_(self) -> str:
-        from rocketfsck.common.notebook import html_of
-
         return html_of(f"Verdict: {self.state}", self._facts()[1:])
 
     def _facts(self) -> list[tuple[str, object]]:

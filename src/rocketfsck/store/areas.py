@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.filename import filename_to_offset, index_filename_time, java_parse_long
 from rocketfsck.formats.javatext import INT64_MAX, parse_int32
+from rocketfsck.formats.smallfiles import filename_to_offset, index_filename_time, java_parse_long
 from rocketfsck.store.model import (
     IndexFile,
     MappedFile,

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, PRE_BLANK_SIZE, UNIT_SIZE
-from rocketfsck.formats.filename import filename_to_offset, index_filename_time, java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, decode_header
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.record import decode_record
+from rocketfsck.formats.smallfiles import filename_to_offset, index_filename_time, java_parse_long
 from rocketfsck.formats.tiered import segment_offset
 from rocketfsck.store.areas import CONFIG_NAMES, Lister, absolute_path, list_directory
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS

@@ -28,9 +28,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import RECORD_HEADER
+from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.store.areas import Lister, absolute_path, is_directory, list_directory
 from rocketfsck.store.circumstances import Evidence, LogPlaces, Settings
 from rocketfsck.store.model import MappedFile, MappedFileQueue, Other, OtherKind, Store

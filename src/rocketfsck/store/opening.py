@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import NoStoreError, StoreError, demand_lasting
-from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS_TEXT
 from rocketfsck.store.areas import (
     Lister,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.common.documents import from_document, named, plain, printable, to_document
-from rocketfsck.common.rows import Column, arrow_batch, arrow_schema
+from rocketfsck.common.rows import Column, arrow_batch, arrow_schema, html_of
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError, outcome_of
@@ -309,8 +309,6 @@ class Report:
         return f"<rocketfsck report on {self.store.root!r}: {counts}; level {self.level}>"
 
     def _repr_html_(self) -> str:
-        from rocketfsck.common.notebook import html_of
-
         facts = [("store", self.store.root), ("level", self.level)]
         facts += [(severity.word, str(count)) for severity, count in self.severity_counts.items()]
         first = {finding.rule: finding for finding in reversed(self.findings)}

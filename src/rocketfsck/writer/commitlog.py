@@ -19,7 +19,6 @@ from pathlib import Path
 
 from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.properties import (
     MAX_PROPERTIES_SIZE,
     PROPERTY_CRC_SIZE,
@@ -35,6 +34,7 @@ from rocketfsck.formats.record import (
     encode_record,
     make_record,
 )
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.message.compose import Draft

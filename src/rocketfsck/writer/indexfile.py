@@ -16,7 +16,6 @@ from mmap import mmap
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from rocketfsck.formats.filename import index_filename, index_filename_time
 from rocketfsck.formats.indexfile import (
     ENTRY,
     ENTRY_SIZE,
@@ -30,6 +29,7 @@ from rocketfsck.formats.indexfile import (
     time_diff,
 )
 from rocketfsck.formats.javatext import index_hash
+from rocketfsck.formats.smallfiles import index_filename, index_filename_time
 from rocketfsck.writer.commitlog import create_sparse, write_at
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.messageid import OffsetMessageId, encode_offset_id
 from rocketfsck.formats.record import Record
+from rocketfsck.formats.smallfiles import Checkpoint
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer.dispatch import ExtraUnit
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.record import body_crc
+from rocketfsck.formats.smallfiles import offset_to_filename
 
 from tests.hostile.fuzz.mutations import HOLE_SIZE, Mutation
 from tests.hostile.fuzz.people import draw_deed

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.javatext import java_hash
 from rocketfsck.formats.properties import parse_properties, serialize_properties, tags_code
 from rocketfsck.formats.record import Host, InnerItem, decode_record, encode_record
-from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
+from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs, offset_to_filename
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT, timer_slot_of
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store

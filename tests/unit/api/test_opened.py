@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import rocketfsck
-from rocketfsck.common.notebook import html_of
+from rocketfsck.common.rows import html_of
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.magic import COMPRESSED
 from rocketfsck.pipeline.views import VIEW_NAMES, schema_of

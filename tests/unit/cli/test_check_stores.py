@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rocketfsck
-from rocketfsck.cli.show.severalstores import stores_lines
+from rocketfsck.cli.show.replication import stores_lines
 from rocketfsck.cli.show.text import Palette, width
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.model import ORDER, STORE_COLUMNS, FindingFile, FleetReport, StoreRow

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from rocketfsck.cli import danger
-from rocketfsck.cli.danger import SECTIONS, WritingCommand
+from rocketfsck.cli import adapter
+from rocketfsck.cli.adapter import SECTIONS, WritingCommand
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -134,7 +134,7 @@ def test_who_pauses(
     assert cli("plan", root).code == 4
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr("time.sleep", stop)
-    monkeypatch.setattr(danger, "PAUSE_SECONDS", 1)
+    monkeypatch.setattr(adapter, "PAUSE_SECONDS", 1)
     with pytest.raises(PausedError):
         cli(*words, root)
     assert warning in capfd.readouterr().err

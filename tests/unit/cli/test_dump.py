@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rocketfsck.formats.names import shown_name
+from rocketfsck.formats.layout import shown_name
 
 from tests.unit.cli.conftest import Cli
 

@@ -9,7 +9,7 @@ import pytest
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT, PRE_BLANK_UNIT, SPARSE_END_UNIT, UNIT
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
-from rocketfsck.formats.names import shown_name
+from rocketfsck.formats.layout import shown_name
 from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT, timer_log_filler
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.cli.show.hexview import CHUNK_SIZE, UNKNOWN, Span, hex_lines, tile
+from rocketfsck.cli.dump.item import HEX_CHUNK_SIZE, UNKNOWN, Span, hex_lines, tile
 
 SPANS = st.lists(
     st.builds(
@@ -71,7 +71,7 @@ def test_holes_are_not_read(places: list[int]) -> None:
 
     lines = list(hex_lines(read, [], 0, len(data), zero_until=zero_until))
     assert lines == list(hex_lines(read, [], 0, len(data)))
-    assert read_size <= len(data) + (len(places) + 1) * CHUNK_SIZE
+    assert read_size <= len(data) + (len(places) + 1) * HEX_CHUNK_SIZE
 
 
 def test_repeated_lines_fold_across_reads() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli import inputs
+from rocketfsck.cli import paramtypes
 from rocketfsck.errors import EXIT_OPERATIONAL
 
 from tests.conftest import Directory
@@ -54,7 +54,7 @@ def writing(path: Path, *pieces: bytes, after: float = 0.0, between: float = 0.0
 
 
 def test_a_fifo_without_a_writer_is_refused(cli: Cli, fifo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "WRITER_SECONDS", 0.1)
+    monkeypatch.setattr(paramtypes, "WRITER_SECONDS", 0.1)
     ended = cli("dump", fifo)
     assert (ended.code, ended.out) == (EXIT_OPERATIONAL, "")
     assert list(fifo.parent.iterdir()) == [fifo]
@@ -72,7 +72,7 @@ def test_a_writer_that_comes_late_and_is_slow(cli: Cli, fifo: Path, data: bytes,
 def test_a_writer_that_waits_and_writes_nothing(
     cli: Cli, fifo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "WRITER_SECONDS", 0.05)
+    monkeypatch.setattr(paramtypes, "WRITER_SECONDS", 0.05)
     done = writing(fifo, b"", between=0.2)
     ended = cli("dump", fifo, "--kind", "checkpoint")
     done()
@@ -89,5 +89,5 @@ def test_pipes_whose_writers_have_ended(cli: Cli, data: bytes, time_of: int) -> 
         began = time.monotonic()
         (row, *_) = cli("dump", f"/dev/fd/{reading}", *AS_JSON).rows()
         os.close(reading)
-        assert time.monotonic() - began < inputs.WRITER_SECONDS
+        assert time.monotonic() - began < paramtypes.WRITER_SECONDS
         assert row.get("physic_msg_timestamp") == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli

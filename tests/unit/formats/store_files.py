@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import Record, decode_record, read_frame
+from rocketfsck.formats.smallfiles import filename_to_offset
 
 
 @cache

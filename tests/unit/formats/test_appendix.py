@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.indexfile import (
     ENTRY,
@@ -42,6 +41,7 @@ from rocketfsck.formats.record import (
     make_record,
     record_size,
 )
+from rocketfsck.formats.smallfiles import Checkpoint, encode_checkpoint
 from rocketfsck.formats.timer import deliver_timestamp
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rocketfsck.formats.layout import registry
-from rocketfsck.formats.names import SHOWN_NAMES, shown_name, shown_unit_name, shown_values
+from rocketfsck.formats.layout import SHOWN_NAMES, registry, shown_name, shown_unit_name, shown_values
 
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 

@@ -10,14 +10,6 @@ import pytest
 
 from rocketfsck.errors import FormatError, UsageError
 from rocketfsck.formats import dledger, tiered, timer
-from rocketfsck.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from rocketfsck.formats.filename import (
-    filename_to_offset,
-    index_filename,
-    index_filename_time,
-    java_parse_long,
-    offset_to_filename,
-)
 from rocketfsck.formats.record import InnerItem, decode_items, encode_items
 from rocketfsck.formats.rocks import (
     BoundKey,
@@ -29,15 +21,23 @@ from rocketfsck.formats.rocks import (
 )
 from rocketfsck.formats.smallfiles import (
     BrokerIdentity,
+    Checkpoint,
     EpochEntry,
     decode_abort,
     decode_broker_identity,
+    decode_checkpoint,
     decode_epochs,
     encode_abort,
     encode_broker_identity,
+    encode_checkpoint,
     encode_epochs,
     epoch_crc,
+    filename_to_offset,
+    index_filename,
+    index_filename_time,
     is_lock_content,
+    java_parse_long,
+    offset_to_filename,
 )
 from rocketfsck.formats.timer import (
     DEFAULT_DELAY_LEVELS,

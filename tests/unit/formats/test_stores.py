@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, decode_checkpoint, encode_checkpoint
 from rocketfsck.formats.config import (
     consumer_offsets,
     data_version,
@@ -27,7 +26,6 @@ from rocketfsck.formats.consumequeue import (
     is_ext_address,
 )
 from rocketfsck.formats.dialect import Dialect, dialect_for
-from rocketfsck.formats.filename import filename_to_offset, index_filename, index_filename_time
 from rocketfsck.formats.indexfile import (
     ENTRY,
     INDEX_HEADER_SIZE,
@@ -72,7 +70,18 @@ from rocketfsck.formats.record import (
     encode_items,
     encode_record,
 )
-from rocketfsck.formats.smallfiles import decode_abort, encode_abort, is_lock_content
+from rocketfsck.formats.smallfiles import (
+    CHECKPOINT,
+    CHECKPOINT_SIZE,
+    decode_abort,
+    decode_checkpoint,
+    encode_abort,
+    encode_checkpoint,
+    filename_to_offset,
+    index_filename,
+    index_filename_time,
+    is_lock_content,
+)
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, deliver_timestamp, parse_delay_levels
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile

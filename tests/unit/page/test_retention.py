@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.commands.query import RetentionQuery, query_retention
-from rocketfsck.page.retention import retention_of
+from rocketfsck.page.collect import retention_of
 from rocketfsck.page.tables import DEFAULT
 from rocketfsck.query.retention import FileRetention, Retention
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import Blank, Host, encode_blank, encode_record, make_record
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.pipeline.tail.place import FileRange, Log, LogPlace
 from rocketfsck.pipeline.tail.reading import ranges_between
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rocketfsck import CheckOptions, check_stores
-from rocketfsck.cli.show.severalstores import stores_lines
+from rocketfsck.cli.show.replication import stores_lines
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.engine import LocalEngine
 from rocketfsck.page.fleet import fleet_page

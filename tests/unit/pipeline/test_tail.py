@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.record import Blank, encode_blank
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.pipeline.tail import log as tail
 from rocketfsck.pipeline.tail.log import advance, latest_place
 from rocketfsck.pipeline.tail.place import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import MAGIC_DEFAULT, MAGIC_DELETE, TIMER_LOG_UNIT
 from rocketfsck.query import timed_messages
 from rocketfsck.query.timers import TimerAction

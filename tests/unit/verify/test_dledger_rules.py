@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.reader import units
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import describe

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.dtypes import TIMER_UNIT_DTYPE
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE, TIMER_TOPIC
 from rocketfsck.store import open_store
 from rocketfsck.verify.databases.messages import check_database_files

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.filename import index_filename
 from rocketfsck.formats.indexfile import (
     IndexHeader,
     encode_header,
@@ -22,6 +21,7 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.formats.record import Host, encode_record, make_record
+from rocketfsck.formats.smallfiles import index_filename
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.index import spread as indexspread

@@ -11,8 +11,8 @@ import pytest
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.rocks import PopKey, encode_pop_key
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import (
     DEFAULT_PRECISION_MS,
     TIMER_CHECK,

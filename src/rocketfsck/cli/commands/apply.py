@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before, say_notes
+from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_of, pause_before, say_notes
 from rocketfsck.cli.output import Destination
 from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.apply import ApplyCommand, apply

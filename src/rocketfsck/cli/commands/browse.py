@@ -17,7 +17,7 @@ from rocketfsck.errors import EXIT_CLEAN, UsageError
 from rocketfsck.verify.options import LevelAsked
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.browse.views.session import BrowseRequest, Session
+    from rocketfsck.cli.browse.views.base import BrowseRequest, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def command(line: BrowseLine) -> int:
         ) from error
     from rocketfsck.cli.browse.model.question import Question
     from rocketfsck.cli.browse.views.app import BrowseApp
-    from rocketfsck.cli.browse.views.session import BrowseRequest, Offer
+    from rocketfsck.cli.browse.views.base import BrowseRequest, Offer
 
     question = Question("offset", offset) if offset is not None else None
     if key is not None:
@@ -98,7 +98,7 @@ def _places(path: Path) -> tuple[Path, ...]:
 
 def _open(place: Path, stated: StoreOptions, asked: BrowseRequest, report_path: Path | None) -> Session:
     from rocketfsck.cli.browse.model.files import Shelf
-    from rocketfsck.cli.browse.views.session import Session
+    from rocketfsck.cli.browse.views.base import Session
 
     shelf = Shelf(stated.open("browse", place))
     findings = None

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import Destination, open_output
+from rocketfsck.cli.settings import Jobs
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.commands.bugreport import BugReportCommand, bugreport
 from rocketfsck.common.documents import to_document

@@ -1,4 +1,7 @@
-"""`rocketfsck check PATH…`: what is wrong with a store, where, what it means and what to run next."""
+"""`rocketfsck check PATH…`: what is wrong with a store, where, what it means and what to run next.
+
+`check --lost FILE`: the messages that are lost, a row a range.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Background, Jobs, ReadRate, max_memory
-from rocketfsck.cli.config.applying import policy_in_force, refuse_own_config
-from rocketfsck.cli.lostfile import LostFile, lost_form, write_lost
-from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Destination, Format, open_rows, to_json
+from rocketfsck.cli.config.options import policy_in_force, refuse_own_config
+from rocketfsck.cli.output import (
+    BINARY_FORMATS,
+    CHECK_FORMS,
+    FORMATS,
+    Destination,
+    Format,
+    open_output,
+    open_rows,
+    to_json,
+)
 from rocketfsck.cli.pages.writing import PageFile, write_page
+from rocketfsck.cli.settings import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
 from rocketfsck.commands.shared import refuse_inside
@@ -25,8 +36,57 @@ from rocketfsck.errors import UsageError, outcome_of
 from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
 if TYPE_CHECKING:
+    from rocketfsck.store import Store
     from rocketfsck.verify.policy import Policy
     from rocketfsck.verify.report import Report
+
+FORMS: Mapping[str, Format] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".arrow": "arrow",
+    ".parquet": "parquet",
+}
+"""The form of a file, by the end of its name."""
+NOT_COUNTED = (
+    "--lost: the messages were not counted: the check was quick, stopped early, or a broker is running"
+)
+
+
+LostFile = Annotated[
+    Path | None,
+    Option(
+        "List the messages that are lost: topic, queue, offsets, times, groups. FILE ends in .csv, "
+        ".json, .jsonl, .arrow or .parquet.",
+        names=("--lost",),
+        metavar="FILE",
+        kind=WRITE_FILE,
+    ),
+]
+
+
+def lost_form(path: Path) -> Format:
+    """The form that a file's name asks for. Raises UsageError."""
+    form = FORMS.get(path.suffix)
+    if form is None:
+        raise UsageError(f"--lost: the name must end in one of {', '.join(FORMS)}: {path}")
+    return form
+
+
+def write_lost(store: Store, report: Report, path: Path, stores: Sequence[Path]) -> None:
+    """Write the list. Raises UsageError where nothing was counted, StoreError."""
+    from rocketfsck.repair.outlook import LOST_COLUMNS, LOST_KIND, lost_messages
+
+    form = lost_form(path)
+    if report.account is None:
+        raise UsageError(NOT_COUNTED)
+    head = {"kind": LOST_KIND, "store": str(store.root)}
+    with (
+        open_output(path, binary=form in BINARY_FORMATS, forbidden=stores) as stream,
+        open_rows(stream, form, LOST_COLUMNS, head) as writer,
+    ):
+        for lost in lost_messages(store, report.account):
+            writer.write(lost.as_row())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +190,7 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
         write_page(page, line.page_path, places)
     with line.answer.open(places) as stream:
         if line.answer.form == "text":
-            from rocketfsck.cli.show.severalstores import stores_lines
+            from rocketfsck.cli.show.replication import stores_lines
 
             palette, everything = line.answer.palette(stream), line.verbose or line.all_places
             lines = stores_lines(report, palette, text_columns(), everything=everything, quiet=line.quiet)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs, max_memory
-from rocketfsck.cli.danger import WritingCommand
+from rocketfsck.cli.adapter import Formats, WritingCommand, command_of
 from rocketfsck.cli.output import Destination, open_output
+from rocketfsck.cli.settings import Jobs, max_memory
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.text import Palette, byte_size, count_of, text_columns, timestamp, visible
 from rocketfsck.commands.compare import CompareCommand, compare, heal, plan_healing
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
+from rocketfsck.repair.compare.compare import comparison_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,8 +57,6 @@ def command(line: CompareLine) -> int:
             roots,
         )
         return came.exit_code
-    from rocketfsck.repair.compare.compare import comparison_document
-
     answer = compare(line)
     line.answer.say(
         lambda: to_document(comparison_document(*answer.comparisons)),

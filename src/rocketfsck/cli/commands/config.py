@@ -10,7 +10,14 @@ import click
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.config.options import Kind, Setting, check_values, settings_in_force
+from rocketfsck.cli.config.options import (
+    Kind,
+    Setting,
+    check_values,
+    files_of,
+    read_policy,
+    settings_in_force,
+)
 from rocketfsck.cli.output import Destination
 from rocketfsck.cli.show.text import Palette, aligned, visible
 from rocketfsck.common.documents import json_text, to_document
@@ -62,8 +69,6 @@ def command(line: ConfigLine) -> None:
     The command line goes over the environment (ROCKETFSCK_CHECK_LEVEL), that over ./rocketfsck.toml, and that
     over the user's config file. All of these are read and judged: what is wrong with one is an error.
     """
-    from rocketfsck.cli.config.applying import files_of, read_policy
-
     context = click.get_current_context()
     files = files_of(context)
     settings = tuple(settings_in_force(files, tuple(COMMANDS)))

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.danger import WritingCommand
+from rocketfsck.cli.adapter import Formats, WritingCommand, command_of
 from rocketfsck.cli.output import Destination
 from rocketfsck.cli.show.start import verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.danger import SkipPause, WritingCommand, pause_before_danger
+from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_of, pause_before_danger
 from rocketfsck.cli.output import SCHEMA_VERSION, Destination
 from rocketfsck.cli.show.text import aligned, visible
 from rocketfsck.commands.damage import DamageCommand, damage

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
-from rocketfsck.cli.dump.item import DATABASE, KINDS, Item, Kind, is_database, load_kind
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import (
+    DATABASE,
+    KINDS,
+    DumpFilter,
+    DumpSource,
+    Item,
+    Kind,
+    is_database,
+    load_kind,
+)
 from rocketfsck.cli.dump.targets import (
     ALL,
     StoreHints,
@@ -36,6 +44,7 @@ from rocketfsck.commands.shared import (
 )
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.progress import Phase, phase
 from rocketfsck.store.reading import FileReader
 
@@ -223,8 +232,6 @@ class _Run:
             return target.store.dialect.property_parser
         if self.version is None:
             return "scan"
-        from rocketfsck.formats.dialect import dialect_for
-
         return dialect_for(self.version).property_parser
 
     def file_items(self, source: DumpSource, kind: Kind, at: Phase, before: int) -> Iterator[Item]:

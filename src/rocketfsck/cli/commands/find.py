@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rocketfsck.cli.adapter import command_of
 from rocketfsck.cli.commands.query import Answered
-from rocketfsck.cli.query.options import Shown
+from rocketfsck.cli.query.found import Shown
 from rocketfsck.commands.query import FindQuery, query_find
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import Destination
+from rocketfsck.cli.settings import Jobs
 from rocketfsck.commands.shared import StoreOptions, refuse_inside
 from rocketfsck.common.documents import from_document
 from rocketfsck.common.options import STORE, Argument, Option, PathKind

@@ -13,7 +13,7 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Destination
-from rocketfsck.cli.query.options import QueryGroup, QueryRequest, Shown, Traced
+from rocketfsck.cli.query.found import QueryGroup, QueryRequest, Shown, Traced
 from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import count_of
 from rocketfsck.commands.asof import AsOfQuery, query_as_of
@@ -260,7 +260,7 @@ def as_of(line: AsOfLine) -> int:
     Messages that have expired since then are not counted. A message counts if it was stored at TIME or
     before; TIME is milliseconds, or a date and time.
     """
-    from rocketfsck.cli.query.asof import write_as_of
+    from rocketfsck.cli.query.retention import write_as_of
 
     return write_as_of(QueryRequest(line.path, line.stated, line.answer), query_as_of(line))
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs, max_memory
-from rocketfsck.cli.danger import WritingCommand
+from rocketfsck.cli.adapter import Formats, WritingCommand, command_of
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination
+from rocketfsck.cli.settings import Jobs, max_memory
 from rocketfsck.cli.show.start import verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.commands.salvage import SalvageCommand, problems_of, salvage

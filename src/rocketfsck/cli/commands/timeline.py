@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
+from rocketfsck.cli.settings import Jobs
 from rocketfsck.cli.show.text import aligned, shorten, visible
 from rocketfsck.commands.timeline import TimelineCommand, timeline
 from rocketfsck.common.options import PutAfter

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rocketfsck.cli.dump.item import Item, Spec, TextColumn
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import DumpFilter, DumpSource, Item, Spec, TextColumn
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError

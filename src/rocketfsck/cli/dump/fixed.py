@@ -4,6 +4,10 @@ The unit's layout is `formats`' own; here are its struct code (all integers, big
 of zero units into one item, and what is said of a unit beyond its fields.
 
 Files of one structure or a few lines: checkpoint, timercheck, abort, lock, identity, config JSON.
+
+Consume queues: 20-byte units, 46-byte batch units, and the extension's units. Reference 3.
+
+DLedger's log and its index: entry headers with the commit log records in them. Reference 2.14.
 """
 
 from __future__ import annotations
@@ -12,17 +16,52 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.dump.item import Item, Spec, TextColumn, field_text, layout_columns, layout_spans
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import (
+    DumpFilter,
+    DumpSource,
+    Item,
+    Span,
+    Spec,
+    TextColumn,
+    field_text,
+    layout_columns,
+    layout_spans,
+)
+from rocketfsck.cli.dump.records import record_spans
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.show.hexview import Span
-from rocketfsck.cli.show.text import count_of
+from rocketfsck.cli.show.text import count_of, timestamp
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.checkpoint import CHECKPOINT
+from rocketfsck.formats.consumequeue import (
+    BATCH_UNIT,
+    EXT_END_MARK,
+    EXT_UNIT,
+    EXT_UNIT_MIN_SIZE,
+    PRE_BLANK_UNIT,
+    SPARSE_END_UNIT,
+    UNIT,
+    UNIT_SIZE,
+    decode_ext_unit,
+    ext_offset,
+    is_ext_address,
+)
+from rocketfsck.formats.dledger import (
+    DLEDGER_BLANK,
+    DLEDGER_ENTRY,
+    DLEDGER_INDEX,
+    ENTRY_HEADER_SIZE,
+    INDEX_UNIT_SIZE,
+    MAGIC_BLANK,
+    MAGIC_CONFIG_CHANGE,
+    MAGIC_NOOP,
+    MAGIC_NORMAL,
+)
+from rocketfsck.formats.layout import shown_unit_name
+from rocketfsck.formats.properties import tags_code
+from rocketfsck.formats.smallfiles import CHECKPOINT, decode_epochs
+from rocketfsck.formats.timer import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from rocketfsck.formats.layout import Layout
-
 
 TEXT_LIMIT = 1 << 20
 
@@ -117,8 +156,6 @@ def config_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
 
 def epoch_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
     """`epochFileCheckpoint`: their number, a CRC, then a line an epoch; judged as a broker does."""
-    from rocketfsck.formats.smallfiles import decode_epochs
-
     data = source.read(0, min(source.size, TEXT_LIMIT))
     try:
         entries = decode_epochs(data).entries
@@ -146,30 +183,6 @@ def epoch_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
             yield Item("epoch", start, pos, values)
     if len(data) < source.size:
         yield Item("unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown")
-
-
-SPECS = {
-    "epoch": Spec(
-        (
-            Column("epoch", "int"),
-            Column("startOffset", "int"),
-            Column("endOffset", "int"),
-            Column("content", "name"),
-            Column("error", "text"),
-        ),
-        (
-            TextColumn("epoch", "epoch", 8),
-            TextColumn("startOffset", "startOffset", 16),
-            TextColumn("endOffset", "endOffset", 16),
-        ),
-        (),
-        epoch_items,
-    ),
-    "checkpoint": Spec(layout_columns(CHECKPOINT), (), (), checkpoint_items),
-    "config": Spec(CONFIG_COLUMNS, (), (), config_items),
-    "raw": Spec((), (), (), raw_items),
-    "text": Spec(TEXT_COLUMNS, (), (), text_items),
-}
 
 
 _NOT_ZERO = re.compile(rb"[^\0]")
@@ -232,3 +245,255 @@ def zero_item(start: int, end: int, unit_size: int, what: str, plural: str | Non
 def _spans(layout: Layout, start: int, values: Mapping[str, Any], note: str) -> Callable[[], list[Any]]:
     texts = {layout.fields[-1].name: f"{values[layout.fields[-1].name]}  {note}".rstrip()} if note else None
     return lambda: layout_spans(layout, start, values, texts=texts)
+
+
+QUEUE_COLUMNS = (Column("topic", "name"), Column("queueId", "int"))
+UNIT_COLUMNS = (
+    *QUEUE_COLUMNS,
+    Column("queueOffset", "int"),
+    *layout_columns(UNIT),
+    Column("extOffset", "int"),
+    Column("count", "int"),
+)
+UNIT_TEXT = (
+    TextColumn("queueOffset", "queueOffset", 12),
+    TextColumn("offset", "offset", 14),
+    TextColumn("size", "size", 10),
+    TextColumn("tagsCode", "tagsCode", 20),
+)
+UNIT_FILTERS = ("topic", "queue_id", "tag", "physical_offsets", "queue_offsets")
+
+BATCH_COLUMNS = (
+    *QUEUE_COLUMNS,
+    *layout_columns(BATCH_UNIT),
+    Column("count", "int"),
+)
+BATCH_TEXT = (
+    TextColumn("msgBaseOffset", "msgBaseOffset", 13),
+    TextColumn("batchSize", "batchSize", 9),
+    TextColumn("offset", "offset", 14),
+    TextColumn("size", "size", 10),
+    TextColumn("tagsCode", "tagsCode", 20),
+    TextColumn("storeTime", "storeTime", 24, render=timestamp),
+    TextColumn("compactedOffset", "compactedOffset", 15),
+)
+BATCH_FILTERS = (*UNIT_FILTERS, "begin", "end")
+
+EXT_COLUMNS = (
+    *QUEUE_COLUMNS,
+    Column("extOffset", "int"),
+    *layout_columns(EXT_UNIT),
+)
+EXT_TEXT = (
+    TextColumn("extOffset", "extOffset", 12),
+    TextColumn("size", "size", 6),
+    TextColumn("tagsCode", "tagsCode", 12),
+    TextColumn("msgStoreTime", "msgStoreTime", 24, render=timestamp),
+    TextColumn("bitMapSize", "bitMapSize", 10),
+)
+_EXT_UNIT_LIMIT = 1 << 15  # its size is an i16
+_EXT_PIECE_SIZE = 1 << 20
+EXT_FILTERS = ("topic", "queue_id", "tag", "begin", "end")
+
+
+def _whose(source: DumpSource) -> dict[str, Any]:
+    return {"topic": source.topic, "queueId": source.queue_id}
+
+
+def consumequeue_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+    """The units of a consume queue file; `queueOffset` follows from the file's name and the position."""
+    code = None if wanted.tag is None else tags_code(wanted.tag)
+    whose = _whose(source)
+    blank = UNIT.parse(PRE_BLANK_UNIT)
+
+    def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+        queue_offset = (source.start_offset + pos) // UNIT_SIZE
+        shown: dict[str, Any] = {**whose, "queueOffset": queue_offset, **values}
+        if not wanted.has_queue_offset(queue_offset):
+            return None
+        if values == blank:
+            return None if wanted.any and wanted.queue_offsets is None else ("pre-blank", shown, "pre-blank")
+        if not wanted.has_offset(values["offset"]):
+            return None
+        if code is not None and values["tagsCode"] != code:
+            return None
+        return "unit", shown, _tags_note(source, shown)
+
+    yield from unit_items(source, UNIT, describe, zeros=not wanted.any)
+
+
+def _tags_note(source: DumpSource, shown: dict[str, Any]) -> str:
+    code = shown["tagsCode"]
+    if is_ext_address(code):
+        shown["extOffset"] = ext_offset(code)
+        return f"ext unit at {shown['extOffset']}"
+    return f"deliver at {timestamp(code)}" if source.topic == SCHEDULE_TOPIC and code > 0 else ""
+
+
+def batch_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+    """The units of a batch consume queue, or of a compaction queue."""
+    code = None if wanted.tag is None else tags_code(wanted.tag)
+    whose = _whose(source)
+    end_mark = BATCH_UNIT.parse(SPARSE_END_UNIT)
+
+    def describe(_pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+        shown = {**whose, **values}
+        if values == end_mark:
+            return None if wanted.any else ("end", shown, "end of this file's units")
+        base = values["msgBaseOffset"]
+        wished = wanted.queue_offsets
+        if wished is not None and not (base < wished[1] and base + max(values["batchSize"], 1) > wished[0]):
+            return None
+        if not wanted.has_offset(values["offset"]):
+            return None
+        if not wanted.has_time(values["storeTime"]) or (code is not None and values["tagsCode"] != code):
+            return None
+        return "unit", shown, ""
+
+    yield from unit_items(source, BATCH_UNIT, describe, zeros=not wanted.any)
+
+
+def ext_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+    """The units of a consume queue extension file, found by their sizes from its start."""
+    code = None if wanted.tag is None else tags_code(wanted.tag)
+    whose = _whose(source)
+    pos = piece_pos = source.first_pos
+    piece = b""
+    while pos < source.size:
+        if pos + _EXT_UNIT_LIMIT > piece_pos + len(piece) < source.size:
+            piece_pos, piece = pos, source.read(pos, min(_EXT_PIECE_SIZE, source.size - pos))
+        data = piece[pos - piece_pos : pos - piece_pos + _EXT_UNIT_LIMIT]
+        zero = source.zero_until(pos, source.size) if data.startswith(b"\0\0") else pos
+        if zero - pos >= EXT_UNIT_MIN_SIZE or zero == source.size:
+            if not wanted.any:
+                yield Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
+            pos = piece_pos = zero
+            piece = b""
+            continue
+        try:
+            unit = decode_ext_unit(data)
+        except FormatError as error:
+            if not wanted.any:
+                yield Item("unknown", pos, source.size, {}, f"no unit: {error}")
+            return
+        if unit is None:
+            if not wanted.any:
+                yield Item("end", pos, pos + len(EXT_END_MARK), {}, "end of this file's units")
+            pos += len(EXT_END_MARK)
+            continue
+        values = EXT_UNIT.parse(data)
+        if wanted.has_time(unit.msg_store_time) and (code is None or unit.tags_code == code):
+            shown = {**whose, "extOffset": source.start_offset + pos, **values}
+            yield Item("unit", pos, pos + unit.size, shown, "", _ext_spans(pos, values))
+        pos += unit.size
+
+
+def _ext_spans(start: int, values: dict[str, Any]) -> Any:
+    texts = {"filterBitMap": values["filterBitMap"].hex()}
+    return lambda: layout_spans(EXT_UNIT, start, values, texts=texts)
+
+
+_NAMES = {MAGIC_NORMAL: "normal", MAGIC_NOOP: "no-op", MAGIC_CONFIG_CHANGE: "config change"}
+_COLUMNS = (*layout_columns(DLEDGER_ENTRY), Column("topic", "name"), Column("physicalOffset", "int"))
+
+
+def data_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+    """The entries, as long as their headers make sense; then what is left."""
+    pos = source.first_pos
+    while source.size - pos >= DLEDGER_BLANK.size:
+        blank = DLEDGER_BLANK.parse(source.read(pos, DLEDGER_BLANK.size))
+        if blank["magic"] == MAGIC_BLANK:
+            note = f"end of the file's entries, {blank['size']} bytes left"
+            if not wanted.any:
+                yield Item("blank", pos, pos + DLEDGER_BLANK.size, blank, note, _blank_spans(pos, blank))
+            pos += DLEDGER_BLANK.size
+            break
+        if source.size - pos < ENTRY_HEADER_SIZE:
+            break
+        values = DLEDGER_ENTRY.parse(source.read(pos, ENTRY_HEADER_SIZE))
+        size = values["size"]
+        sound = values["magic"] in _NAMES and values["bodyLen"] == size - ENTRY_HEADER_SIZE >= 0
+        if not sound or pos + size > source.size:
+            break
+        if wanted.has_offset(source.start_offset + pos, source.start_offset + pos + size):
+            yield _entry(source, wanted, pos, values)
+        pos += size
+    if not wanted.any:
+        yield from rest_items(source, pos)
+
+
+def _blank_spans(pos: int, blank: dict[str, Any]) -> Callable[[], list[Span]]:
+    return lambda: layout_spans(DLEDGER_BLANK, pos, blank)
+
+
+def _entry(source: DumpSource, wanted: DumpFilter, pos: int, values: dict[str, Any]) -> Item:
+    end = pos + values["size"]
+    shown = dict(values)
+    note = _NAMES[values["magic"]]
+    if values["pos"] != source.start_offset + pos:
+        note += f", says it is at {values['pos']}"
+    body = record_spans(source, pos + ENTRY_HEADER_SIZE, end, wanted.body)
+    for span in body:
+        if span.name == "topic":
+            shown["topic"] = source.read(span.start, span.end - span.start)
+        elif span.name == "physicalOffset":
+            shown["physicalOffset"] = int(span.text)
+
+    def spans() -> list[Span]:
+        return [*layout_spans(DLEDGER_ENTRY, pos, values), *body]
+
+    return Item("entry", pos, end, shown, note, spans)
+
+
+def index_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+    """The index's units; the entry number follows from the place, too."""
+
+    def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+        if not wanted.has_offset(values["pos"]):
+            return None
+        number = (source.start_offset + pos) // INDEX_UNIT_SIZE
+        note = "" if number == values["index"] else f"at the place of entry {number}"
+        return "unit", values, note
+
+    yield from unit_items(source, DLEDGER_INDEX, describe, zeros=not wanted.any)
+
+
+_ENTRY_TEXT = (
+    TextColumn("index", "index", 10),
+    TextColumn("term", "term", 6),
+    TextColumn("pos", "pos", 14),
+    TextColumn("size", "size", 9),
+    TextColumn("topic", "topic", 20, right=False),
+)
+_OFFSETS = ("physical_offsets",)
+
+
+SPECS = {
+    "consumequeue": Spec(UNIT_COLUMNS, UNIT_TEXT, UNIT_FILTERS, consumequeue_items, shown_unit_name),
+    "batchconsumequeue": Spec(BATCH_COLUMNS, BATCH_TEXT, BATCH_FILTERS, batch_items, shown_unit_name),
+    "consumequeue-ext": Spec(EXT_COLUMNS, EXT_TEXT, EXT_FILTERS, ext_items),
+    "dledger-data": Spec(_COLUMNS, _ENTRY_TEXT, _OFFSETS, data_items),
+    "dledger-index": Spec(
+        (*layout_columns(DLEDGER_INDEX), Column("count", "int")), _ENTRY_TEXT[:4], _OFFSETS, index_items
+    ),
+    "epoch": Spec(
+        (
+            Column("epoch", "int"),
+            Column("startOffset", "int"),
+            Column("endOffset", "int"),
+            Column("content", "name"),
+            Column("error", "text"),
+        ),
+        (
+            TextColumn("epoch", "epoch", 8),
+            TextColumn("startOffset", "startOffset", 16),
+            TextColumn("endOffset", "endOffset", 16),
+        ),
+        (),
+        epoch_items,
+    ),
+    "checkpoint": Spec(layout_columns(CHECKPOINT), (), (), checkpoint_items),
+    "config": Spec(CONFIG_COLUMNS, (), (), config_items),
+    "raw": Spec((), (), (), raw_items),
+    "text": Spec(TEXT_COLUMNS, (), (), text_items),
+}

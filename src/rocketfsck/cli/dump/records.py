@@ -16,10 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.dump.item import Item, Spec, TextColumn, field_text, layout_spans
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import (
+    DumpFilter,
+    DumpSource,
+    Item,
+    Span,
+    Spec,
+    TextColumn,
+    field_text,
+    layout_spans,
+)
 from rocketfsck.cli.output import COLUMNS, BodyForm, Column, body_values
-from rocketfsck.cli.show.hexview import Span
 from rocketfsck.cli.show.text import count_of, timestamp, visible
 from rocketfsck.common.rows import ColumnKind
 from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind

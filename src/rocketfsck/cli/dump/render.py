@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.dump.item import hex32
+from rocketfsck.cli.dump.item import Span, hex32, hex_lines
 from rocketfsck.cli.output import NAMES
-from rocketfsck.cli.show.hexview import Span, hex_lines
 from rocketfsck.cli.show.text import pad, shorten, table_columns, timestamp, visible
 
 if TYPE_CHECKING:
-    from rocketfsck.cli.dump.item import Item, Kind
-    from rocketfsck.cli.dump.source import DumpSource
+    from rocketfsck.cli.dump.item import DumpSource, Item, Kind
     from rocketfsck.cli.show.text import Palette
 
 BODY_SHOWN = 200

@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from rocketfsck.cli.dump.fixed import rest_items, struct_items, unit_items
-from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, layout_spans
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import (
+    DumpFilter,
+    DumpSource,
+    Item,
+    Spec,
+    TextColumn,
+    layout_columns,
+    layout_spans,
+)
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.formats.magic import MAGIC_BLANK

@@ -9,11 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.dump.item import layout_spans
+from rocketfsck.cli.dump.item import DumpSource, Span, layout_spans
 from rocketfsck.cli.dump.records import record_spans
-from rocketfsck.cli.dump.source import DumpSource
 from rocketfsck.cli.dump.targets import Target, store_targets
-from rocketfsck.cli.show.hexview import Span
 from rocketfsck.cli.show.report import amounts_lines
 from rocketfsck.cli.show.start import verdict_text, versions_text
 from rocketfsck.cli.show.text import Palette
@@ -22,10 +20,10 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.passes import give_back_memory
 from rocketfsck.errors import FormatError, RocketfsckError, StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT, entry_pos
-from rocketfsck.formats.names import shown_name, shown_unit_name
+from rocketfsck.formats.layout import shown_name, shown_unit_name
+from rocketfsck.formats.smallfiles import CHECKPOINT
 from rocketfsck.page.after import Tried
 from rocketfsck.page.findings import left_report
 from rocketfsck.page.model import ByteWindow, FieldSaid

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from rocketfsck.cli.commands.config import KIND, ConfigSaid
-from rocketfsck.cli.schema import repairs, stores
+from rocketfsck.cli.schema import repairs
 from rocketfsck.cli.schema.making import maybe, record, row, schema_of
 from rocketfsck.commands.bugreports import BugReport
 from rocketfsck.commands.certify import Certificate, VerifiedCertificate
@@ -109,14 +109,14 @@ DOCUMENTS: Mapping[str, Document] = {
     "config": Document("what `rocketfsck config` prints", config),
     "damage": Document("what `rocketfsck damage` prints; DIR.damage.json", repairs.damage),
     "damage-faults": Document("what `rocketfsck damage --list` prints", repairs.damage_faults),
-    "dump": Document("what `rocketfsck dump` prints", stores.dump),
-    "explain": Document("what `rocketfsck explain` prints", stores.explain),
+    "dump": Document("what `rocketfsck dump` prints", repairs.dump),
+    "explain": Document("what `rocketfsck explain` prints", repairs.explain),
     "export": Document("what `rocketfsck export --format json` prints", repairs.export),
     "export-manifest": Document("_manifest.json in an exported directory", repairs.export_manifest),
-    "find": Document("what `rocketfsck find` prints", stores.find),
+    "find": Document("what `rocketfsck find` prints", repairs.find),
     "fix": Document("what `rocketfsck fix` prints", repairs.fix),
-    "info-file": Document("what `rocketfsck info FILE` prints", stores.info_file),
-    "info-store": Document("what `rocketfsck info STORE` prints", stores.info_store),
+    "info-file": Document("what `rocketfsck info FILE` prints", repairs.info_file),
+    "info-store": Document("what `rocketfsck info STORE` prints", repairs.info_store),
     "journal": Document("journal.json next to a repaired store", lambda: Journal),
     "ledger": Document("ledger.json next to a repaired store", ledger),
     "learn": Document("what `rocketfsck learn` prints", lambda: LearnAnswer),
@@ -126,18 +126,18 @@ DOCUMENTS: Mapping[str, Document] = {
     "plan": Document("what `rocketfsck plan` and `compare --heal` print and write", repairs.plan),
     "progress": Document("a line of `--progress json`", lambda: ProgressLine),
     "progress-end": Document("the last line of `--progress json`", lambda: ProgressEnd),
-    "query-id": Document(_MESSAGES.format("id"), lambda: stores.query_messages("id")),
+    "query-id": Document(_MESSAGES.format("id"), lambda: repairs.query_messages("id")),
     "query-key": Document(
-        _MESSAGES.format("key` and `query unique-key"), lambda: stores.query_messages("key")
+        _MESSAGES.format("key` and `query unique-key"), lambda: repairs.query_messages("key")
     ),
-    "query-life": Document(_MESSAGES.format("life"), stores.query_life),
-    "query-offset": Document(_MESSAGES.format("offset"), lambda: stores.query_messages("offset")),
-    "query-offsets": Document(_MESSAGES.format("offsets"), stores.query_offsets),
-    "query-as-of": Document(_MESSAGES.format("as-of"), stores.query_as_of),
-    "query-retention": Document(_MESSAGES.format("retention"), stores.query_retention),
-    "query-scan": Document(_MESSAGES.format("scan"), stores.query_scan),
-    "query-timers": Document(_MESSAGES.format("timers"), stores.query_timers),
-    "query-time": Document(_MESSAGES.format("time"), stores.query_time),
+    "query-life": Document(_MESSAGES.format("life"), repairs.query_life),
+    "query-offset": Document(_MESSAGES.format("offset"), lambda: repairs.query_messages("offset")),
+    "query-offsets": Document(_MESSAGES.format("offsets"), repairs.query_offsets),
+    "query-as-of": Document(_MESSAGES.format("as-of"), repairs.query_as_of),
+    "query-retention": Document(_MESSAGES.format("retention"), repairs.query_retention),
+    "query-scan": Document(_MESSAGES.format("scan"), repairs.query_scan),
+    "query-timers": Document(_MESSAGES.format("timers"), repairs.query_timers),
+    "query-time": Document(_MESSAGES.format("time"), repairs.query_time),
     "rebuild": Document("what `rocketfsck rebuild` prints", repairs.rebuild),
     "rebuild-record": Document(
         "DIR/.rebuilt/NAME.INODE.json of a result of `rocketfsck rebuild` of several stores",
@@ -147,7 +147,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "repair-log": Document(
         "a line of actions.jsonl next to a repaired store, and of `--log FILE`", repair_log
     ),
-    "count": Document("what `rocketfsck count` prints", stores.count),
+    "count": Document("what `rocketfsck count` prints", repairs.count),
     "salvage": Document("what `rocketfsck salvage` and `compare --heal --into` print", repairs.salvage),
     "extract": Document("what `rocketfsck extract` prints", repairs.extract),
     "convert": Document("what `rocketfsck convert` prints", repairs.convert),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.store.areas import Lister, list_directory, mapped_queue
 from rocketfsck.store.elsewhere import has_log_elsewhere

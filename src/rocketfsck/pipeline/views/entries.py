@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, entry_pos
-from rocketfsck.formats.names import shown_name
+from rocketfsck.formats.layout import shown_name
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import guarded

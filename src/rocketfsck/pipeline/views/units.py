@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
-from rocketfsck.formats.names import shown_unit_name
+from rocketfsck.formats.layout import shown_unit_name
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import accounts, guarded

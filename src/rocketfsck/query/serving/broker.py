@@ -35,7 +35,7 @@ from rocketfsck.formats.dialect import Dialect, Version, dialect_for, when
 from rocketfsck.formats.javatext import INT64_MAX, TAG_KEY_PREFIX, index_hash, parse_int32, tag_index_hash
 from rocketfsck.formats.rocks import AT, HOUR_MS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
 from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome, Trace
-from rocketfsck.query.keyquery import index_step, is_time_matched, select_offsets
+from rocketfsck.query.keys import index_step, is_time_matched, select_offsets
 from rocketfsck.query.log import LogView
 from rocketfsck.query.serving.compacted import CompactedPulls, compaction_topics
 from rocketfsck.query.serving.files import Boundary, BrokerThrowsError, ServedQueue

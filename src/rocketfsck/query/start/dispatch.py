@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.filename import is_directory_name, is_queue_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.formats.smallfiles import is_directory_name, is_queue_name
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.losses import Census

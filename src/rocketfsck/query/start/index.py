@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
+from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.load import entries_of
 from rocketfsck.query.start.model import FileChange, IndexFileStart, IndexStart, Refusal
 from rocketfsck.scan.columns import RecordBatch

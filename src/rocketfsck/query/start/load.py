@@ -31,8 +31,8 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.model import FileChange, Ignored, QueueStart, Refusal
 from rocketfsck.reader.shortqueues import ShortQueues, read_short_queues
 from rocketfsck.store.areas import list_directory

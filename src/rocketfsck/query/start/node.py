@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dledger import DEFAULT_INDEX_FILE_SIZE, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
-from rocketfsck.formats.filename import java_parse_long
+from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.entries import (
     HEADER,
     UNIT,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import Longs, unit_dtype
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.query.start.load import Disk, LoadedFile, LoadedQueue, RecoveredQueue
 
 CHUNK_UNITS = 1 << 16

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import LoadedFile, Loading
 from rocketfsck.query.start.losses import (

@@ -11,8 +11,8 @@ from functools import cache
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, is_newer
-from rocketfsck.formats.filename import filename_to_offset, is_queue_name
 from rocketfsck.formats.javatext import INT64_MAX, parse_int32
+from rocketfsck.formats.smallfiles import filename_to_offset, is_queue_name
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
 from rocketfsck.query.start.load import entries_of
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics, swept_before

@@ -27,7 +27,7 @@ from contextlib import suppress
 
 from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace
 from rocketfsck.writer.disk.traits import traits_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
+from rocketfsck.formats.smallfiles import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from rocketfsck.reader.heads import RecordHead
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader

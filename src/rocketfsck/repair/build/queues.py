@@ -30,7 +30,7 @@ import numpy as np
 from rocketfsck.common.wording import count_of
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, EXT_END_MARK, PRE_BLANK_UNIT, UNIT_SIZE
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.repair.build.files import make_directory, make_new_directory, opened, write_part

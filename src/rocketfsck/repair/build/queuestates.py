@@ -9,8 +9,8 @@ import numpy as np
 
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.formats.dtypes import Dtype, Longs, unit_dtype
-from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.smallfiles import is_directory_name
 from rocketfsck.reader.units import BLOCK_COUNT
 from rocketfsck.scan.build.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
 from rocketfsck.store.model import ConsumeQueue

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dtypes import Bytes, Longs
-from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.progress import moved_to
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import Fault, RecordBatch, new_batch

@@ -26,7 +26,7 @@ from rocketfsck._version import __version__
 from rocketfsck.common.wording import count_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.progress import phase
 from rocketfsck.repair.compare.compare import Side, describe_sides, group_stores, refuse_entries
 from rocketfsck.repair.compare.records import Files, Part, files_of, range_of

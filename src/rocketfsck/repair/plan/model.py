@@ -231,7 +231,7 @@ class Plan:
         return f"<rocketfsck plan for {self.store.root!r}: {actions}, {safe} of them provably safe>"
 
     def _repr_html_(self) -> str:
-        from rocketfsck.common.notebook import html_of
+        from rocketfsck.common.rows import html_of
 
         facts = [("store", self.store.root), ("findings without an action", self.unanswered_count)]
         rows = [

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.plan.arguments import FileParts
 from rocketfsck.repair.plan.model import Action, Loss

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
+from rocketfsck.formats.smallfiles import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.build.checkpoint import build_checkpoint, read_checkpoint

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.repair.log.edit import (
     QueueFrames,
     blank_pos_of,

@@ -21,9 +21,9 @@ from itertools import pairwise
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.repair.log.edit import LARGEST_FRAME, PHYSICAL_OFFSET_POS, frames_in
 from rocketfsck.repair.plan.arguments import NewName, RecordPositions
 from rocketfsck.repair.plan.model import Action, Loss

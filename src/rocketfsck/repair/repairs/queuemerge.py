@@ -18,7 +18,7 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_UNIT, UNIT_SIZE
 from rocketfsck.formats.dtypes import UNIT_DTYPE, Longs
-from rocketfsck.formats.filename import filename_to_offset, offset_to_filename
+from rocketfsck.formats.smallfiles import filename_to_offset, offset_to_filename
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import Kind, kinds_of
 from rocketfsck.repair.area.worktree import WorkTree

@@ -14,7 +14,7 @@ from pathlib import Path
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import Kind, UnitReader, count_bit_maps, kinds_of

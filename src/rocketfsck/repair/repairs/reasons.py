@@ -16,7 +16,7 @@ from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.dialect import NEWEST_NAME
-from rocketfsck.formats.filename import filename_to_offset, is_directory_name, offset_to_filename
+from rocketfsck.formats.smallfiles import filename_to_offset, is_directory_name, offset_to_filename
 from rocketfsck.repair.area.links import dead_link_above, pin_on, pins_of
 from rocketfsck.repair.area.manifests import outside_directories
 from rocketfsck.repair.plan.arguments import Name

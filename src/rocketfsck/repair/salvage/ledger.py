@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from rocketfsck.common.documents import named, to_document
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import MAGIC_BLANK
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.repair.carve.carve import CarvedRecords, SkippedFile, SourceFile
 from rocketfsck.repair.carve.confidence import Confidence, Level, level_of, names_of
 from rocketfsck.repair.salvage.choose import FATES, Fate, Placement, count_skipped, takes_queue_offset

@@ -2,7 +2,7 @@
 
 The numbers are copied out of the reused batches, so a record batch is the receiver's own. Of a record there
 are the columns of the scan (`columns.RECORD_DTYPES`, some under other names) and those below; units and
-entries have the fields of their layouts (reference 3.1, 3.7, 4.1) as `formats.names` shows them.
+entries have the fields of their layouts (reference 3.1, 3.7, 4.1) as `formats.layout` shows them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rocketfsck.formats.columns import BORN_HOST_AT, SCANNED_NAMES, store_host_p
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.indexfile import ENTRY
 from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.layout import shown_name, shown_unit_name
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
-from rocketfsck.formats.names import shown_name, shown_unit_name
 from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
 from rocketfsck.scan.queues import QueueTable

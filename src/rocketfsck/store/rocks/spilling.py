@@ -24,7 +24,6 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.rocks import (
     DISPATCHED_KEY,
     ROCKS_OFFSET,
@@ -34,6 +33,7 @@ from rocketfsck.formats.rocks import (
     decode_i64,
     decode_unit_key,
 )
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Other
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import DEFAULT, OddRows

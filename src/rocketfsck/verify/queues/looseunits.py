@@ -29,10 +29,10 @@ import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.formats.smallfiles import is_queue_name
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics, swept_before
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, Units, kinds_of

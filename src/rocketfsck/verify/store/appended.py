@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import first_names
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.store.misnamed import same_content, settle_copies, stated_start

@@ -41,8 +41,8 @@ from rocketfsck.formats.dledger import (
     MAGIC_NORMAL,
 )
 from rocketfsck.formats.dtypes import DLEDGER_HEAD_DTYPE, DLEDGER_INDEX_DTYPE, RECORD_HEAD_DTYPE, Longs
-from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile

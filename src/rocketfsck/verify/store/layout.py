@@ -12,7 +12,7 @@ from functools import partial
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of, fill_numbers
 from rocketfsck.formats.dialect import Dialect, dialect_of
-from rocketfsck.formats.filename import java_parse_long
+from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.store.circumstances import LockState
 from rocketfsck.store.elsewhere import databases, has_log_elsewhere, opened_wrongly

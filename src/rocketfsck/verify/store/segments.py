@@ -24,7 +24,7 @@ from functools import partial
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect, Version, dialect_of, run_text, runs_of
-from rocketfsck.formats.filename import filename_to_offset, java_parse_long, offset_to_filename
+from rocketfsck.formats.smallfiles import filename_to_offset, java_parse_long, offset_to_filename
 from rocketfsck.store.circumstances import DialectEvidence
 from rocketfsck.store.model import MappedFile, MappedFileQueue, Other, OtherKind, Store, Stray, StrayReason
 from rocketfsck.store.reading import FileReader

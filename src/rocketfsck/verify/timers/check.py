@@ -23,7 +23,7 @@ import numpy as np
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE, TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
 from rocketfsck.reader.timers import (
     SNAPSHOT,

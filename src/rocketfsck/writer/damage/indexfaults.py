@@ -7,9 +7,9 @@ import struct
 from datetime import timedelta
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.filename import index_filename
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, SLOT_SIZE, index_file_size, slot_pos
 from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.formats.smallfiles import index_filename
 from rocketfsck.writer.damage.job import Job, at, damage
 from rocketfsck.writer.damage.model import CHAINS, ENTRIES_LOST, KEYS_CHANGED, PromisedPlace, rules
 from rocketfsck.writer.damage.scenes import IndexScene

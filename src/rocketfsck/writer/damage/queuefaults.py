@@ -9,8 +9,8 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import is_in_consume_queue
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import QUEUE_LOST, PromisedPlace, rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import (

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.checkpoint import (
+from rocketfsck.formats.smallfiles import (
+    ABORT_NAME,
     CHECKPOINT,
     CHECKPOINT_SIZE,
+    EpochEntry,
     decode_checkpoint,
+    encode_abort,
     encode_checkpoint,
+    encode_epochs,
 )
-from rocketfsck.formats.smallfiles import ABORT_NAME, EpochEntry, encode_abort, encode_epochs
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import PromisedPlace, rules

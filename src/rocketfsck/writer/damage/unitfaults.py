@@ -15,8 +15,8 @@ from rocketfsck.formats.consumequeue import (
     ext_offset,
     is_ext_address,
 )
-from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.model import MappedFile

@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.filename import index_filename, index_filename_time
 from rocketfsck.formats.javatext import java_hash
 from rocketfsck.formats.magic import FENCE_TOPIC
+from rocketfsck.formats.smallfiles import index_filename, index_filename_time
 
 _TURNS = 8
 _SPARE = 16

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from rocketfsck.cli.browse.model.files import Shelf
 from rocketfsck.cli.browse.views.app import BrowseApp
-from rocketfsck.cli.browse.views.session import BrowseRequest, Session
+from rocketfsck.cli.browse.views.base import BrowseRequest, Session
 from rocketfsck.store import open_store
 
 Size = tuple[int, int]

@@ -12,9 +12,9 @@ from rocketfsck.cli.browse.model.files import Shelf
 from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.views.app import BrowseApp
+from rocketfsck.cli.browse.views.base import BrowseRequest, Offer, Session
 from rocketfsck.cli.browse.views.filescreen import MOST, Rows
 from rocketfsck.cli.browse.views.lines import Lines
-from rocketfsck.cli.browse.views.session import BrowseRequest, Offer, Session
 from rocketfsck.cli.show.verdict import headline_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.plan.document import read_plan

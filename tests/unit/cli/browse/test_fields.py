@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.browse.model.cells import Fields, broken
+from rocketfsck.cli.browse.model.cells import Fields, broken, wrong_fields
 from rocketfsck.cli.browse.model.files import Shelf
 from rocketfsck.cli.browse.model.findings import Findings, Placed
-from rocketfsck.cli.browse.model.wrongfields import wrong_fields
 from rocketfsck.cli.browse.views.app import BrowseApp
-from rocketfsck.cli.browse.views.session import Session
-from rocketfsck.cli.dump.item import Item
-from rocketfsck.cli.show.hexview import Span
+from rocketfsck.cli.browse.views.base import Session
+from rocketfsck.cli.dump.item import Item, Span
 from rocketfsck.cli.show.text import width
 from rocketfsck.engine import LocalEngine
 from rocketfsck.store import open_store

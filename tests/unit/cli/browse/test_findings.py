@@ -9,7 +9,7 @@ import pytest
 from rocketfsck.cli.browse.model.files import Shelf
 from rocketfsck.cli.browse.model.findings import NO_COUNTS, Findings
 from rocketfsck.cli.browse.views.app import BrowseApp
-from rocketfsck.cli.browse.views.session import Session
+from rocketfsck.cli.browse.views.base import Session
 from rocketfsck.engine import LocalEngine
 from rocketfsck.store import open_store
 from rocketfsck.verify import check_store

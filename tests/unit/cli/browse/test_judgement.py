@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from rocketfsck.cli.browse.model.judgement import headline, next_step, tone_of
+from rocketfsck.cli.browse.model.findings import headline, next_step, tone_of
 from rocketfsck.cli.show.verdict import START_IT, TONES, headline_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.state import State

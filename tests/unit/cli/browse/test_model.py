@@ -13,9 +13,9 @@ from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
 from rocketfsck.cli.browse.model.findings import CheckProgress, Findings, load_findings, run_check
 from rocketfsck.cli.browse.model.links import Link, chain_links, links_of
 from rocketfsck.cli.browse.model.question import Question, SearchKind
-from rocketfsck.cli.browse.model.reading import stoppable
 from rocketfsck.cli.browse.model.repairs import plan_all, plan_without, save_plan
 from rocketfsck.cli.browse.model.search import search
+from rocketfsck.cli.browse.views.lines import stoppable
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.output import to_json
 from rocketfsck.engine import LocalEngine

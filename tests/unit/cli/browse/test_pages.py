@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.cli.browse.model.files import OpenFile, Shelf
-from rocketfsck.cli.dump.item import Item
-from rocketfsck.cli.dump.source import DumpFilter
+from rocketfsck.cli.dump.item import DumpFilter, Item
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory

@@ -12,8 +12,8 @@ import pytest
 
 from rocketfsck.cli.browse.model import repairs
 from rocketfsck.cli.browse.model.findings import Findings
-from rocketfsck.cli.browse.model.reading import stoppable
 from rocketfsck.cli.browse.model.repairs import Choice, Planned, plan_all, plan_without, save_plan, toggled
+from rocketfsck.cli.browse.views.lines import stoppable
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import CancelledError
 from rocketfsck.progress import go_on

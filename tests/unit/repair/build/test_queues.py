@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.record import InnerItem
+from rocketfsck.formats.smallfiles import is_directory_name
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.repair.build import QueueGap, build_queues
 from rocketfsck.repair.build.queues import batch_topics_of

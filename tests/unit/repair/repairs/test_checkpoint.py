@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketfsck.formats.checkpoint import decode_checkpoint
-from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs
+from rocketfsck.formats.smallfiles import EpochEntry, decode_checkpoint, decode_epochs, encode_epochs
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.repair.build.checkpoint import (
     build_checkpoint,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
-from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo

@@ -12,8 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.dump.item import KINDS, Kind, load_kind
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
+from rocketfsck.cli.dump.item import KINDS, DumpFilter, DumpSource, Kind, load_kind
 from rocketfsck.cli.dump.targets import Target, store_targets
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import FileReader

@@ -7,6 +7,8 @@ A check of the store in a process of its own: the screen stays free, and stoppin
 
 The process is `rocketfsck check --format json` with the store's own options; what it says of its progress are
 the lines of `--progress json`. A report from elsewhere is read instead where the user has one.
+
+The verdict on top of the browser: the first line that `check` prints of a store, and what to run next.
 """
 
 from __future__ import annotations
@@ -22,13 +24,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.browse.model.files import MARKS, FilePlace, Shelf
-from rocketfsck.cli.browse.model.judgement import NOUNS, headline, next_step, tone_of
 from rocketfsck.cli.pages.reading import refuse_other_store, verdict_in
 from rocketfsck.cli.show.text import count_of, visible
-from rocketfsck.cli.show.verdict import Tone
+from rocketfsck.cli.show.verdict import START_IT, Tone, headline_of, tone_of_state
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
@@ -41,6 +42,40 @@ from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
+
+if TYPE_CHECKING:
+    from rocketfsck.repair.verdict import Verdict
+    from rocketfsck.verify.report import Report
+
+NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+def headline(report: Report, verdict: Verdict | None) -> str:
+    """The first line of `check`, printable; of a report without a verdict how much was found."""
+    if verdict is not None:
+        return headline_of(verdict)
+    counts = report.severity_counts
+    said = [count_of(counts[severity], noun) for severity, noun in NOUNS.items() if counts[severity]]
+    return f"The report has no verdict. Found: {', '.join(said) or 'nothing'}."
+
+
+def next_step(report: Report, verdict: Verdict | None) -> str:
+    """The command line to run next, printable; "" for none."""
+    if verdict is None:
+        command = next(iter(report.next_commands), None)
+    elif verdict.next_command is None and verdict.state == "unclean":
+        return START_IT
+    else:
+        command = verdict.next_command
+    return "" if command is None else visible(command, keep_backslash=True)
+
+
+def tone_of(report: Report, verdict: Verdict | None) -> Tone:
+    """How bad it is, for a colour; the headline says the same in words."""
+    if verdict is not None:
+        return tone_of_state(verdict.state)
+    worst = report.worst
+    return "error" if worst == Severity.ERROR else "warning" if worst == Severity.WARNING else "good"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from typing import Any
 
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
 from rocketfsck.cli.dump.index import index_geometry
-from rocketfsck.cli.dump.item import Item, is_database
-from rocketfsck.cli.dump.source import DumpFilter
+from rocketfsck.cli.dump.item import DumpFilter, Item, is_database
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE

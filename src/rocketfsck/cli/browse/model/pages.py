@@ -24,10 +24,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
-from rocketfsck.cli.dump.item import Item, Kind, is_database, shown_item
+from rocketfsck.cli.dump.item import DumpFilter, DumpSource, Item, Kind, is_database, shown_item
 from rocketfsck.cli.dump.records import record_item, region_item
-from rocketfsck.cli.dump.source import DumpFilter, DumpSource
-from rocketfsck.formats.names import shown_name
+from rocketfsck.formats.layout import shown_name
 from rocketfsck.progress import go_on
 from rocketfsck.query.log import KEY_ROOM
 from rocketfsck.reader.heads import head_at

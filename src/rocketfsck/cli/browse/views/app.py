@@ -17,6 +17,7 @@ from textual.widgets import Footer, Static
 
 from rocketfsck import progress
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
+from rocketfsck.cli.browse.model.findings import run_check
 from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.model.tree import (
     Folder,
@@ -27,12 +28,10 @@ from rocketfsck.cli.browse.model.tree import (
     tree_lines,
     unfolded_at_first,
 )
-from rocketfsck.cli.browse.views.base import UNCHECKED, Result, StoreScreen
+from rocketfsck.cli.browse.views.base import UNCHECKED, Offer, Result, Session, StoreScreen, VerdictPane
 from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
 from rocketfsck.cli.browse.views.filescreen import FileScreen
 from rocketfsck.cli.browse.views.lines import Lines, Stop
-from rocketfsck.cli.browse.views.session import Offer, Session
-from rocketfsck.cli.browse.views.verdictpane import VerdictPane
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 
 if TYPE_CHECKING:
@@ -384,8 +383,6 @@ class BrowseApp(App[None]):
             self.call_from_thread(self._say, f"Check: {progress.phase}{share}… Escape stops.")
 
         def check() -> Findings:
-            from rocketfsck.cli.browse.model.findings import run_check
-
             return run_check(self.session.shelf, self.session.asked.level, stop, stated)
 
         self.files_screen.work("check", check, self._take_findings, stop)
@@ -411,7 +408,7 @@ class BrowseApp(App[None]):
         self._over(FindingsScreen)
 
     def action_repairs(self) -> None:
-        from rocketfsck.cli.browse.views.repairsscreen import RepairsScreen  # half a second of imports
+        from rocketfsck.cli.browse.views.findingsscreen import RepairsScreen  # half a second of imports
 
         self._over(RepairsScreen)
 

@@ -1,17 +1,142 @@
-"""The findings of the store by rule, the worst first; Enter unfolds a rule, and shows a finding's place."""
+"""The findings of the store by rule, the worst first; Enter unfolds a rule, and shows a finding's place.
+
+Repairs to choose from, and the plan of those that are chosen: what is lost, regained, assumed, noticed.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
-from rocketfsck.cli.browse.model.findinglist import FindingEntry, finding_entries
-from rocketfsck.cli.browse.views.base import StoreScreen
+from rocketfsck.cli.browse.model.repairs import Choice, Planned, plan_all, plan_without, save_plan, toggled
+from rocketfsck.cli.browse.model.tree import FindingEntry, finding_entries
+from rocketfsck.cli.browse.views.base import StoreScreen, VerdictPane
+from rocketfsck.cli.browse.views.dialogs import PathScreen
 from rocketfsck.cli.browse.views.lines import Lines
-from rocketfsck.cli.browse.views.verdictpane import VerdictPane
+from rocketfsck.cli.show.text import visible
+from rocketfsck.repair.plan.planning import full_scene
+
+TITLE = "Repairs that answer the findings: Space takes in or out, Enter lists actions"
+PLANNING = "Planning… Escape stops."
+
+
+class Choices(Lines):
+    """The repairs and their actions; space takes one in or out, Enter lists the actions of a repair."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "take", "Take in or out", show=False)]
+
+    class Taken(Lines.Chosen):
+        """A line is to be taken in or out."""
+
+    def action_take(self) -> None:
+        if self.count:
+            self.post_message(self.Taken(self, self.cursor))
+
+
+class RepairsScreen(StoreScreen):
+    """The repairs that answer the findings, above the plan of the chosen ones."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "take", "In or out", key_display="Space"),
+        Binding("enter", "choose", "Actions"),
+        Binding("w", "save", "Save plan"),
+        Binding("backspace", "app.return", "Back", key_display="Bksp"),
+        Binding("tab", "app.focus_next", "Pane", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unfolded: frozenset[str] = frozenset()
+        self._choices: list[Choice] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static(TITLE, classes="title", markup=False)
+        yield Choices(id="choices")
+        yield Static(id="about", classes="columns", markup=False)
+        yield Lines(id="plan", cursor=False)
+        yield Static(self.said, id="status", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.query_one(Choices).focus()
+        self.findings_changed()
+
+    def findings_changed(self) -> None:
+        findings, planned = self.session.findings, self.session.planned
+        assert findings is not None
+        if planned is not None and planned.report is findings.report:
+            self._take(planned)
+            return
+        store, report = self.session.store, findings.report
+        self.say(PLANNING)
+        self.work("plan", lambda: plan_all(full_scene(store, report)), self._take, failed=self._leave)
+
+    def _leave(self) -> None:
+        """Without a plan there is nothing to choose from."""
+        if self.browser.front is self:
+            self.browser.action_return()
+
+    def _take(self, planned: Planned) -> None:
+        self.session.planned = planned
+        self._show_choices(planned)
+        lines = planned.lines(max(self.size.width - 2, 40))
+        self.query_one("#plan", Lines).show(len(lines), lambda low, high: lines[low:high], ready=True)
+        self.say("" if planned.actions else "No repair is needed, or none is possible.")
+
+    def _show_choices(self, planned: Planned) -> None:
+        self._choices = planned.choices(self._unfolded)
+        chosen = [choice.title for choice in self._choices]
+        lines = self.query_one(Choices)
+        lines.show(len(chosen), lambda low, high: chosen[low:high], ready=True, cursor=lines.cursor)
+        self.query_one("#about", Static).update(planned.about())
+
+    def on_choices_taken(self, event: Choices.Taken) -> None:
+        planned = self.session.planned
+        if planned is not None:
+            left_out = toggled(planned, self._choices[event.number])
+            self.say(PLANNING)
+            self.work("plan", lambda: plan_without(planned, left_out), self._take)
+
+    def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        """List the actions of a repair, or no longer; one alone is taken in or out."""
+        planned = self.session.planned
+        if planned is None or event.lines.id != "choices":
+            return
+        choice = self._choices[event.number]
+        if len(choice.actions) == 1:
+            self.query_one(Choices).action_take()
+            return
+        self._unfolded ^= {choice.name}
+        self._show_choices(planned)
+
+    def action_take(self) -> None:
+        self.query_one(Choices).action_take()
+
+    def action_choose(self) -> None:
+        self.query_one(Choices).action_choose()
+
+    def action_save(self) -> None:
+        """Ask for the name of a file, and write the plan there."""
+        if self.session.planned is not None and self.session.planned.plan.actions:
+            self.app.push_screen(PathScreen(), self._save)
+        else:
+            self.say("The plan has no actions.")
+
+    def _save(self, name: str | None) -> None:
+        planned = self.session.planned
+        if name is None or planned is None:
+            return
+        path = Path(name) if name else None
+
+        def said(written: Path) -> None:
+            argument = self.session.store.root if path is None else written
+            self.say(f"Saved. Next: rocketfsck apply {visible(str(argument), keep_backslash=True)}")
+
+        self.work("save", lambda: save_plan(planned, path), said)
 
 
 class FindingsScreen(StoreScreen):

@@ -4,12 +4,18 @@ Lines that must be read come from `fetch`, which runs in a worker thread; until 
 empty. No line is markup: what a store says is printable text when it comes here, and is drawn as it is.
 
 What work in a worker thread is stopped by: the worker that Textual cancels, or the user.
+
+Work that can be stopped: every read asks whether its work is still wanted (`rocketfsck.progress`).
+
+with stoppable(stop):       the work of this thread raises CancelledError once `stop` is set
+    reader.read(pos, size)
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from rich.cells import cell_len
@@ -23,8 +29,20 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.worker import Worker, get_current_worker
 
-from rocketfsck.cli.browse.model.reading import stoppable
+from rocketfsck import progress
 from rocketfsck.errors import CancelledError, RocketfsckError
+
+
+@contextmanager
+def stoppable(stop: threading.Event) -> Iterator[None]:
+    """Run work of this thread that ends with CancelledError at the next read once `stop` is set."""
+
+    def ask() -> None:
+        if stop.is_set():
+            raise CancelledError("cancelled")
+
+    with progress.stoppable(ask):
+        yield
 
 
 class Stop(threading.Event):
