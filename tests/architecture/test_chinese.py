@@ -10,7 +10,6 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
 
 import click
@@ -18,7 +17,7 @@ import pytest
 
 from rocketfsck.cli.app import group
 from rocketfsck.cli.base import EXAMPLES, EXIT_STATUS
-from rocketfsck.cli.commands import COMMANDS, GROUPS
+from rocketfsck.cli.commands import COMMANDS, GROUPS, load_command
 from rocketfsck.cli.lang.book import SAME, rows_of
 from rocketfsck.common.wording import PLACE
 from rocketfsck.verify.rules.catalog import RULES
@@ -59,7 +58,7 @@ def _declared() -> Iterator[str]:
         yield from (damage.summary, damage.needs or "")
     commands: list[click.Command] = [
         group,
-        *(import_module(f"rocketfsck.cli.commands.{name}").command for name in COMMANDS),
+        *(load_command(name) for name in COMMANDS),
     ]
     while commands:
         command = commands.pop()

@@ -14,7 +14,7 @@ import pytest
 
 from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
-from rocketfsck.commands.extract import ExtractCommand, extract
+from rocketfsck.commands.convert import ExtractCommand, extract
 from rocketfsck.commands.shared import WantedTimes
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.config import decode_config
@@ -382,7 +382,7 @@ def test_timers_would_be_delivered_again(
 def test_the_answer_names_queues_and_parts(
     store_dir: Directory, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocketfsck.cli.commands.extract.SHOWN", 1)
+    monkeypatch.setattr("rocketfsck.cli.commands.convert.SHOWN", 1)
     words = ["--begin", "2023-11-14T22:15:43", "--into", str(tmp_path / "new"), "--no-sync"]
     assert run(["extract", str(store_dir(BASIC)), *words]) == 0
     out = capfd.readouterr().out
@@ -398,7 +398,7 @@ def test_the_answer_names_queues_and_parts(
 def test_the_answer_counts_what_is_between_and_moved(
     grouped: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rocketfsck.cli.commands import extract as shown
+    from rocketfsck.cli.commands import convert as shown
 
     made = replace(cut(grouped, tmp_path / "new", "Seg0"), outside_count=2, moved_count=3)
     monkeypatch.setattr(shown, "extract", lambda _: made)

@@ -38,7 +38,7 @@ def interrupt(root: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setattr("rocketfsck.repair.apply.applying.write_manifests", Mock(side_effect=Killed))
     patch.setattr("rocketfsck.repair.apply.applying._clean_up", lambda *_: "")
     with pytest.raises(Killed):
-        fix.command.main(["--yes", "--in-place", str(root)], standalone_mode=False)
+        fix.fix_command.main(["--yes", "--in-place", str(root)], standalone_mode=False)
 
 
 def test_an_interrupted_repair_comes_first(

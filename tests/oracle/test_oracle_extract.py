@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.api import iter_messages
-from rocketfsck.commands.extract import ExtractCommand, extract
+from rocketfsck.commands.convert import ExtractCommand, extract
 from rocketfsck.commands.shared import WantedTimes
 from rocketfsck.store import Store, open_store
 

@@ -32,6 +32,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from rocketfsck.cli.base import Command
+from rocketfsck.cli.commands import command_of_function
 from rocketfsck.cli.lang import said, say_line
 from rocketfsck.cli.output import Destination, format_params, integers_param, mode_params, output_param
 from rocketfsck.cli.paramtypes import (
@@ -195,7 +196,7 @@ def command_of(
     """
 
     def make(function: Function) -> click.Command:
-        command = function.__module__.rpartition(".")[2]
+        command = command_of_function(function)
 
         def run(**values: Any) -> int | None:
             _demand_arguments(options, values)

@@ -1,6 +1,6 @@
 """The click group, its commands by name, and the exit status of every way to end.
 
-A command is a module of `rocketfsck.cli.commands` with an attribute `command`, imported when it is called;
+A command is an attribute of a module of `rocketfsck.cli.commands`, imported when it is called;
 the group's own help is made from the table here and imports none of them.
 """
 
@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
 
@@ -20,7 +19,7 @@ import click
 
 from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command, SpokenContext
-from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING
+from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING, load_command
 from rocketfsck.cli.lang import chosen_language, said, speak
 from rocketfsck.cli.settings import Settings, common_params
 from rocketfsck.cli.show.text import terminal_columns, visible
@@ -86,7 +85,7 @@ class Group(Command, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"rocketfsck.cli.commands.{cmd_name}").command
+        command = load_command(cmd_name)
         assert isinstance(command, Command)
         return command
 

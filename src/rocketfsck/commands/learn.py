@@ -6,6 +6,8 @@
 
 An exercise is solved where a check finds nothing above a note, a start is predicted to lose nothing, and the
 store holds every message that the damage left. All bytes follow from the seed; no broker takes part.
+
+Breaks a copy of a store with named faults, and says what a check must find.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.shared import Seed, StoreOptions
+from rocketfsck.commands.shared import BrokerConf, BrokerVersion, IntoOrNone, Seed, StoreOptions
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.common.outputs import write_text
 from rocketfsck.common.wording import count_of
@@ -23,6 +25,41 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
+    from rocketfsck.writer.damage import DamageReport
+
+
+@dataclass(frozen=True, slots=True)
+class DamageCommand:
+    """Which store is damaged, where the copy goes, and by which faults."""
+
+    path: Annotated[Path | None, Argument(metavar="STORE", kind=PathKind(local="a copy to damage"))] = None
+    into: IntoOrNone = None
+    faults: Annotated[
+        tuple[str, ...],
+        Option("Fault to cause; repeatable.", names=("--fault",), metavar="NAME[:OPTION=VALUE,...]"),
+    ] = ()
+    seed: Seed = None
+    in_place: Annotated[bool, Option("Damage STORE itself, not a copy. Nothing can undo this.")] = False
+    broker_version: BrokerVersion = None
+    broker_conf: BrokerConf = None
+
+
+def damage(options: DamageCommand) -> DamageReport:
+    """Damage a copy of the store, or the store itself. Raises UsageError, StoreError."""
+    from rocketfsck.writer.damage import damage_store
+
+    if options.path is None:
+        raise UsageError("a store to damage is missing")
+    return damage_store(
+        options.path,
+        options.into,
+        options.faults,
+        options.seed or 0,
+        version=options.broker_version,
+        broker_conf=options.broker_conf,
+        in_place=options.in_place,
+    )
+
 
 SOUND, TASKS, STORE = "sound", "tasks.txt", "store"
 VERSION = "5.3.3"

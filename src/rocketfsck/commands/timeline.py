@@ -1,21 +1,45 @@
-"""Puts what the files of a store say about time in the order of time."""
+"""Puts what the files of a store say about time in the order of time.
+
+What a store held, and what consumers could get of it, at a time in the past.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from rocketfsck.commands.query import FOUND_CODE, NOT_FOUND_CODE, QueryAnswer, QueryCommand, masked, opened
 from rocketfsck.commands.shared import StoreOptions, StorePlace
-from rocketfsck.common.options import Option
+from rocketfsck.common.options import Argument, Option, PutAfter
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL
 from rocketfsck.verify.options import CheckOptions, LevelAsked
 
 if TYPE_CHECKING:
+    from rocketfsck.query.asof import StoreThen
     from rocketfsck.query.timeline.events import TimelineEvent
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
     from rocketfsck.verify.report import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOfQuery(QueryCommand):
+    """A store at a time (ms)."""
+
+    query: ClassVar[str] = "as-of"
+    timestamp: Annotated[int, PutAfter("path"), Argument(metavar="TIME", kind="time")]
+    topic: Annotated[str | None, Option("Only this topic.")] = None
+
+
+def query_as_of(options: AsOfQuery) -> QueryAnswer[StoreThen]:
+    """Find what the store held at a time. Raises UsageError, StoreError."""
+    from rocketfsck.query.asof import store_as_of
+    from rocketfsck.query.view import StoreView
+
+    with opened(options) as (store, masks), StoreView(store) as view:
+        found = store_as_of(view, options.timestamp, topic=options.topic)
+        return QueryAnswer(store, masked(masks, found), FOUND_CODE if found.queues else NOT_FOUND_CODE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,7 @@ def _raising(error: BaseException) -> Callable[..., NoReturn]:
 def test_other_ends(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
 ) -> None:
-    monkeypatch.setattr(explain.command, "callback", _raising(error))
+    monkeypatch.setattr(explain.explain_command, "callback", _raising(error))
     ended = cli("explain")
     assert ended.code == code
     assert said in ended.err
@@ -168,7 +168,7 @@ def test_other_ends(
 def test_internal_error_asks_for_a_report_and_debug_shows_the_traceback(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain.command, "callback", _raising(ZeroDivisionError("x")))
+    monkeypatch.setattr(explain.explain_command, "callback", _raising(ZeroDivisionError("x")))
     assert "--debug" in cli("explain").err
     for command in (["explain", "--debug"], ["--debug", "explain"]):
         ended = cli(*command)

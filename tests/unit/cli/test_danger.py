@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from rocketfsck.cli import adapter
 from rocketfsck.cli.adapter import SECTIONS, WritingCommand
+from rocketfsck.cli.commands import load_command
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -28,7 +28,7 @@ class Terminal(StringIO):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_option_is_in_one_section(cli: Cli, name: str) -> None:
-    command = import_module(f"rocketfsck.cli.commands.{name}").command
+    command = load_command(name)
     assert isinstance(command, WritingCommand)
     names = {parameter.name for parameter in command.params}
     assert {*command.advisory, *command.dangers} <= names

@@ -197,7 +197,7 @@ def test_an_interrupted_repair_is_finished(cli: Cli, torn: Path, monkeypatch: py
         patch.setattr("rocketfsck.repair.apply.applying.write_manifests", Mock(side_effect=Killed))
         patch.setattr("rocketfsck.repair.apply.applying._clean_up", lambda *_: "")
         with pytest.raises(Killed):
-            fix.command.main(["--yes", "--in-place", str(torn)], standalone_mode=False)
+            fix.fix_command.main(["--yes", "--in-place", str(torn)], standalone_mode=False)
     log = next((torn / "commitlog").iterdir())
     Path(f"{log}.rocketfsck.part").write_bytes(b"")  # what it was about to put there
     found = json.loads(cli("check", "--format", "json", torn).out)
@@ -224,7 +224,7 @@ def test_a_repair_that_was_killed_while_it_was_built(
         patch.setattr("rocketfsck.repair.apply.applying.build", Mock(side_effect=Killed))
         patch.setattr("rocketfsck.repair.apply.applying._clean_up", lambda *_: "")
         with pytest.raises(Killed):
-            fix.command.main(["--yes", str(torn)], standalone_mode=False)
+            fix.fix_command.main(["--yes", str(torn)], standalone_mode=False)
     rules = [item["rule"] for item in json.loads(cli("check", "--format", "json", torn).out)["findings"]]
     assert ("ST051" in rules, "ST050" in rules) == (True, False)
     assert "no file is half changed" in " ".join(cli("info", torn).out.split())

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 import rocketfsck
-from rocketfsck.commands.apply import UndoCommand, undo
+from rocketfsck.commands.apply import PlanCommand, UndoCommand, plan, undo
 from rocketfsck.commands.check import CheckCommand, check, check_fleet
 from rocketfsck.commands.fix import FixCommand, fix
-from rocketfsck.commands.plan import PlanCommand, plan
 from rocketfsck.commands.shared import Masking, StoreOptions
 from rocketfsck.errors import EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
 from rocketfsck.verify.options import CheckOptions

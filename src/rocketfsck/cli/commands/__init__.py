@@ -1,6 +1,10 @@
-"""One module a command; each has an attribute `command`."""
+"""The commands: `check` is `check_command` of the module `check`, which may have others of its kind."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 GROUPS: dict[str, dict[str, str]] = {
     "First aid": {
@@ -86,3 +90,33 @@ KNOWN_ELSEWHERE: dict[str, str] = {
     "version": "--version",
 }
 """Words that people try, and the command that does it here."""
+
+MODULES: dict[str, str] = {
+    "undo": "apply",
+    "plan": "apply",
+    "find": "query",
+    "completion": "config",
+    "bugreport": "certify",
+    "page": "certify",
+    "learn": "damage",
+    "write": "damage",
+    "count": "info",
+    "extract": "convert",
+    "salvage": "compare",
+    "timeline": "simulate",
+}
+"""Commands that are not in a module of their name."""
+
+_END = "_command"
+
+
+def load_command(name: str) -> Any:
+    """The command of that name, its module imported."""
+    return getattr(import_module(f"{__name__}.{MODULES.get(name, name)}"), name + _END)
+
+
+def command_of_function(function: Callable[..., object]) -> str:
+    """The command that a function belongs to: its own, or the group of its module; "" for none here."""
+    package, _, module = function.__module__.rpartition(".")
+    own = function.__name__.removesuffix(_END)
+    return (own if own in COMMANDS else module) if package == __name__ else ""

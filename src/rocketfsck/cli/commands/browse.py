@@ -43,7 +43,7 @@ class BrowseLine:
 
 
 @command_of(BrowseLine)
-def command(line: BrowseLine) -> int:
+def browse_command(line: BrowseLine) -> int:
     """Look into STORE in a terminal: files, records, bytes, findings, repairs.
 
     browse reads only what is shown and never writes to the store. Press ? for the keys. Of a pattern in

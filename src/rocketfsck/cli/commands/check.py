@@ -115,7 +115,7 @@ class CheckLine(CheckCommand):
 
 
 @command_of(CheckLine, timing="")
-def command(line: CheckLine, passes: Passes | None) -> int:
+def check_command(line: CheckLine, passes: Passes | None) -> int:
     """Check the store at PATH: whether a broker may be started, what is lost, what to run next; then the
     problems. Of several stores, a directory of stores, or a pattern in quotes, check shows a table.
 

@@ -1,12 +1,16 @@
-"""`rocketfsck config`: which config files count, what is in force for which command, and where it is set."""
+"""`rocketfsck config`: which config files count, what is in force for which command, and where it is set.
+
+`rocketfsck completion SHELL`: the script that teaches a shell to complete the command line.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import click
+from click.shell_completion import get_completion_class
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.commands import COMMANDS
@@ -21,6 +25,30 @@ from rocketfsck.cli.config.options import (
 from rocketfsck.cli.output import Destination
 from rocketfsck.cli.show.text import Palette, aligned, visible
 from rocketfsck.common.documents import json_text, to_document
+from rocketfsck.common.options import Argument
+
+HOW = {
+    "bash": 'eval "$(rocketfsck completion bash)"            # in ~/.bashrc',
+    "zsh": 'eval "$(rocketfsck completion zsh)"             # in ~/.zshrc',
+    "fish": "rocketfsck completion fish > ~/.config/fish/completions/rocketfsck.fish",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionLine:
+    """Whose script is printed."""
+
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument()]
+
+
+@command_of(CompletionLine, epilog="\b\n" + "\n".join(HOW.values()))
+def completion_command(line: CompletionLine) -> None:
+    """Print the completion script for SHELL."""
+    kind = get_completion_class(line.shell)
+    assert kind is not None
+    root = click.get_current_context().find_root().command
+    click.echo(kind(root, {}, "rocketfsck", "_ROCKETFSCK_COMPLETE").source())
+
 
 KIND = "rocketfsck.config"
 
@@ -63,7 +91,7 @@ class ConfigLine:
 
 
 @command_of(ConfigLine)
-def command(line: ConfigLine) -> None:
+def config_command(line: ConfigLine) -> None:
     """Show the settings in force, and where each is set.
 
     The command line goes over the environment (ROCKETFSCK_CHECK_LEVEL), that over ./rocketfsck.toml, and that

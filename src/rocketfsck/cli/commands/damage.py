@@ -1,24 +1,106 @@
-"""`rocketfsck damage STORE --into DIR --fault NAME`: break a copy of a store, tell what a check must find."""
+"""`rocketfsck damage STORE --into DIR --fault NAME`: break a copy of a store, tell what a check must find.
+
+`rocketfsck learn DIR`: damaged copies of a small store to practise on, and which are solved.
+
+`rocketfsck write`: a store as a broker writes it, from messages or from a seed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_of, pause_before_danger
+from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import SCHEMA_VERSION, Destination
-from rocketfsck.cli.show.text import aligned, visible
-from rocketfsck.commands.damage import DamageCommand, damage
+from rocketfsck.cli.show.text import Palette, aligned, byte_size, count_of, text_columns, visible, wrapped
+from rocketfsck.commands.learn import TASKS, DamageCommand, LearnAnswer, LearnCommand, damage, learn
 from rocketfsck.commands.shared import refuse_inside
-from rocketfsck.common.documents import plain
+from rocketfsck.commands.write import WriteCommand, write
+from rocketfsck.common.documents import plain, to_document
 from rocketfsck.common.options import Option, PutAfter
+from rocketfsck.errors import EXIT_CLEAN
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
     from rocketfsck.writer.damage import Act, DamageReport
+    from rocketfsck.writer.writing import MadeStore
+
+
+@command_of(WriteCommand)
+def write_command(line: WriteCommand) -> int:
+    """Write a store into a new directory, byte for byte as a broker would.
+
+    The messages come from INPUT (JSON lines, Parquet or Arrow; - for JSON lines on standard input), or
+    --synth synthesises them. After an error or an interruption, no part of the store is left.
+    """
+    _tell(write(line), line.into)
+    return EXIT_CLEAN
+
+
+def _tell(made: MadeStore, into: Path) -> None:
+    store = made.store
+    topics = len({queue.topic for queue in store.queues})
+    say_line(
+        f"{visible(str(into))}: {count_of(store.message_count, 'message')}, "
+        f"{count_of(store.record_count, 'record')}, {byte_size(store.max_offset - store.min_offset)} of "
+        f"commit log; {count_of(topics, 'topic')}, {count_of(len(store.queues), 'queue')}, "
+        f"{count_of(len(store.index_files), 'index file')}; as {store.version}"
+    )
+    for path in (made.manifest, made.messages):
+        if path is not None:
+            say_line(f"  {visible(str(path))}")
+    say_line(f"Next: rocketfsck check {visible(str(into))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnLine(LearnCommand):
+    """Where exercises are, and where the answer goes."""
+
+    answer: Annotated[Destination, Formats(("text", "json"))]
+
+
+@command_of(LearnLine)
+def learn_command(line: LearnLine) -> int:
+    """Make a small store in DIR, and five damaged copies of it as exercises.
+
+    DIR/tasks.txt says what to do in each. Repair the copies with the commands that repair real stores; a copy
+    that went wrong comes back with `undo`. No broker and no network take part.
+
+    --verify says which exercises are solved, and what is left in the others; the exit status is 4 while one
+    is open.
+    """
+    found = learn(line)
+    lines = _verified if line.verify else _made
+    line.answer.say(lambda: to_document(found), lambda palette: lines(found, palette), [line.directory])
+    return found.exit_code
+
+
+def _made(found: LearnAnswer, palette: Palette) -> Iterator[str]:
+    directory, columns = visible(found.directory), text_columns()
+    for one in found.exercises:
+        yield palette.bold(f"{one.name}: {one.title}")
+        yield from wrapped(one.text, columns, "  ")
+        yield f"  {visible(one.store)}"
+        yield ""
+    yield f"The same, with hints, is in {directory}/{TASKS}."
+    yield f"Next: rocketfsck check {visible(found.exercises[0].store)}"
+    yield f"To see what is solved: rocketfsck learn {directory} --verify"
+
+
+def _verified(found: LearnAnswer, palette: Palette) -> Iterator[str]:
+    for one in found.exercises:
+        said = "solved" if one.problem is None else f"open: {one.problem}"
+        yield f"{palette.bold(one.name)}  {said}"
+    yield f"{found.solved_count} of {len(found.exercises)} exercises are solved."
+    left = next((one for one in found.exercises if one.problem is not None), None)
+    if left is not None:
+        yield f"Next: rocketfsck check {visible(left.store)}"
+
 
 _SHOWN = 12
 
@@ -41,7 +123,7 @@ class DamageLine(DamageCommand):
     cls=WritingCommand,
     dangers={"in_place": "the store itself is damaged, not a copy: there is no way back"},
 )
-def command(line: DamageLine) -> None:
+def damage_command(line: DamageLine) -> None:
     """Damage a copy of STORE with named faults, at places that the seed chooses.
 
     damage prints what it changed and what a check must find, and writes both to DIR.damage.json. STORE itself

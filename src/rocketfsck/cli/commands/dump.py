@@ -106,7 +106,7 @@ class DumpLine:
 
 
 @command_of(DumpLine)
-def command(line: DumpLine) -> None:
+def dump_command(line: DumpLine) -> None:
     """Show what is in each PATH: any file of a store, a directory in one, or a store (its messages).
 
     dump shows every byte of a file: as a record, a unit, an entry, zeros, or unknown bytes. With a filter,

@@ -34,7 +34,7 @@ class ExplainLine(ExplainCommand):
 
 
 @command_of(ExplainLine)
-def command(line: ExplainLine) -> None:
+def explain_command(line: ExplainLine) -> None:
     """Explain a rule (CQ004, or its slug), a fault class (Q3), a repair (fence-gap), or a line of a log.
 
     Without NAME, explain lists all rules, classes and repairs. A family of rules (CL, CQ …) lists its

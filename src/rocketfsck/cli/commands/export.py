@@ -30,7 +30,7 @@ class ExportLine(ExportCommand):
 
 
 @command_of(ExportLine, timing="export")
-def command(line: ExportLine) -> int:
+def export_command(line: ExportLine) -> int:
     """Write what is in STOREs as Parquet files that every tool reads, as a Delta or an Iceberg table.
 
     A STORE may also be a directory of stores; --into may be a URL, like s3://bucket/tables. Columns name the

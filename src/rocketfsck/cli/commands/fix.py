@@ -175,7 +175,7 @@ class FixLine(FixCommand):
     advisory=("yes", "only", "except_", "assume", "in_place", "outside"),
     dangers={"no_undo": "the store of before is deleted in the end: this repair cannot be taken back"},
 )
-def command(line: FixLine, passes: Passes | None) -> int:
+def fix_command(line: FixLine, passes: Passes | None) -> int:
     """Repair STORE: check it, show the verdict and the plan, ask, repair, check again.
 
     fix builds the result next to the store and puts it in the store's place if it is right; the former store

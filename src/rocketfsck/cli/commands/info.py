@@ -1,20 +1,101 @@
-"""`rocketfsck info PATH`: what is there, without a scan; with --stats, what a scan of the log counts."""
+"""`rocketfsck info PATH`: what is there, without a scan; with --stats, what a scan of the log counts.
+
+`rocketfsck count STORE…`: what stores hold, counted, one by one and all together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.output import Destination
-from rocketfsck.cli.show.text import text_columns
-from rocketfsck.commands.info import InfoAnswer, InfoCommand, info
+from rocketfsck.cli.lang import say_line
+from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
+from rocketfsck.cli.settings import Jobs, max_memory
+from rocketfsck.cli.show.text import text_columns, visible
+from rocketfsck.commands.info import CountCommand, InfoAnswer, InfoCommand, Part, count, info
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import Option, PutAfter
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
+    from rocketfsck.pipeline.statistics import ClusterStatistics
+
+COLUMNS = (
+    Column("by", "text"),
+    Column("broker", "name"),
+    Column("topic", "name"),
+    Column("queue_id", "int"),
+    Column("day", "text"),
+    Column("key", "name"),
+    Column("message_count", "int"),
+    Column("byte_count", "int"),
+    Column("first_timestamp", "int"),
+    Column("last_timestamp", "int"),
+    Column("min_offset", "int"),
+    Column("max_offset", "int"),
+    Column("broker_count", "int"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountLine(CountCommand):
+    """Counts, how many of them are shown, and where."""
+
+    answer: Annotated[Destination, Formats(FORMATS)]
+    verbose: Annotated[
+        bool, PutAfter("brokers"), Option("Show all rows of every table.", names=("-v", "--verbose"))
+    ] = False
+    jobs: Jobs = None
+    max_memory: Annotated[int | None, max_memory("count")] = None
+
+
+@command_of(CountLine, timing="count")
+def count_command(line: CountLine) -> int:
+    """Count the messages of STOREs by broker, topic, queue, day and key, and of all stores together.
+
+    A STORE may also be a directory of stores. Only live messages count, those of the commit logs. Counts
+    are exact, except those marked as estimates. Of several stores, one that cannot be read is named, and the
+    others are counted; exit status 8.
+    """
+    from rocketfsck.cli.show.stats import count_lines, count_rows
+
+    answer = count(line)
+    statistics, wanted = answer.statistics, line.by or get_args(Part)
+    for broker, error in statistics.failed:
+        say_line(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)
+    with line.answer.open(line.paths) as stream:
+        if line.answer.form == "text":
+            palette = line.answer.palette(stream)
+            for text in count_lines(statistics, wanted, palette, everything=line.verbose):
+                stream.write(text + "\n")
+            return answer.exit_code
+        with open_rows(stream, line.answer.form, COLUMNS, head(statistics)) as writer:
+            for row in count_rows(statistics):
+                if row["by"] in wanted:
+                    writer.write({column.name: row.get(column.name) for column in COLUMNS})
+    return answer.exit_code
+
+
+def head(statistics: ClusterStatistics) -> dict[str, Any]:
+    """What is said of all rows together."""
+    logs = [log for _, log in statistics.brokers]
+    keys = statistics.keys
+    return {
+        "kind": "rocketfsck.count",
+        "uncounted_queues": sum(log.uncounted_queues for log in logs),
+        "uncounted_days": sum(log.uncounted_days for log in logs),
+        "failed": [{"broker": broker, "error": error} for broker, error in statistics.failed],
+        "keys": keys
+        and {
+            "word_count": keys.word_count,
+            "distinct_words_estimate": keys.distinct_words,
+            "distinct_unique_estimate": keys.distinct_unique,
+            "missed": keys.missed,
+            "is_complete": keys.is_complete,
+        },
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +109,7 @@ class InfoLine(InfoCommand):
 
 
 @command_of(InfoLine)
-def command(line: InfoLine) -> None:
+def info_command(line: InfoLine) -> None:
     """Show what PATH is: for a store, its files, its queues with their offsets, sizes and times, the broker
     version that wrote it and the signs of that, and whether a broker runs on it; for a single file, its
     kind.

@@ -1,4 +1,7 @@
-"""`rocketfsck query …`: messages by id, queue offset, key, time and content; their lives; offsets, lags."""
+"""`rocketfsck query …`: messages by id, queue offset, key, time and content; their lives; offsets, lags.
+
+`rocketfsck find STORE TEXT`: all that a text is in a store.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from rocketfsck.cli.output import FORMATS, Destination
 from rocketfsck.cli.query.found import QueryGroup, QueryRequest, Shown, Traced
 from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import count_of
-from rocketfsck.commands.asof import AsOfQuery, query_as_of
 from rocketfsck.commands.query import (
     FOUND_CODE,
     NOT_FOUND_CODE,
+    FindQuery,
     IdQuery,
     KeyOrTagQuery,
     LifeQuery,
@@ -30,6 +33,7 @@ from rocketfsck.commands.query import (
     TimeQuery,
     TimersQuery,
     UniqueKeyQuery,
+    query_find,
     query_id,
     query_key,
     query_life,
@@ -40,6 +44,7 @@ from rocketfsck.commands.query import (
     query_time,
     query_timers,
 )
+from rocketfsck.commands.timeline import AsOfQuery, query_as_of
 from rocketfsck.common.options import PutAfter
 from rocketfsck.errors import EXIT_OPERATIONAL
 from rocketfsck.query.content.expression import FIELDS
@@ -48,7 +53,7 @@ Answered = Annotated[Destination, PutAfter("mask_key"), Formats(FORMATS)]
 
 
 @click.group(cls=QueryGroup, params=common_params())
-def command() -> None:
+def query_command() -> None:
     """Find messages as a broker would, and where a broker would not: offline, without a limit, with the way
     to the answer.
 
@@ -273,4 +278,28 @@ _COMMANDS = {
     "retention": retention, "as-of": as_of,
 }  # fmt: skip
 for _name, _command in _COMMANDS.items():
-    command.add_command(_command, _name)
+    query_command.add_command(_command, _name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindLine(FindQuery):
+    """What is looked for, and how it is shown."""
+
+    answer: Answered
+    shown: Shown = field(default_factory=Shown)
+
+
+@command_of(FindLine)
+def find_command(line: FindLine) -> int:
+    """Find all that TEXT is in STORE, and say what to run next.
+
+    TEXT may be an offset message id, a UNIQ_KEY, a key, tags, an address (with or without a port), a time, a
+    topic, a consumer group, a physical offset, TOPIC/QUEUE/OFFSET, a file, or text in a body (unpacked, where
+    it is compressed). find reads the whole log once, and ends early after 10,000 messages. Of each kind
+    three messages are shown, or as many as --limit says.
+
+    Exit status: 0 found, 4 nothing is TEXT.
+    """
+    from rocketfsck.cli.query.facts import write_evidence
+
+    return write_evidence(line.shown.request(line, line.answer), query_find(line))

@@ -43,7 +43,7 @@ class RebuildLine(RebuildCommand):
     cls=WritingCommand,
     advisory=("from_offset", "only_missing_tail", "no_sync"),
 )
-def command(line: RebuildLine) -> int:
+def rebuild_command(line: RebuildLine) -> int:
     """Rebuild WHAT of STORE from its commit log, in a new directory; of several STOREs, or a pattern in
     quotes, each in a directory of its own, DIR/NAME.
 

@@ -32,7 +32,7 @@ class SchemaLine:
 
 
 @command_of(SchemaLine)
-def command(line: SchemaLine) -> None:
+def schema_command(line: SchemaLine) -> None:
     """Print the JSON Schema (draft 2020-12) of the document NAME; without NAME, list the documents.
 
     With --json-integers strings, the schema is that of documents written so.

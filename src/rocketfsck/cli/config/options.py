@@ -40,14 +40,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import click
 from click.core import ParameterSource
 
-from rocketfsck.cli.commands import COMMANDS
+from rocketfsck.cli.commands import COMMANDS, command_of_function, load_command
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import visible
@@ -267,7 +266,7 @@ def _option(file: ConfigFile, command: str, key: str) -> str:
 
 
 def _commands(name: str) -> list[click.Command]:
-    found = import_module(f"rocketfsck.cli.commands.{name}").command
+    found = load_command(name)
     return [found, *found.commands.values()] if isinstance(found, click.Group) else [found]
 
 
@@ -401,8 +400,8 @@ def command_name(context: click.Context) -> str:
     above = context
     while above.parent is not None and above.parent.parent is not None:
         above = above.parent
-    package, _, name = getattr(above.command.callback, "__module__", "").rpartition(".")
-    return name if package == "rocketfsck.cli.commands" else ""
+    function = above.command.callback
+    return command_of_function(function) if function is not None else ""
 
 
 def _given_above(context: click.Context, option: click.Option) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
-from rocketfsck.cli.commands.count import COLUMNS as COUNT_COLUMNS
-from rocketfsck.cli.commands.timeline import COLUMNS as TIMELINE_COLUMNS
+from rocketfsck.cli.commands.info import COLUMNS as COUNT_COLUMNS
+from rocketfsck.cli.commands.simulate import COLUMNS as TIMELINE_COLUMNS
 from rocketfsck.cli.dump.item import KINDS, DumpFilter, load_kind
 from rocketfsck.cli.output import BodyForm
 from rocketfsck.cli.query.found import found_columns

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rocketfsck.cli.commands.salvage import salvage_lines
+from rocketfsck.cli.commands.compare import salvage_lines
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.formats.record import Blank, Host, decode_record, encode_blank, encode_record, make_record
