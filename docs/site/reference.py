@@ -227,10 +227,9 @@ def _said(value: object) -> str:
 
 def spark_page() -> list[str]:
     """The views of the data source with their columns, and the options."""
-    from rocketfsck.pipeline.columns import EVERY, choose_columns, declared
-    from rocketfsck.pipeline.tail.options import STREAM_OPTIONS
+    from rocketfsck.pipeline.columns import EVERY, OPTION_NAMES, choose_columns, declared
+    from rocketfsck.pipeline.tail.place import STREAM_OPTIONS
     from rocketfsck.pipeline.views.model import WantedRows
-    from rocketfsck.pipeline.views.options import OPTION_NAMES
     from rocketfsck.pipeline.views.table import VIEWS
 
     lines = [

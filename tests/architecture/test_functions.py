@@ -24,7 +24,7 @@ LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("opened.py", "to_arrow"): (60, 11, CONDITIONS),
     ("page/collect.py", "collect"): (72, 8, FIELDS),
     ("page/findings.py", "later_findings"): (61, 8, ORDER),
-    ("query/content/scanning.py", "_scan"): (60, 9, CONDITIONS),
+    ("query/content/evaluate.py", "_scan"): (60, 9, CONDITIONS),
     ("query/keys.py", "find_by_key"): (60, 11, CONDITIONS),
     ("query/start/recover.py", "dispatch_log"): (65, 8, "the broker's own loop, in its order"),
     ("query/start/result.py", "start_of"): (61, 8, FIELDS),

@@ -18,8 +18,8 @@ from rocketfsck.query.counts.counting import count_log
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
-from rocketfsck.repair.heal.heal import heal_stores
 from rocketfsck.repair.heal.plan import plan_heal
+from rocketfsck.repair.heal.records import heal_stores
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.salvage.ledger import SalvageOptions
 from rocketfsck.repair.verdict import judge_store

@@ -18,8 +18,15 @@ from rocketfsck.commands.convert import ExtractCommand, extract
 from rocketfsck.commands.shared import WantedTimes
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.config import decode_config
-from rocketfsck.repair.convert.chosen import Wanted, prove_bounds, rows_between, served_rows
-from rocketfsck.repair.convert.cutconfigs import NOT_TAKEN, TABLES, cut_configs
+from rocketfsck.repair.convert.chosen import (
+    NOT_TAKEN,
+    TABLES,
+    Wanted,
+    cut_configs,
+    prove_bounds,
+    rows_between,
+    served_rows,
+)
 from rocketfsck.repair.convert.extract import ExtractOptions, extract_store
 from rocketfsck.repair.convert.model import ExtractDocument
 from rocketfsck.repair.convert.whole import log_records

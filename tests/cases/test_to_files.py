@@ -15,8 +15,7 @@ from rocketfsck.commands.convert import ConvertCommand, convert
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.config import decode_config
 from rocketfsck.repair.convert.chosen import MAX_QUEUE_OFFSET, queues_left_out
-from rocketfsck.repair.convert.model import ConvertedStore, QueueLeftOut
-from rocketfsck.repair.convert.refusing import CONVERSIONS
+from rocketfsck.repair.convert.model import CONVERSIONS, ConvertedStore, QueueLeftOut
 from rocketfsck.store import open_store
 from rocketfsck.store.model import DatabaseQueues, QueueBounds
 from rocketfsck.store.rocks.families import databases_of

@@ -16,10 +16,9 @@ import pytest
 
 from rocketfsck.api import iter_messages
 from rocketfsck.pipeline import register
-from rocketfsck.pipeline.columns import METADATA, declared, shaped
+from rocketfsck.pipeline.columns import METADATA, OPTION_NAMES, declared, shaped
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part
-from rocketfsck.pipeline.views.options import OPTION_NAMES
 from rocketfsck.pipeline.views.table import view_named
 from rocketfsck.store import open_store
 

@@ -14,8 +14,7 @@ import pytest
 
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
-from rocketfsck.pipeline.fleet.changes import compared
-from rocketfsck.pipeline.fleet.tables import RunTables
+from rocketfsck.pipeline.fleet.tables import RunTables, compared
 
 from tests.conftest import Directory
 

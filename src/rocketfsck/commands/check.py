@@ -198,7 +198,7 @@ def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
 @dataclass(frozen=True, slots=True)
 class FleetAnswer:
     """What a check of several stores has found, and where they are; `earlier` are the stores in earlier runs
-    in the tables, as `pipeline.fleet.changes` gives them, where a page asks for findings."""
+    in the tables, as `pipeline.fleet.tables` gives them, where a page asks for findings."""
 
     report: FleetReport
     places: tuple[Path, ...]
@@ -218,8 +218,8 @@ def check_fleet(
     `places` are the stores, where they were looked for already; `keeps_findings`: the report has the findings
     of each, too. Raises UsageError for options that are for one store, StoreError.
     """
-    from rocketfsck.pipeline.fleet.changes import compared, earlier_states
     from rocketfsck.pipeline.fleet.run import FINDING_LIMIT, check_stores
+    from rocketfsck.pipeline.fleet.tables import compared, earlier_states
     from rocketfsck.repair.compare.groups import MEMBER_LIMIT, groups_of
 
     asked = _asked(options, policy)

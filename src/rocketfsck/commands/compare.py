@@ -277,7 +277,7 @@ def heal(options: CompareCommand) -> tuple[SalvageAnswer, list[Path]]:
 
     Raises UsageError, StoreError.
     """
-    from rocketfsck.repair.heal.heal import heal_stores
+    from rocketfsck.repair.heal.records import heal_stores
     from rocketfsck.repair.salvage.ledger import SalvageOptions
     from rocketfsck.repair.salvage.salvage import default_ledger, write_store
 

@@ -17,7 +17,7 @@ from rocketfsck.common.wording import visible
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.query.logplaces import StorePlace
+    from rocketfsck.query.evidence import StorePlace
     from rocketfsck.repair.plan.table import Row
     from rocketfsck.store import Store
     from rocketfsck.verify.logged.answers import LineMeaning
@@ -191,7 +191,7 @@ def _explain_log(text: str, options: ExplainCommand) -> ExplainAnswer:
 
 def _look_up(store: Store, answers: tuple[LineMeaning, ...], root: str) -> Iterator[ExplainedLine]:
     """The answers with what the store has at their places, and what a quick check says of those files."""
-    from rocketfsck.query.logplaces import places_of
+    from rocketfsck.query.evidence import places_of
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.run import check_store
 

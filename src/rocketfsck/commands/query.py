@@ -349,8 +349,7 @@ def query_scan(options: ScanQuery) -> Iterator[Scanned]:
 
     Raises ExpressionError for a mistake in it, UsageError, StoreError.
     """
-    from rocketfsck.query.content.evaluate import Expression
-    from rocketfsck.query.content.scanning import find_by_expression
+    from rocketfsck.query.content.evaluate import Expression, find_by_expression
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
     wanted = Expression(options.expression)

@@ -25,7 +25,7 @@ from rocketfsck.common.wording import visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.pipeline.fleet.rebuilt import RebuiltStores
+    from rocketfsck.pipeline.fleet.records import RebuiltStores
     from rocketfsck.query.start.verdict import StartVerdict
     from rocketfsck.repair.build.run import RebuildOptions, Rebuilt
     from rocketfsck.repair.plan.model import Assumption

@@ -16,7 +16,7 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL
 from rocketfsck.verify.options import CheckOptions, LevelAsked
 
 if TYPE_CHECKING:
-    from rocketfsck.query.asof import StoreThen
+    from rocketfsck.query.offsets import StoreThen
     from rocketfsck.query.timeline.events import TimelineEvent
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
@@ -34,7 +34,7 @@ class AsOfQuery(QueryCommand):
 
 def query_as_of(options: AsOfQuery) -> QueryAnswer[StoreThen]:
     """Find what the store held at a time. Raises UsageError, StoreError."""
-    from rocketfsck.query.asof import store_as_of
+    from rocketfsck.query.offsets import store_as_of
     from rocketfsck.query.view import StoreView
 
     with opened(options) as (store, masks), StoreView(store) as view:

@@ -132,7 +132,7 @@ def fleet_page(
     earlier: Sequence[Mapping[str, Any]] = (),
 ) -> FleetPage:
     """The page of the stores in a table of verdicts, by names of its columns; `earlier` are rows of earlier
-    runs (`pipeline.fleet.changes.EARLIER_COLUMNS`). Raises KeyError, ValueError or TypeError for rows of
+    runs (`pipeline.fleet.tables.EARLIER_COLUMNS`). Raises KeyError, ValueError or TypeError for rows of
     another table."""
     stores = sorted((_row(row) for row in rows), key=lambda row: row.badness)
     counts = Counter(row.state for row in stores)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.views.options import OPTION_NAMES, listed_paths
+from rocketfsck.pipeline.columns import OPTION_NAMES, listed_paths
 from rocketfsck.store.places.urls import is_remote
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer as Answer
     from rocketfsck.query.answers import Found as Found
     from rocketfsck.query.answers import Outcome as Outcome
-    from rocketfsck.query.content.scanning import find_by_expression as find_by_expression
+    from rocketfsck.query.content.evaluate import find_by_expression as find_by_expression
     from rocketfsck.query.ids import find_by_id as find_by_id
     from rocketfsck.query.keys import find_by_key as find_by_key
     from rocketfsck.query.life import message_life as message_life
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "answers": "Answer Found Outcome",
-    "content.scanning": "find_by_expression",
+    "content.evaluate": "find_by_expression",
     "ids": "find_by_id",
     "keys": "find_by_key",
     "life": "message_life",

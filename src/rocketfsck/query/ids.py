@@ -24,7 +24,7 @@ from rocketfsck.formats.messageid import (
 )
 from rocketfsck.formats.record import Host
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome, ScanStep, Trace
-from rocketfsck.query.content.scanning import scan_log
+from rocketfsck.query.content.evaluate import scan_log
 from rocketfsck.query.keys import Via, find_by_key
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch

@@ -44,7 +44,7 @@ from rocketfsck.query.answers import (
     ScanStep,
     Trace,
 )
-from rocketfsck.query.content.scanning import scan_log
+from rocketfsck.query.content.evaluate import scan_log
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.options import Stop

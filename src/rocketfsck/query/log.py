@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from rocketfsck.reader.heads import HEAD_SIZE, decode_head
+from rocketfsck.reader.records import HEAD_SIZE, decode_head
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.live import LiveScan

@@ -5,19 +5,203 @@
                  dledger-<selfId>/currterm      the node's term, and whom it voted for
 
 Reference 2.14.
+
+The entries of DLedger's log and the units of its index, as DLedger's recovery goes through them.
+
+    walk := the entries from a file on, each the next one of a term that does not fall, until one is not
+
+Reference 2.14.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rocketfsck.formats.dledger import (
+    DLEDGER_ENTRY,
+    DLEDGER_INDEX,
+    ENTRY_HEADER_SIZE,
+    INDEX_UNIT_SIZE,
+    MAGIC_BLANK,
+    MAGIC_NORMAL,
+)
 from rocketfsck.formats.smallfiles import java_parse_long
-from rocketfsck.query.start.entries import SoundEntry, Window, read_entry
 from rocketfsck.query.start.load import LoadedFile
+from rocketfsck.query.start.model import LogScan
+from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import read_whole
+from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.store.settings import parse_settings
+
+FIRST_REASON = "the first entry that DLedger recovers has the number {index}"
+LEAST_SIZE = 44
+"""DLedgerEntry.HEADER_SIZE: an entry has more bytes than that."""
+
+HEADER = DLEDGER_ENTRY.packer()
+UNIT = DLEDGER_INDEX.packer()
+
+_WINDOW_SIZE = 1 << 16
+_INT = struct.Struct(">i")
+_MAX_INDEX = (1 << 63) // INDEX_UNIT_SIZE - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SoundEntry:
+    """A sound entry: `pos` in the log, and what its header says."""
+
+    pos: int
+    size: int
+    index: int
+    term: int
+
+    @property
+    def unit(self) -> bytes:
+        """The entry's unit of the index."""
+        return bytes(UNIT.pack(MAGIC_NORMAL, self.pos, self.size, self.index, self.term))
+
+
+class Window:
+    """Bytes of files by position, read ahead a little."""
+
+    def __init__(self, file: LoadedFile) -> None:
+        self.size = file.size
+        self._reader = FileReader(file.path)
+        self._start = 0
+        self._data = b""
+
+    def at(self, pos: int, size: int) -> bytes | None:
+        """`size` bytes at a position; None where the file ends before."""
+        if pos < 0 or pos + size > self.size:
+            return None
+        at = pos - self._start
+        if at < 0 or at + size > len(self._data):
+            self._start, at = pos, 0
+            self._data = bytes(self._reader.read_upto(pos, max(size, _WINDOW_SIZE)))
+        return self._data[at : at + size]
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class UnitsOnDisk:
+    """The units of the index on disk by the number of their entry."""
+
+    def __init__(self, files: Sequence[LoadedFile]) -> None:
+        self.files = files
+        self._number = -1
+        self._window: Window | None = None
+
+    def at(self, index: int) -> bytes | None:
+        """The unit's bytes; None where no file holds its place."""
+        if not self.files:
+            return None
+        size = self.files[0].size
+        number = index * INDEX_UNIT_SIZE // size - self.files[0].start_offset // size
+        if not 0 <= number < len(self.files):
+            return None
+        if number != self._number:
+            self.close()
+            self._number, self._window = number, Window(self.files[number])
+        assert self._window is not None
+        return self._window.at(index * INDEX_UNIT_SIZE % size, INDEX_UNIT_SIZE)
+
+    def close(self) -> None:
+        if self._window is not None:
+            self._window.close()
+        self._number, self._window = -1, None
+
+
+def read_entry(window: Window, pos: int, start_offset: int) -> SoundEntry | int | None:
+    """The entry at a file position; MAGIC_BLANK for the end of the file's entries; None for neither."""
+    word = window.at(pos, _INT.size)
+    if word is None:
+        return None
+    if _INT.unpack(word)[0] == MAGIC_BLANK:
+        return MAGIC_BLANK
+    header = window.at(pos, ENTRY_HEADER_SIZE)
+    if header is None:
+        return None
+    magic, size, index, term, stated, _, _, _, body_size = HEADER.unpack(header)
+    sound = (
+        magic == MAGIC_NORMAL
+        and stated == start_offset + pos
+        and body_size + ENTRY_HEADER_SIZE == size
+        and LEAST_SIZE < size <= window.size - pos
+    )
+    return SoundEntry(stated, size, index, term) if sound else None
+
+
+def first_file(files: Sequence[LoadedFile], units: UnitsOnDisk) -> int:
+    """The number of the file that the recovery begins with: its first entry and the unit of it agree."""
+    for number in range(max(len(files) - 3, 0), -1, -1):
+        with FileReader(files[number].path) as reader:
+            header = reader.read_upto(0, ENTRY_HEADER_SIZE)
+        if len(header) < ENTRY_HEADER_SIZE:
+            continue
+        magic, size, index, term, stated, _, _, _, body_size = HEADER.unpack(header)
+        sound = magic >= MAGIC_NORMAL and size > LEAST_SIZE and size == body_size + ENTRY_HEADER_SIZE
+        here = stated == files[number].start_offset
+        if sound and here and units.at(index) == UNIT.pack(magic, stated, size, index, term):
+            return number
+    return 0
+
+
+class EntryWalk:
+    """The entries from a file on, as far as they follow each other."""
+
+    def __init__(self, files: Sequence[LoadedFile], units: UnitsOnDisk, first: int) -> None:
+        self.files = files
+        self.units = units
+        self.first = first
+        self.last: SoundEntry | None = None
+        self.rewritten_from: int | None = None
+
+    def run(self) -> LogScan:
+        """Go through the files; `last` and `rewritten_from` are known afterwards."""
+        read_size = 0
+        try:
+            for number in range(self.first, len(self.files)):
+                file = self.files[number]
+                pos, blank = self._file(file)
+                read_size += pos
+                stop_offset = file.start_offset + (file.size if blank else pos)
+                if not blank:
+                    break
+        finally:
+            self.units.close()
+        start = self.files[self.first]
+        stop = "blank" if blank else "invalid"
+        count = number - self.first + 1
+        return LogScan(start.relative, start.start_offset, stop_offset, stop, count, read_size)
+
+    def _file(self, file: LoadedFile) -> tuple[int, bool]:
+        """Where the entries of a file end, and whether a blank is there."""
+        window, pos = Window(file), 0
+        try:
+            while True:
+                entry = read_entry(window, pos, file.start_offset)
+                if not isinstance(entry, SoundEntry):
+                    return pos, entry is not None
+                if not self._follows(entry):
+                    return pos, False
+                if self.rewritten_from is None and self.units.at(entry.index) != entry.unit:
+                    self.rewritten_from = entry.index
+                self.last = entry
+                pos += entry.size
+        finally:
+            window.close()
+
+    def _follows(self, entry: SoundEntry) -> bool:
+        if self.last is not None:
+            return entry.index == self.last.index + 1 and entry.term >= self.last.term
+        if entry.term >= -1 and not 0 <= entry.index <= _MAX_INDEX:
+            raise NotCoveredError(
+                (f"the first entry that DLedger recovers has the number {entry.index}",), path=""
+            )
+        return entry.term >= -1
+
 
 STATE_SIZE = 1 << 16
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome, ScanStep, Trace
-from rocketfsck.query.content.scanning import scan_log
+from rocketfsck.query.content.evaluate import scan_log
 from rocketfsck.query.keys import Via
 from rocketfsck.query.view import QueueView, StoreView, places_of
 from rocketfsck.reader.units import Unit

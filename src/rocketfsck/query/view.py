@@ -23,7 +23,7 @@ from rocketfsck.formats.magic import INNER_BATCH, is_in_consume_queue
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.log import LogView
 from rocketfsck.reader.configs import loaded_config, loaded_topics
-from rocketfsck.reader.heads import HEAD_SIZE, RecordHead, decode_head
+from rocketfsck.reader.records import HEAD_SIZE, RecordHead, decode_head
 from rocketfsck.reader.units import Unit, UnitReader, Units
 from rocketfsck.scan.plain.records import LMQ_PREFIX
 from rocketfsck.scan.views.messages import Message

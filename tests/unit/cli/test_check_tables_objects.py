@@ -27,8 +27,7 @@ from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export import tables
-from rocketfsck.pipeline.export.files import Place
-from rocketfsck.pipeline.export.storage import iceberg_options
+from rocketfsck.pipeline.export.files import Place, iceberg_options
 from rocketfsck.pipeline.fleet.model import FleetReport
 from rocketfsck.pipeline.fleet.tables import RunTables
 from rocketfsck.store.places.locations import locate

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export import job, marks, rows
+from rocketfsck.pipeline.export import job, model, rows
 from rocketfsck.pipeline.export.job import export_stores
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.sources import find_sources
@@ -136,7 +136,7 @@ def test_a_log_that_was_cut_since_the_last_run_ends_its_store_alone(fleet: Path,
 def cutting(request: pytest.FixtureRequest, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The log of broker-c, which is cut when it was planned, or read, and the run asks for it again."""
     log = fleet / "broker-c" / "commitlog" / f"{0:020}"
-    read, mark = rows.ExportRows.read, marks.marks_of
+    read, mark = rows.ExportRows.read, model.marks_of
 
     def cut() -> None:
         with log.open("r+b") as file:

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft4Validator
 
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.rehearsal import TOTAL_LIMIT, KeepingTree, NotKeptError, replacements_of
+from rocketfsck.repair.plan.tried import TOTAL_LIMIT, KeepingTree, NotKeptError, replacements_of
 from rocketfsck.store.opening import open_store
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.damage import damage_store

@@ -13,7 +13,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.common.documents import to_document
 from rocketfsck.page import fleet
 from rocketfsck.page.fleet import fleet_page
-from rocketfsck.pipeline.fleet import changes
+from rocketfsck.pipeline.fleet import tables
 from rocketfsck.repair.compare.groups import groups_of
 from rocketfsck.store import open_store
 
@@ -139,9 +139,9 @@ def test_check_draws_what_earlier_runs_found(group_dir: Directory, tmp_path: Pat
 
 
 def test_the_newest_runs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "RUN_LIMIT", 2)
+    monkeypatch.setattr(tables, "RUN_LIMIT", 2)
     rows = [{**earlier(f"2023110{day}T000000Z-0", "/data"), "root_b64": None} for day in (2, 1, 4, 3, 4)]
-    monkeypatch.setattr(changes, "_rows", lambda *_: iter(rows))
-    found = changes.earlier_states(None, "20231105T000000Z-0")  # type: ignore[arg-type]
+    monkeypatch.setattr(tables, "_rows", lambda *_: iter(rows))
+    found = tables.earlier_states(None, "20231105T000000Z-0")  # type: ignore[arg-type]
     assert [row["run_id"][:8] for row in found] == ["20231103", "20231104", "20231104"]
     assert all("root_b64" not in row for row in found)

@@ -20,9 +20,9 @@ from rocketfsck.pipeline.columns import (
 )
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part, schema_of
-from rocketfsck.pipeline.views.chunks import Chunk
 from rocketfsck.pipeline.views.messages import PartReader
 from rocketfsck.pipeline.views.table import view_named
+from rocketfsck.pipeline.views.walking import Chunk
 
 from tests.conftest import Directory
 from tests.unit.scan.logmaker import closed, log

@@ -22,8 +22,7 @@ from rocketfsck.pipeline.export import job as appending
 from rocketfsck.pipeline.export import tables as tables_module
 from rocketfsck.pipeline.export.job import export_stores
 from rocketfsck.pipeline.export.local import Written, write_here
-from rocketfsck.pipeline.export.marks import marks_from_json
-from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
+from rocketfsck.pipeline.export.model import ExportOptions, ExportResult, marks_from_json
 from rocketfsck.pipeline.export.tables import TableChangedError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import WantedRows

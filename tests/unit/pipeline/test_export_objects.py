@@ -23,11 +23,10 @@ import pyarrow.dataset as ds
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import job, plan
-from rocketfsck.pipeline.export.files import Place
+from rocketfsck.pipeline.export.files import Place, delta_options, iceberg_options
 from rocketfsck.pipeline.export.job import export_stores
 from rocketfsck.pipeline.export.local import Written, write_here
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
-from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
 from rocketfsck.pipeline.export.tables import TableChangedError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import WantedRows

@@ -20,10 +20,9 @@ from rocketfsck import __version__
 from rocketfsck.common.budget import within
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.fleet import driving, records
+from rocketfsck.pipeline.fleet import records, run
 from rocketfsck.pipeline.fleet.rebuilding import RebuildJob, rebuild_stores
-from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
-from rocketfsck.pipeline.fleet.records import RECORDS
+from rocketfsck.pipeline.fleet.records import RECORDS, RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.run import make_run_id
 from rocketfsck.pipeline.fleet.stages import Share
 from rocketfsck.repair.build import files
@@ -186,7 +185,7 @@ def test_only_what_failed_or_is_new_is_built(fleet: Path, tmp_path: Path) -> Non
 def test_a_large_store_is_not_built_to_be_taken_over(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driving, "WHOLE_WEIGHT", 0)
+    monkeypatch.setattr(run, "WHOLE_WEIGHT", 0)
     into, first, second = tmp_path / "built", Distant(), Distant()
     rebuild(fleet, into, engine=first)
     assert first.count(Share) > 0

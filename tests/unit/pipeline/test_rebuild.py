@@ -17,9 +17,8 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.record import InnerItem
 from rocketfsck.pipeline.rebuild import rebuild_on, segment
-from rocketfsck.pipeline.rebuild.index import IndexTask, build_index_part
+from rocketfsck.pipeline.rebuild.index import IndexTask, QueueTask, build_index_part
 from rocketfsck.pipeline.rebuild.places import SpillReader, SpillWriter
-from rocketfsck.pipeline.rebuild.queues import QueueTask
 from rocketfsck.pipeline.rebuild.segment import SegmentTask, bucket_of, keys_path, units_path
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store

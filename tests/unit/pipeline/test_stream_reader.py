@@ -18,12 +18,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from rocketfsck.errors import StoreError, UsageError, may_pass
-from rocketfsck.pipeline.columns import declared, shaped
-from rocketfsck.pipeline.datasource import RocketMQDataSource
-from rocketfsck.pipeline.streaming import RocketMQStreamReader
+from rocketfsck.pipeline.columns import declared, parse_options, shaped
+from rocketfsck.pipeline.datasource import RocketMQDataSource, RocketMQStreamReader
 from rocketfsck.pipeline.tail.place import DataLossError
 from rocketfsck.pipeline.views import plan_parts, read_part, schema_of
-from rocketfsck.pipeline.views.options import parse_options
 
 from tests.conftest import Directory
 from tests.unit.pipeline.viewing import hide

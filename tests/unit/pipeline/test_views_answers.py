@@ -14,7 +14,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.config import decode_config
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts
-from rocketfsck.pipeline.views.files import HOUR_MS
+from rocketfsck.pipeline.views.findings import HOUR_MS
 from rocketfsck.query.offsets import group_offsets, queue_offsets
 from rocketfsck.query.start.verdict import predict_starts, start_classes, versions_of
 from rocketfsck.reader import configs

@@ -197,7 +197,7 @@ def test_long_bodies_are_left_out(store_dir: Directory) -> None:
 def test_records_longer_than_a_chunk(store_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     root = store_dir("5.3.3-basic")
     whole = read("messages", root)
-    monkeypatch.setattr("rocketfsck.pipeline.views.chunks.CHUNK_SIZE", 300)
+    monkeypatch.setattr("rocketfsck.pipeline.views.walking.CHUNK_SIZE", 300)
     assert read("messages", root) == whole
     cut = messages(read("messages", root, max_body_size=100))
     for row, short in zip(messages(whole), cut, strict=True):

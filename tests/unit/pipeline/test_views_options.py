@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.columns import BODY, NARROW, PROPERTIES
+from rocketfsck.pipeline.columns import BODY, NARROW, OPTION_NAMES, PROPERTIES, Request, parse_options
 from rocketfsck.pipeline.views import WantedRows, plan_parts, schema_of
-from rocketfsck.pipeline.views.options import OPTION_NAMES, Request, parse_options
 
 from tests.conftest import Directory
 

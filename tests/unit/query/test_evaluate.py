@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.query import find_by_expression
-from rocketfsck.query.content.evaluate import Expression, content_of
-from rocketfsck.query.content.scanning import scan_log
+from rocketfsck.query.content.evaluate import Expression, content_of, scan_log
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import Store, open_store

@@ -13,9 +13,10 @@ import pytest
 from rocketfsck.api import iter_messages, read_entries
 from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
-from rocketfsck.query.counts import counting, skew
+from rocketfsck.query.counts import counting
 from rocketfsck.query.counts.counting import DAY_MS, LogStatistics, count_log, plan_runs
-from rocketfsck.query.counts.skew import measure_skew
+from rocketfsck.query.info import statistics
+from rocketfsck.query.info.statistics import measure_skew
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
@@ -240,5 +241,5 @@ def test_hostile_headers_and_hashes(store_dir: Directory, tmp_path: Path) -> Non
 def test_blocks_of_any_size_give_the_same(store_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(store_dir("5.1.3-collisions"))
     whole = measure_skew(store, store.indexes[0])
-    monkeypatch.setattr(skew, "_BLOCK_COUNT", 7)
+    monkeypatch.setattr(statistics, "_BLOCK_COUNT", 7)
     assert measure_skew(store, store.indexes[0]) == whole

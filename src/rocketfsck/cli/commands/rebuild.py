@@ -21,7 +21,7 @@ from rocketfsck.common.options import PutAfter
 from rocketfsck.common.wording import duration
 
 if TYPE_CHECKING:
-    from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
+    from rocketfsck.pipeline.fleet.records import RebuiltRow, RebuiltStores
     from rocketfsck.repair.build.run import Rebuilt
 
 SCHEMA_VERSION = 1

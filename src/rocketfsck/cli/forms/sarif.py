@@ -21,7 +21,7 @@ from rocketfsck.cli.forms.checked import CheckSaid
 from rocketfsck.common.documents import json_text, named, plain, printable
 from rocketfsck.common.rows import text_bytes
 from rocketfsck.repair.plan.model import Plan
-from rocketfsck.repair.plan.rehearsal import Replacement, replacements_of
+from rocketfsck.repair.plan.tried import Replacement, replacements_of
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report, suggestions

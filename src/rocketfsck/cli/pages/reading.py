@@ -132,8 +132,7 @@ def _number(value: int | None) -> str:
 
 def _tables(path: Path) -> dict[str, Any]:
     """A table of verdicts, the findings of the same run next to it, and the states in earlier runs."""
-    from rocketfsck.pipeline.fleet.changes import earlier_states
-    from rocketfsck.pipeline.fleet.tables import RunTables
+    from rocketfsck.pipeline.fleet.tables import RunTables, earlier_states
 
     if path.is_dir():
         stores = path / "stores"
@@ -155,8 +154,7 @@ def _tables(path: Path) -> dict[str, Any]:
 def _of_delta(path: Path) -> dict[str, Any]:
     """The newest run in Delta tables of checks."""
     from rocketfsck.pipeline.export.tables import demand
-    from rocketfsck.pipeline.fleet.changes import earlier_states
-    from rocketfsck.pipeline.fleet.tables import RunTables, newest_run
+    from rocketfsck.pipeline.fleet.tables import RunTables, earlier_states, newest_run
 
     demand("delta")
     rows, findings = newest_run(path)

@@ -21,7 +21,7 @@ from rocketfsck.cli.query.found import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
 from rocketfsck.commands.query import QueryAnswer
 from rocketfsck.common.rows import columns_of
-from rocketfsck.query.asof import QueueThen, StoreThen
+from rocketfsck.query.offsets import QueueThen, StoreThen
 from rocketfsck.query.retention import (
     DiskLevel,
     Effect,

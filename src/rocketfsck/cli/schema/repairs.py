@@ -26,12 +26,11 @@ from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.pipeline.export.model import DeletedRange
 from rocketfsck.query.answers import Dispatched, IndexStep, Lead, ScanStep
 from rocketfsck.query.answers import Outcome as QueryOutcome
-from rocketfsck.query.asof import QueueThen
 from rocketfsck.query.evidence import TextEvidence
 from rocketfsck.query.info.model import FileInfo, StoreInfo
 from rocketfsck.query.info.statistics import StatisticsInfo
 from rocketfsck.query.life import IndexPlace, LifeEvent
-from rocketfsck.query.offsets import GROUP_COUNTS, GroupOffsets, QueueOffsets
+from rocketfsck.query.offsets import GROUP_COUNTS, GroupOffsets, QueueOffsets, QueueThen
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.retention import DiskLevel, FileRetention, UnconsumedMessages
 from rocketfsck.query.serving.pulls import PullAnswer

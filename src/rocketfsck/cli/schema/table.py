@@ -19,8 +19,7 @@ from rocketfsck.commands.learn import LearnAnswer
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, FleetHead
-from rocketfsck.pipeline.fleet.rebuilt import RebuiltDocument
-from rocketfsck.pipeline.fleet.records import RebuildRecord
+from rocketfsck.pipeline.fleet.records import RebuildRecord, RebuiltDocument
 from rocketfsck.progress import Unit
 from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.results import KIND as ACTION

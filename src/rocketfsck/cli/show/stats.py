@@ -13,8 +13,7 @@ from rocketfsck.common.documents import members
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.statistics import ClusterStatistics, KeyStatistics
-    from rocketfsck.query.counts.skew import Chains
-    from rocketfsck.query.info.statistics import RetentionInfo, SkewInfo, StatisticsInfo
+    from rocketfsck.query.info.statistics import Chains, RetentionInfo, SkewInfo, StatisticsInfo
 
 
 SHOWN = 20

@@ -24,13 +24,20 @@ from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.files import Place, data_files, last_offsets, manifest_of
-from rocketfsck.pipeline.export.local import write_here
-from rocketfsck.pipeline.export.marks import marks_of, newly_listed, selection_digest
-from rocketfsck.pipeline.export.model import MANIFEST, SUCCESS, DamageCount, ExportOptions, ExportResult
+from rocketfsck.pipeline.export.local import write_by_workers, write_here
+from rocketfsck.pipeline.export.model import (
+    MANIFEST,
+    SUCCESS,
+    DamageCount,
+    ExportOptions,
+    ExportResult,
+    marks_of,
+    newly_listed,
+    selection_digest,
+)
 from rocketfsck.pipeline.export.plan import ExportPlan, plan_export
 from rocketfsck.pipeline.export.rows import broker_of
 from rocketfsck.pipeline.export.tables import Commit, LakeTable, TableChangedError, TableShape
-from rocketfsck.pipeline.export.work import write_by_workers
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk import fileops

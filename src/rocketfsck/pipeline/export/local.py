@@ -5,13 +5,20 @@
 
 Given the batches as they come, Arrow makes a row group of the few rows that each batch has for a directory.
 Sorting is stable, so the rows of a file are in the order of the log.
+
+Rows into Parquet files by the workers of a cluster: each task has Arrow write one part (`local`).
+
+    a task a part  ->  files with names of their own, and what they are called  ->  others are deleted
+
+A task that dies, is made again or runs twice leaves files that no answer names: these are deleted before the
+others become a table, and no commit of a table names them.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +30,11 @@ from pyarrow import fs
 from pyarrow import parquet as pq
 
 from rocketfsck.common.budget import current, using
-from rocketfsck.engine import Engine
-from rocketfsck.errors import UsageError
+from rocketfsck.engine import Engine, LocalEngine
+from rocketfsck.engine.seam import Dead, surviving
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export.files import WRITING, Place
-from rocketfsck.pipeline.export.model import ASIDE, DamageCount, ExportOptions
+from rocketfsck.pipeline.export.model import ASIDE, MANIFEST, DamageCount, ExportOptions
 from rocketfsck.pipeline.export.rows import ExportRows
 from rocketfsck.pipeline.views.model import Part
 from rocketfsck.progress import Phase, asked_here, phase, stoppable
@@ -171,3 +179,51 @@ def _in_order(
         keys = [(name, "ascending") for name in folders]
         table = table.take(pc.sort_indices(table.select(folders), sort_keys=keys))
     yield from table.combine_chunks().to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class PartTask:
+    """One part, and where its rows go."""
+
+    rows: ExportRows
+    part: Part
+    place: Place
+    options: ExportOptions
+
+
+def write_part(task: PartTask) -> Written | StoreError:
+    """The kernel: the files of one part."""
+    try:
+        return write_here(task.rows, (task.part,), task.place, task.options, LocalEngine(1))
+    except StoreError as error:
+        return error
+
+
+def write_by_workers(
+    engine: Engine,
+    rows: ExportRows,
+    parts: Sequence[Part],
+    place: Place,
+    options: ExportOptions,
+    kept: Set[str],
+) -> DamageCount:
+    """Have workers write the rows of the parts below `place`, where files with the names `kept` stay.
+
+    Gives what is damaged. Raises StoreError, with the file that no worker survives.
+    """
+    tasks = [PartTask(rows, part, place, options) for part in parts]
+    damage, names = DamageCount(), set[str]()
+    with phase("exporting", sum(part.size for part in parts)) as at:
+        done = 0
+        for task, found, _ in surviving(engine, write_part, tasks):
+            if isinstance(found, StoreError):
+                raise found
+            if isinstance(found, Dead):
+                path = f"{task.part.source.path}/{task.part.file}".rstrip("/")
+                raise StoreError(f"cannot be read by any worker: {found.error}", path=path)
+            damage += found.damage
+            names.update(found.names)
+            done += task.part.size
+            at.at(done)
+    place.clear({*kept, *names, MANIFEST})
+    return damage

@@ -15,8 +15,15 @@ import pyarrow as pa
 from rocketfsck._version import __version__
 from rocketfsck.engine import Engine
 from rocketfsck.errors import RocketfsckError, UsageError
-from rocketfsck.pipeline.export.marks import continuation
-from rocketfsck.pipeline.export.model import DATE, PROVENANCE, TIME, DeletedRange, ExportOptions, Mark
+from rocketfsck.pipeline.export.model import (
+    DATE,
+    PROVENANCE,
+    TIME,
+    DeletedRange,
+    ExportOptions,
+    Mark,
+    continuation,
+)
 from rocketfsck.pipeline.export.rows import ExportRows
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.model import Part, WantedRows

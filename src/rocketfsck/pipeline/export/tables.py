@@ -25,9 +25,8 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError, UsageError, install_hint
-from rocketfsck.pipeline.export.marks import marks_from_json, marks_to_json
-from rocketfsck.pipeline.export.model import DataFile, Mark
-from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
+from rocketfsck.pipeline.export.files import delta_options, iceberg_options
+from rocketfsck.pipeline.export.model import DataFile, Mark, marks_from_json, marks_to_json
 from rocketfsck.store.places.urls import is_remote
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}

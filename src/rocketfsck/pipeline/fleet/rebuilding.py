@@ -33,10 +33,10 @@ from rocketfsck.errors import (
     StoreError,
     UsageError,
 )
-from rocketfsck.pipeline.fleet.driving import run_jobs
-from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.records import (
     RECORDS,
+    RebuiltRow,
+    RebuiltStores,
     demand_same,
     make_record,
     publish_recorded,
@@ -44,7 +44,7 @@ from rocketfsck.pipeline.fleet.records import (
     run_shelf,
     sources_of,
 )
-from rocketfsck.pipeline.fleet.run import error_text, make_run_id, open_meant
+from rocketfsck.pipeline.fleet.run import error_text, make_run_id, open_meant, run_jobs
 from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, work_on
 from rocketfsck.pipeline.rebuild.index import IndexTask
 from rocketfsck.pipeline.rebuild.job import (

@@ -28,19 +28,17 @@ from rocketfsck.pipeline.rebuild.index import (
     Indexing,
     IndexPart,
     IndexTask,
-    build_index_part,
-    plan_index,
-    take_index,
-)
-from rocketfsck.pipeline.rebuild.places import Take, linked, publish, remove_tree
-from rocketfsck.pipeline.rebuild.queues import (
     Queueing,
     QueuePart,
     QueueTask,
+    build_index_part,
     build_queue_part,
+    plan_index,
     plan_queues,
+    take_index,
     take_queues,
 )
+from rocketfsck.pipeline.rebuild.places import Take, linked, publish, remove_tree
 from rocketfsck.pipeline.rebuild.segment import SegmentRead, SegmentReading, SegmentTask, read_segment
 from rocketfsck.progress import phase
 from rocketfsck.repair.build.files import resumable_directory, take_owner

@@ -25,9 +25,9 @@ from rocketfsck.pipeline.tail.place import (
     start_of,
 )
 from rocketfsck.pipeline.tail.walk import FileWalk, Reached, WalkBounds, walk_file
-from rocketfsck.pipeline.views.damaged import DamageReader
 from rocketfsck.pipeline.views.messages import PartReader
 from rocketfsck.pipeline.views.model import Part, WantedRows, ignores
+from rocketfsck.pipeline.views.regions import DamageReader
 from rocketfsck.pipeline.views.table import schema_of
 from rocketfsck.pipeline.views.walking import DamagedRange, PartWalk
 from rocketfsck.scan.columns import RecordBatch

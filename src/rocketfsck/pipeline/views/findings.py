@@ -2,12 +2,20 @@
 
 A check is one part: it compares every file with the others. `level` is the check's (default `cross`). What
 the check could not read ends it, or is a row whose `_corrupt_record` says so, as `on_unreadable` says.
+
+The view `files`: one row a file of a store, and one a thing that is there but belongs to no known part.
+
+The rows say what a listing says. For `expires_timestamp` the first record of each commit log file is read: a
+broker deletes a file when it has not changed for fileReservedTime, and a file changes for the last time when
+the next one gets its first message. One part a store. An entry that could not be looked at hides what is in
+it, so it ends the query, or is a row with `_corrupt_record`, as `on_unreadable` says.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,14 +23,152 @@ import pyarrow as pa
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.arrays import printable, row_batches
-from rocketfsck.pipeline.views.damage import account, guarded
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, WantedRows, default_columns
-from rocketfsck.store.model import Store
+from rocketfsck.pipeline.views.model import (
+    CORRUPT,
+    UNREADABLE,
+    Part,
+    View,
+    WantedRows,
+    account,
+    default_columns,
+    guarded,
+)
+from rocketfsck.store.logpaths import without_entries
+from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
 from rocketfsck.verify.rules.rule import Level
 
 if TYPE_CHECKING:
     from rocketfsck.verify.finding import Finding
     from rocketfsck.verify.report import NotChecked, Report
+
+EXPIRES = "expires_timestamp"
+HOUR_MS = 3_600_000
+
+
+def _file_fields() -> list[pa.Field]:
+
+    text, long = pa.string(), pa.int64()
+    return [
+        pa.field("broker", text),
+        pa.field("file", text),
+        pa.field("kind", text),
+        pa.field("topic", text),
+        pa.field("queue_id", pa.int32()),
+        pa.field("start_offset", long),
+        pa.field("size", long),
+        pa.field("expected_size", long),
+        pa.field("allocated_size", long),
+        pa.field("modified_timestamp", long),
+        pa.field("expires_timestamp", long),
+        pa.field("stray", text),
+        pa.field("detail", text),
+        pa.field("path", text),
+        pa.field(CORRUPT, text),
+    ]
+
+
+def _plan_files(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:  # noqa: ARG001
+    yield Part(source, FILES.name)
+
+
+def _read_files(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    place = {"broker": part.source.broker, "path": printable(part.source.path)}
+    yield from guarded(wanted, schema, _file_batches(part, wanted, schema), lambda: place, "")
+
+
+def _file_batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    rows = file_rows(open_source(part.source), wanted, expiry=EXPIRES in schema.names)
+    yield from row_batches(({"broker": part.source.broker, **row} for row in rows), schema)
+
+
+def file_rows(store: Store, wanted: WantedRows, *, expiry: bool = True) -> Iterator[dict[str, Any]]:
+    """Every file of `Store.all_files`, in that order, then the strays.
+
+    With `expiry`, commit log files are read for the time at which each may be deleted. Raises StoreError for
+    an entry that could not be looked at, unless what cannot be read is to be ignored.
+    """
+    log = without_entries(store).commitlog  # `others` have the rest
+    expires = _expiry(store, log) if expiry else {}
+    for row in _queue_rows("commitlog", log):
+        yield {**row, EXPIRES: expires.get(row["start_offset"])}
+    for queue in store.queues:
+        kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
+        yield from _queue_rows(kind, queue.mapped_files, queue.topic, queue.queue_id)
+    for ext in store.ext_queues:
+        yield from _queue_rows("consumequeue_ext", ext.mapped_files, ext.topic, ext.queue_id)
+    for index in store.indexes:
+        yield _file_row(index, "index")
+    singles = (("checkpoint", store.checkpoint), ("abort", store.abort), ("lock", store.lock))
+    for name, single in singles:
+        if single is not None:
+            yield _file_row(single, name)
+    for config in store.configs:
+        yield _file_row(config, "config")
+    for other in store.others:
+        for file in other.files:
+            yield _file_row(file, other.kind.value, other.topic, other.queue_id)
+    for stray in store.strays:
+        is_unread = stray.reason is StrayReason.UNREADABLE
+        reason = f"{stray.path}: cannot be read: {stray.detail}"
+        if is_unread and not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
+            raise StoreError(f"cannot be read: {stray.detail}", path=str(stray.path))
+        yield {
+            "file": printable(stray.relative),
+            "kind": printable(stray.area),
+            "size": stray.size,
+            "stray": stray.reason.value,
+            "detail": printable(stray.detail),
+            "path": printable(str(stray.path)),
+            wanted.corrupt_column: account(UNREADABLE, printable(reason), stray.relative, start=0)
+            if is_unread
+            else None,
+        }
+
+
+def _expiry(store: Store, log: MappedFileQueue) -> dict[int | None, int]:
+    """When the commit log files are old enough to be deleted, by start offset; a broker keeps the last one.
+
+    By the time of the next file's first message; where that cannot be read, by the file's own time, which a
+    copy may not have from its original.
+    """
+    from rocketfsck.query.counts.counting import reserved_hours
+    from rocketfsck.query.info.store import log_info
+
+    hours, _ = reserved_hours(store)
+    found: dict[int | None, int] = {}
+    for file, following in pairwise(log.files):
+        changed = log_info(following).first_store_timestamp
+        found[file.start_offset] = (changed or file.mtime_ns // 1_000_000) + hours * HOUR_MS
+    return found
+
+
+def _queue_rows(
+    kind: str, queue: MappedFileQueue, topic: str | None = None, queue_id: int | None = None
+) -> Iterator[dict[str, Any]]:
+    for file in queue.files:
+        row = _file_row(file, kind, topic, queue_id)
+        yield {**row, "start_offset": file.start_offset, "expected_size": queue.file_size}
+
+
+def _file_row(
+    file: StoreFile, kind: str, topic: str | None = None, queue_id: int | None = None
+) -> dict[str, Any]:
+    return {
+        "file": printable(file.relative),
+        "kind": kind,
+        "topic": None if topic is None else printable(topic),
+        "queue_id": queue_id,
+        "size": file.size,
+        "allocated_size": file.allocated_size,
+        "modified_timestamp": file.mtime_ns // 1_000_000,
+        "path": printable(file.location),
+    }
+
+
+FILES = View(
+    "files", _file_fields, lambda wanted: default_columns(_file_fields(), wanted), _plan_files, _read_files
+)
+
 
 DEFAULT_LEVEL: Level = "cross"
 _PLACES = ("start", "end", "physical_offset", "queue_id", "queue_offset", "slot", "entry")

@@ -22,19 +22,30 @@ from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import arrays, walking
-from rocketfsck.pipeline.views.chunks import COLUMNS, Chunk, Rows, chunks_of, topic_of
-from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_row
 from rocketfsck.pipeline.views.model import (
     CONDITIONS,
     CORRUPT,
     PLACE,
+    UNREADABLE,
     Part,
     View,
     WantedRows,
+    account,
+    accounts,
     default_columns,
     ignores,
+    one_row,
 )
-from rocketfsck.pipeline.views.walking import DamagedRange, PartWalk, identity
+from rocketfsck.pipeline.views.walking import (
+    COLUMNS,
+    Chunk,
+    DamagedRange,
+    PartWalk,
+    Rows,
+    chunks_of,
+    identity,
+    topic_of,
+)
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item

@@ -12,6 +12,13 @@ that what looks like a record is not inside of a body. So a part walks the frame
 from where this process has walked to: a state that was copied at the end of a batch gives the batches that a
 whole walk has from there on. A process that reads all parts of a file walks it once, several processes once
 each. States are kept in memory alone, and only for the very bytes: the file is the same, and unchanged.
+
+Rows of a batch with the bytes that they point at: what columns of text and bodies are gathered from.
+
+The bytes of some MiB are read in one piece; a row that is longer is alone in its chunk. What several columns
+are made of is made once.
+
+Columns of the view `messages` that are made of more than a number of the record.
 """
 
 from __future__ import annotations
@@ -19,17 +26,224 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from rocketfsck.scan.columns import RecordBatch
+import numpy as np
+import numpy.ma
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rocketfsck.formats.dtypes import Bytes, Longs, Words
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_MASK, TRANSACTION_NAMES
+from rocketfsck.pipeline.views import arrays
+from rocketfsck.scan.columns import KEY_WORD, Fault, PropertyPairs, RecordBatch, fault_name
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.threads.pieces import PIECE_SIZE
+from rocketfsck.scan.views.arrow import LogBatch
+from rocketfsck.scan.views.gather import gather, splitter
 from rocketfsck.store.places.urls import Location
 from rocketfsck.store.reading import FileReader
+
+CHUNK_SIZE = 8 << 20
+
+Rows = NDArray[np.intp]
+
+
+class Chunk:
+    """The rows `rows` (ascending) of a batch; `bodies` and `text` as in `chunks_of`."""
+
+    def __init__(
+        self, log: LogBatch, rows: Rows, parser: PropertyParser, *, compiled: bool, bodies: int, text: bool
+    ) -> None:
+        self.log = log
+        self.rows = rows
+        self.parser: PropertyParser = parser
+        self.max_body_size = bodies
+        self._compiled = compiled
+        self._split = splitter(compiled)
+        self._low, self._buffer = self._read() if bodies or text else (0, np.empty(0, np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """A record column's values in these rows."""
+        values: NDArray[Any] = self.log.batch[name][self.rows]
+        return values
+
+    def bytes_of(self, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]:
+        """Ranges of file positions side by side."""
+        return self._gather(self._buffer, starts - self._low, sizes)
+
+    def _gather(self, buffer: Bytes, starts: NDArray[Any], sizes: NDArray[Any]) -> tuple[Words, Bytes]:
+        longs = starts.astype(np.int64), sizes.astype(np.int64)
+        return gather(buffer, *longs, compiled=self._compiled)
+
+    @cached_property
+    def has_body(self) -> NDArray[np.bool_]:
+        """Whether the body is short enough to be read."""
+        wanted: NDArray[np.bool_] = self["body_size"] <= self.max_body_size
+        return wanted
+
+    @cached_property
+    def has_properties(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self["properties_size"] > 0
+        return found
+
+    @cached_property
+    def properties(self) -> tuple[Words, Bytes]:
+        """The properties' bytes, as on disk."""
+        sizes = np.maximum(self["properties_size"], 0).astype(np.int64)
+        return self.bytes_of(self["properties_pos"], sizes)
+
+    @cached_property
+    def readable(self) -> tuple[Words, Bytes]:
+        """The properties in valid UTF-8."""
+        return arrays.readable(*self.properties)
+
+    @cached_property
+    def pairs(self) -> PropertyPairs:
+        offsets, data = self.readable
+        return self._split(data, offsets, self.parser)
+
+    def named(self, name: bytes) -> pa.Array:
+        """The value of one property in every row; null without it."""
+        pairs = self.pairs
+        _, data = self.readable
+        same = np.flatnonzero(pairs.name_size == len(name))
+        places = pairs.name_start[same][:, None] + np.arange(len(name))
+        same = same[(data[places] == np.frombuffer(name, np.uint8)).all(axis=1)]
+        record = np.searchsorted(pairs.starts, same, side="right") - 1
+        value_offsets, values = self._gather(data, pairs.value_start[same], pairs.value_size[same])
+        place = np.full(len(self), -1, np.int64)
+        place[record] = np.arange(len(same))
+        return arrays.texts(value_offsets, values).take(pa.array(place, mask=place < 0))
+
+    def property_map(self, kind: pa.DataType) -> pa.Array:
+        """All properties as maps; null where the record has none at all."""
+        pairs, (_, data) = self.pairs, self.readable
+        names = self._gather(data, pairs.name_start, pairs.name_size)
+        values = self._gather(data, pairs.value_start, pairs.value_size)
+        items = pa.StructArray.from_arrays(
+            [arrays.texts(*names), arrays.texts(*values)], fields=[kind.key_field, kind.item_field]
+        )
+        return arrays.lists(kind, pairs.starts, items, self.has_properties)
+
+    def key_words(self, kind: pa.DataType) -> pa.Array:
+        """The words of KEYS."""
+        record, found = self._keys(self.log.batch["key_kind"] == KEY_WORD)
+        starts = np.searchsorted(record, np.append(self.rows, self.log.batch.record_count)).astype(np.int32)
+        return arrays.lists(kind, starts, arrays.texts(*self._key_bytes(found)))
+
+    def _keys(self, wanted: NDArray[np.bool_]) -> tuple[NDArray[Any], Rows]:
+        """Key rows of these records, and the record of each."""
+        batch = self.log.batch
+        is_chosen = np.zeros(batch.record_count, np.bool_)
+        is_chosen[self.rows] = True
+        found = np.flatnonzero(wanted & is_chosen[batch["key_record"]])
+        return batch["key_record"][found], found
+
+    def _key_bytes(self, found: Rows) -> tuple[Words, Bytes]:
+        batch = self.log.batch
+        return self.bytes_of(batch["key_pos"][found], batch["key_size"][found].astype(np.int64))
+
+    def _read(self) -> tuple[int, Bytes]:
+        """The bytes from the first row's to the last row's end, without a body that is left out at an end."""
+        low = int(self["pos"][0])
+        high = int(self["pos"][-1]) + int(self["total_size"][-1])
+        if len(self) == 1 and not self.has_body[0]:
+            low = int(self["topic_pos"][0])
+        buffer = np.empty(high - low, np.uint8)
+        self.log.reader.read_into(buffer.data, low)
+        return low, buffer
+
+
+def chunks_of(
+    log: LogBatch, rows: Rows, parser: PropertyParser, *, compiled: bool, bodies: int, text: bool
+) -> Iterator[Chunk]:
+    """The rows in chunks of bounded size, in order. `bodies`: the largest body that is read, 0 for none."""
+    if not len(rows):
+        return
+    if not bodies and not text:
+        yield Chunk(log, rows, parser, compiled=compiled, bodies=0, text=False)
+        return
+    starts = log.batch["pos"][rows]
+    ends = starts + log.batch["total_size"][rows]
+    at = 0
+    while at < len(rows):
+        last = int(np.searchsorted(ends, starts[at] + CHUNK_SIZE, side="right"))
+        last = max(last, at + 1)
+        yield Chunk(log, rows[at:last], parser, compiled=compiled, bodies=bodies, text=text)
+        at = last
+
+
+def topic_of(chunk: Chunk) -> pa.Array:
+    """The topic; that of records for which the table has no room is read with them."""
+    names = [java_decode(name) for name, _ in chunk.log.table.names]
+    rows = chunk["queue_index"]
+    if (rows < 0).any():
+        return arrays.texts(*chunk.bytes_of(chunk["topic_pos"], chunk["topic_size"].astype(np.int64)))
+    used, place = np.unique(rows, return_inverse=True)
+    texts = pa.array([names[row] if row >= 0 else None for row in used.tolist()], pa.string())
+    return texts.take(pa.array(place.reshape(-1).astype(np.int32)))
+
+
+def _host(column: str) -> Callable[[Chunk, pa.DataType], pa.Array]:
+    def host(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
+
+        made: pa.Array = getattr(chunk.log, column)()
+        return made.dictionary_decode().take(pa.array(chunk.rows))
+
+    return host
+
+
+def _transaction(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
+    return arrays.chosen((chunk["sys_flag"] & TRANSACTION_MASK) >> 2, list(TRANSACTION_NAMES.values()))
+
+
+def _compression(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
+    flags = chunk["sys_flag"]
+    code = np.where(flags & COMPRESSED, (flags >> 8) & 7, 8)
+    return arrays.chosen(
+        code, [COMPRESSION_NAMES.get(number, f"type {number}") for number in range(8)] + [None]
+    )
+
+
+def _faults(chunk: Chunk, kind: pa.DataType) -> pa.Array:
+    """Names of the Fault bits; few different sets, so each is made once."""
+    sets, place = np.unique(chunk["faults"], return_inverse=True)
+    made = [[fault_name(bit) for bit in Fault if bits & bit] for bits in sets.tolist()]
+    return pa.array(made, kind).take(pa.array(place.reshape(-1).astype(np.int32)))
+
+
+def _body(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
+    sizes = np.where(chunk.has_body, np.maximum(chunk["body_size"], 0), 0).astype(np.int64)
+    starts = np.where(chunk.has_body, chunk["body_pos"], chunk["topic_pos"])
+    return arrays.binary(*chunk.bytes_of(starts, sizes), chunk.has_body)
+
+
+COLUMNS: dict[str, Callable[[Chunk, pa.DataType], pa.Array]] = {
+    "topic": lambda chunk, _: topic_of(chunk),
+    "tags": lambda chunk, _: chunk.named(b"TAGS"),
+    "unique_key": lambda chunk, _: chunk.named(b"UNIQ_KEY"),
+    "keys": lambda chunk, kind: chunk.key_words(kind),
+    "properties": lambda chunk, kind: chunk.property_map(kind),
+    "properties_bytes": lambda chunk, _: arrays.binary(*chunk.properties),
+    "born_host": _host("born_address"),
+    "store_host": _host("store_address"),
+    "transaction": _transaction,
+    "compression": _compression,
+    "faults": _faults,
+    "body": _body,
+}
+
 
 FILE_COUNT = 8
 WALK_COUNT = 4

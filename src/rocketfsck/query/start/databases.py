@@ -21,9 +21,9 @@ from rocketfsck.formats.dialect import Dialect, versions_with
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.rocks import decode_i64
+from rocketfsck.query.start.dispatch import RowsModel
 from rocketfsck.query.start.load import LoadedFile, LoadedQueue, entries_of
 from rocketfsck.query.start.model import Refusal
-from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import DatabaseQueues, Other, OtherKind, Store

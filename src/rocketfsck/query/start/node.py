@@ -15,7 +15,7 @@ from itertools import pairwise
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dledger import DEFAULT_INDEX_FILE_SIZE, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.formats.smallfiles import java_parse_long
-from rocketfsck.query.start.entries import (
+from rocketfsck.query.nodes import (
     HEADER,
     UNIT,
     EntryWalk,
@@ -30,7 +30,7 @@ from rocketfsck.query.start.model import FileChange, LogScan
 from rocketfsck.query.start.queues import StartFailedError
 from rocketfsck.query.start.read import LogWalker, Verdict
 from rocketfsck.query.start.recover import BatchHandler, drain, truncate_files
-from rocketfsck.reader.heads import head_at
+from rocketfsck.reader.records import head_at
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.places.entries import EntryKind

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.smallfiles import java_parse_long
-from rocketfsck.query.start.dispatch import QueueName
+from rocketfsck.query.start.dispatch import QueueName, RowsModel
 from rocketfsck.query.start.load import LoadedFile, Loading
 from rocketfsck.query.start.losses import (
     MAX_OFFSET,
@@ -31,7 +31,6 @@ from rocketfsck.query.start.model import (
     Start,
 )
 from rocketfsck.query.start.queues import QueueModel
-from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.query.start.settings import deleted_queues, topic_kinds
 from rocketfsck.query.start.startqueues import StartQueues, find_unreadable
 from rocketfsck.query.start.state import StartState

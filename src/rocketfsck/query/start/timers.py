@@ -43,10 +43,11 @@ from rocketfsck.query.start.timerlog import (
     first_behind,
     follow,
     read_rows,
+    read_timer_rows,
     replay_of,
+    start_rows,
     waiting_slots,
 )
-from rocketfsck.query.start.timerrows import read_timer_rows, start_rows
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.timers import (
     WHEEL,

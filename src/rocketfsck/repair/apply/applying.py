@@ -25,14 +25,15 @@ from rocketfsck.repair.apply.results import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, undo_command
 from rocketfsck.repair.area.journal import (
     Area,
+    StoreLock,
     find_areas,
     make_area,
+    only_repair,
     read_file,
     read_manifests,
     real_root,
     write_manifests,
 )
-from rocketfsck.repair.area.locking import StoreLock, only_repair
 from rocketfsck.repair.area.manifests import changed_files
 from rocketfsck.repair.plan.document import plan_digest, read_plan
 from rocketfsck.repair.plan.law import confirmed

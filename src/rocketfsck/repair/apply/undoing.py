@@ -21,8 +21,7 @@ from rocketfsck.progress import phase
 from rocketfsck.repair.apply.publish import bring, repaired, second_name, standing, take_back
 from rocketfsck.repair.apply.results import UndoReport, spoiled_messages, undo_command
 from rocketfsck.repair.apply.sharing import part_from_kept
-from rocketfsck.repair.area.journal import Area, find_areas, read_manifests, real_root
-from rocketfsck.repair.area.locking import StoreLock, only_repair
+from rocketfsck.repair.area.journal import Area, StoreLock, find_areas, only_repair, read_manifests, real_root
 from rocketfsck.repair.area.manifests import Manifest, changed_files, find_tells, list_files, side_of, some_of
 from rocketfsck.repair.plan.document import read_plan
 from rocketfsck.repair.plan.model import Plan

@@ -9,14 +9,14 @@ The source is the commit log alone; nothing of the store is changed.
 
 from __future__ import annotations
 
-from rocketfsck.repair.build.index import build_index
-from rocketfsck.repair.build.model import (
+from rocketfsck.repair.build.files import (
     BuiltIndexFile,
     BuiltQueue,
     IndexBuild,
     QueueBuild,
     QueueGap,
 )
+from rocketfsck.repair.build.index import build_index
 from rocketfsck.repair.build.queues import build_queues
 from rocketfsck.repair.build.relink import relink_index_file
 

@@ -40,7 +40,7 @@ from rocketfsck.formats.rocks import (
 )
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.indexrows import log_batches
-from rocketfsck.repair.build.model import BuiltQueue, QueueBuild
+from rocketfsck.repair.build.files import BuiltQueue, QueueBuild
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.repair.build.walk import LogWalked
 from rocketfsck.scan.build.units import FLAGS, INDEX, OFFSET, OWN, QUEUE, SIZE, SKIPPED, TAGS, TIME

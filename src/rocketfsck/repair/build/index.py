@@ -30,8 +30,15 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.progress import phase
 from rocketfsck.reader.index import readable_headers
-from rocketfsck.repair.build.files import copy_part, make_directory, opened, set_time, write_part
-from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
+from rocketfsck.repair.build.files import (
+    BuiltIndexFile,
+    IndexBuild,
+    copy_part,
+    make_directory,
+    opened,
+    set_time,
+    write_part,
+)
 from rocketfsck.repair.build.relink import FileNames, slots_of_entries, write_slots
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build.units import KeyRows, put_entries, rows_from

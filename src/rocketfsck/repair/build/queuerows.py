@@ -34,7 +34,7 @@ from rocketfsck.formats.rocks import (
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics
 from rocketfsck.repair.build.databases import BOUNDS, QUEUE_FAMILIES, RowBuilder, rows_built
-from rocketfsck.repair.build.model import QueueBuild
+from rocketfsck.repair.build.files import QueueBuild
 from rocketfsck.repair.build.walk import walk_log
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file

@@ -33,10 +33,18 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import loaded_topics
-from rocketfsck.repair.build.files import make_directory, make_new_directory, opened, write_part
-from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
+from rocketfsck.repair.build.files import (
+    BuiltQueue,
+    QueueBuild,
+    QueueGap,
+    make_directory,
+    make_new_directory,
+    opened,
+    write_part,
+)
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames, queue_end
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
+from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.scan.build import units
 from rocketfsck.scan.build.units import P_OFFSET, PENDING_SIZE, QUEUE, UNIT_SIZES, pack_units
 from rocketfsck.store.model import ConsumeQueue, Store
@@ -224,8 +232,6 @@ class QueueBuilder:
 
     def go_on_behind(self, store: Store) -> None:
         """Begin where the store's own queues end: what they have is not put again. Raises StoreError."""
-        from rocketfsck.repair.log.edit import read_log_end
-
         end = read_log_end(store)
         self.go_on_behind_queues(store.queues, 0 if end is None else end.end_offset)
 

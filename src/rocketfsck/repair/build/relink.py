@@ -27,10 +27,9 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
     index_file_size,
 )
-from rocketfsck.reader.heads import head_of
 from rocketfsck.reader.index import IndexReader, readable_headers
-from rocketfsck.repair.build.files import opened, set_time, write_part
-from rocketfsck.repair.build.model import BuiltIndexFile
+from rocketfsck.reader.records import head_of
+from rocketfsck.repair.build.files import BuiltIndexFile, opened, set_time, write_part
 from rocketfsck.scan.build.units import link_entries
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import IndexFile, Store

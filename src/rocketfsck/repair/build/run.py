@@ -29,17 +29,22 @@ from rocketfsck.repair.build.databases import (
     rows_built,
 )
 from rocketfsck.repair.build.files import (
+    BuiltQueue,
+    IndexBuild,
+    QueueBuild,
     ResumableDirectory,
     State,
+    build_checkpoint,
+    last_in_queues,
     resumable_directory,
     take_owner,
     write_part,
 )
 from rocketfsck.repair.build.index import IndexBuilder, index_build
-from rocketfsck.repair.build.model import BuiltQueue, IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.walk import LogWalked, walk_log
+from rocketfsck.repair.log.edit import LogEnd
 from rocketfsck.store.areas import Lister, demand_listed, list_indexes
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
@@ -304,9 +309,6 @@ def write_checkpoint(
     for none; None where no files of queues were built. Queues and index files that stay as they are in the
     store count as well. Raises StoreError.
     """
-    from rocketfsck.repair.build.checkpoint import build_checkpoint, last_in_queues
-    from rocketfsck.repair.log.edit import LogEnd
-
     end = None
     if walked.record_count:
         end = LogEnd(walked.last_offset, walked.end_offset, walked.last_timestamp)

@@ -31,9 +31,8 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import OFFSET_VIEWS, topic_configs
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.formats.smallfiles import EpochEntry
-from rocketfsck.query.nodes import NodeSide, data_files, node_side, opened
+from rocketfsck.query.nodes import NodeSide, SoundEntry, Window, data_files, node_side, opened, read_entry
 from rocketfsck.query.offsets import committed_positions, delivery_positions
-from rocketfsck.query.start.entries import SoundEntry, Window, read_entry
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.configs import read_epochs

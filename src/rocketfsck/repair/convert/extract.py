@@ -29,15 +29,21 @@ from rocketfsck.query.view import StoreView
 from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile
 from rocketfsck.repair.convert.chosen import (
     Wanted,
+    cut_configs,
     light_bounds,
     queue_bounds,
     queues_left_out,
     rows_between,
     served_rows,
 )
-from rocketfsck.repair.convert.cutconfigs import cut_configs
-from rocketfsck.repair.convert.model import SCHEMA_VERSION, ExtractDocument, PartLeftOut
-from rocketfsck.repair.convert.refusing import is_problem, refuse_damaged, refuse_running
+from rocketfsck.repair.convert.model import (
+    SCHEMA_VERSION,
+    ExtractDocument,
+    PartLeftOut,
+    is_problem,
+    refuse_damaged,
+    refuse_running,
+)
 from rocketfsck.repair.convert.whole import (
     database_reason,
     log_records,

@@ -47,9 +47,11 @@ from rocketfsck.repair.convert.chosen import (
     queues_left_out,
     served_rows,
 )
-from rocketfsck.repair.convert.model import ConvertedStore, PartLeftOut, QueueLeftOut
-from rocketfsck.repair.convert.refusing import (
+from rocketfsck.repair.convert.model import (
     CONVERSIONS,
+    ConvertedStore,
+    PartLeftOut,
+    QueueLeftOut,
     is_other_database,
     is_problem,
     refuse_damaged,

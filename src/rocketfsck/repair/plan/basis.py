@@ -26,7 +26,7 @@ from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS_TEXT, DEFAULT_PRECISION_MS, SCHEDULE_TOPIC
 from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
 from rocketfsck.reader.units import Kind, UnitReader, kinds_of, read_data_blocks
-from rocketfsck.repair.mislaid import displaced_in
+from rocketfsck.repair.advice import displaced_in
 from rocketfsck.repair.plan.arguments import DatabaseToBuild, Name, QueuesToBuild, WheelPrecision
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS

@@ -32,11 +32,19 @@ from rocketfsck.repair.area.links import dead_link_above, pin_on
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.repair.plan.basis import confirming
-from rocketfsck.repair.plan.joining import ActionKey, absorbed, action_key, merged, ordered, refuse_overlaps
 from rocketfsck.repair.plan.law import CLEARING, areas_changed, areas_written, dependents, judge, unknown_in
 from rocketfsck.repair.plan.model import Action, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
-from rocketfsck.repair.plan.table import PlanScene, Row
+from rocketfsck.repair.plan.table import (
+    ActionKey,
+    PlanScene,
+    Row,
+    absorbed,
+    action_key,
+    merged,
+    ordered,
+    refuse_overlaps,
+)
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.repairs.answers import queue_of
 from rocketfsck.repair.repairs.groupoffsets import NAME as SETTING

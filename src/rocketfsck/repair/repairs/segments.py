@@ -25,7 +25,6 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.fences import end_file, fence_file, resized
-from rocketfsck.repair.repairs.leftovers import act_set_aside
 from rocketfsck.repair.repairs.misnamed import (
     claims,
     is_unsettled,
@@ -34,7 +33,7 @@ from rocketfsck.repair.repairs.misnamed import (
     pending_renames,
     plan_rename,
 )
-from rocketfsck.repair.repairs.queues import rebuild_queues
+from rocketfsck.repair.repairs.queues import act_set_aside, rebuild_queues
 from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.segments import PREALLOCATED_LIMIT

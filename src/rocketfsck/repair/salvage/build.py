@@ -274,9 +274,8 @@ def fill_store(
     `carry` puts there what does not follow from the log. Raises StoreError.
     """
     from rocketfsck.repair.build import build_index, build_queues
-    from rocketfsck.repair.build.checkpoint import build_checkpoint
     from rocketfsck.repair.build.config import build_topics
-    from rocketfsck.repair.build.files import take_owner
+    from rocketfsck.repair.build.files import build_checkpoint, take_owner
 
     total = int(made.found["total_size"][made.placement.rows].sum())
     with phase("writing the commit log", total) as at, LogWriter(building, made) as writer:

@@ -7,5 +7,5 @@
     matching.py       a message as one of the statements, with what is in the holes of its template
     answers.py        entries as answers
 
-Nothing of it reads a store or loads NumPy; `query.logplaces` looks up what a line names.
+Nothing of it reads a store or loads NumPy; `query.evidence` looks up what a line names.
 """

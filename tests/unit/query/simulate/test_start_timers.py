@@ -19,7 +19,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dialect import ALL_VERSIONS
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE
 from rocketfsck.formats.rocks import MARKS
-from rocketfsck.query.start import timerrows as timerrows_module
+from rocketfsck.query.start import timerlog as timerrows_module
 from rocketfsck.query.start import timers as timers_module
 from rocketfsck.query.start.model import Start, TimerStart
 from rocketfsck.query.start.simulate import simulate_start

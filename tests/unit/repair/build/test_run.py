@@ -22,7 +22,7 @@ from rocketfsck.formats.smallfiles import decode_checkpoint
 from rocketfsck.progress import State, watched
 from rocketfsck.repair.build import files as building_files
 from rocketfsck.repair.build import queuestates
-from rocketfsck.repair.build.checkpoint import build_checkpoint
+from rocketfsck.repair.build.files import build_checkpoint
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.queuestates import WantedQueues, queue_end
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store

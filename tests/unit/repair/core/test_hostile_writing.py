@@ -354,7 +354,7 @@ ALLOWED = {
     ("writer/commitlog.py", "open"): "reads back what was written",
     ("writer/damage/editing.py", "open"): "reads a file of the copy",
     (
-        "repair/area/locking.py",
+        "repair/area/journal.py",
         "open",
     ): "the lock that a broker takes is locked, through a link, too; not written",
     ("writer/damage/databasefaults.py", "TemporaryDirectory"): "scratch space of its own",

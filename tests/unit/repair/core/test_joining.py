@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.repair.plan.joining import absorbed
 from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.table import absorbed
 
 MOOT_AFTER = {"cut": (), "fill": ("cut",), "note": ("cut", "fill")}
 TABLE: Any = {name: SimpleNamespace(moot_after=after) for name, after in MOOT_AFTER.items()}

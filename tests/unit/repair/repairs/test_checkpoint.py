@@ -6,7 +6,7 @@ import pytest
 
 from rocketfsck.formats.smallfiles import EpochEntry, decode_checkpoint, decode_epochs, encode_epochs
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
-from rocketfsck.repair.build.checkpoint import (
+from rocketfsck.repair.build.files import (
     build_checkpoint,
     index_timestamp,
     last_in_queues,

@@ -11,7 +11,7 @@ import pytest
 from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.records import LogReader
-from rocketfsck.repair.build.checkpoint import last_in_queues
+from rocketfsck.repair.build.files import last_in_queues
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan

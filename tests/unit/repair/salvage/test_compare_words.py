@@ -23,7 +23,7 @@ from rocketfsck.repair.compare.compare import (
     describe_side,
 )
 from rocketfsck.repair.compare.records import LogBytes, files_of
-from rocketfsck.repair.heal.heal import heal_stores
+from rocketfsck.repair.heal.records import heal_stores
 from rocketfsck.repair.salvage.ledger import SalvageOptions
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import read_messages

@@ -20,10 +20,9 @@ from rocketfsck.cli.show.repair import plan_lines
 from rocketfsck.cli.show.text import Palette, count_of, visible
 from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.repair.plan.document import keep_plan, plan_text
-from rocketfsck.repair.plan.joining import ActionKey, action_key
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.plan.table import PlanScene
+from rocketfsck.repair.plan.table import ActionKey, PlanScene, action_key
 from rocketfsck.store.places.locations import refuse_remote
 from rocketfsck.verify.report import Report
 
