@@ -20,8 +20,7 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
 from rocketfsck.verify.index.entryjoin import KeyJoin
 from rocketfsck.verify.index.file import check_index_file
-from rocketfsck.verify.log.regions import BadRanges
-from rocketfsck.verify.log.rows import LogRows
+from rocketfsck.verify.log.regions import BadRanges, LogRows
 from rocketfsck.verify.tasks.task import Collector, Context, IndexFileTask
 
 from benchmarks.data import BEGIN_TIMESTAMP, KEYS_A_RECORD, IndexStore, LogFile

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from rocketfsck.pipeline.views import WantedRows
     from rocketfsck.query.offsets import GroupOffsets
     from rocketfsck.repair.apply.results import ApplyReport
-    from rocketfsck.repair.outlook import LostMessages
     from rocketfsck.repair.plan.model import Plan
+    from rocketfsck.repair.state import LostMessages
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.verify.report import Report
     from rocketfsck.verify.rules.rule import Level
@@ -328,7 +328,7 @@ class OpenedStore:
         `report` as for `verdict`. Raises UsageError for a check that did not count the messages (level
         "quick"), StoreError if the store cannot be read.
         """
-        from rocketfsck.repair.outlook import lost_messages
+        from rocketfsck.repair.state import lost_messages
 
         account = self._checked(report).account
         if account is None:

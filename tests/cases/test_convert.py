@@ -18,9 +18,8 @@ from rocketfsck.formats.rocks import MARKS
 from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs, offset_to_filename
 from rocketfsck.query.timers import wheel_messages
 from rocketfsck.repair.carve.carve import CarvedRecords
-from rocketfsck.repair.convert.controller import EPOCH_FILE
 from rocketfsck.repair.convert.model import ConvertDocument, ConvertedStore
-from rocketfsck.repair.convert.whole import carry_parts, log_records, prove_same
+from rocketfsck.repair.convert.whole import EPOCH_FILE, carry_parts, log_records, prove_same
 from rocketfsck.repair.salvage.build import NewStore
 from rocketfsck.repair.salvage.choose import place_packed
 from rocketfsck.store import Store, open_store

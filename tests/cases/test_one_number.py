@@ -24,8 +24,7 @@ from rocketfsck.pipeline.fleet.run import check_stores
 from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store
 from rocketfsck.verify import check_store
-from rocketfsck.verify.account.model import Fates
-from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.finding import Fates, Severity
 from rocketfsck.writer.damage import DAMAGES
 from rocketfsck.writer.disk import fileops
 

@@ -15,10 +15,10 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.repair.apply import holding
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.holding import held_plan
-from rocketfsck.repair.outlook import fates_after
 from rocketfsck.repair.plan.law import all_assumptions
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.state import fates_after
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.writer.damage import DAMAGES, DamageError, damage_store

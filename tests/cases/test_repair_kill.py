@@ -24,10 +24,10 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.results import ApplyReport
-from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.apply.sharing import undo
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Plan
-from rocketfsck.repair.plan.opening import describe_store
+from rocketfsck.repair.plan.planning import describe_store
 from rocketfsck.repair.plan.table import ActScene, Repair
 from rocketfsck.store import open_store
 from rocketfsck.writer.disk import fileops

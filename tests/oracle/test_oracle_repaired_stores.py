@@ -20,7 +20,7 @@ from rocketfsck.repair.plan.law import all_assumptions
 from rocketfsck.repair.plan.model import Loss
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
-from rocketfsck.testing.planned import broker_conf_of
+from rocketfsck.testing.conformance import broker_conf_of
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.writer import EndState, PutRecord
 from rocketfsck.writer.damage import damage_store

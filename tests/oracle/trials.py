@@ -24,7 +24,7 @@ from rocketfsck.repair.plan.law import assumed_names
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store
-from rocketfsck.testing.planned import broker_conf_of
+from rocketfsck.testing.conformance import broker_conf_of
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.writer import EndState
 

@@ -20,7 +20,7 @@ from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
-from rocketfsck.testing.planned import broker_conf_of
+from rocketfsck.testing.conformance import broker_conf_of
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.writer import PutRecord
 from rocketfsck.writer.damage import DAMAGES, DamageError, damage_store

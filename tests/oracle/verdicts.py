@@ -16,7 +16,7 @@ from typing import Literal
 
 from rocketfsck.formats.record import Record
 from rocketfsck.query.start.verdict import StartVerdict
-from rocketfsck.verify.account.model import MessageAccount
+from rocketfsck.verify.finding import MessageAccount
 
 from tests.oracle.broker import QueueName
 

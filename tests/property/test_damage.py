@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from rocketfsck.engine import LocalEngine
 from rocketfsck.store import open_store
 from rocketfsck.testing import breaches
-from rocketfsck.testing.planned import PlannedStore
+from rocketfsck.testing.conformance import PlannedStore
 from rocketfsck.testing.strategies import START_TIMESTAMP, PlannedDamage, damages, stores
 from rocketfsck.verify import CheckOptions, check_store, describe
 from rocketfsck.writer.damage import DamageError

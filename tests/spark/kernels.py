@@ -16,8 +16,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.model import CheckedStore
 from rocketfsck.pipeline.fleet.run import CheckJob, FleetStore
 from rocketfsck.pipeline.fleet.stages import PassingEngine
-from rocketfsck.verify.tasks.execute import run_unit
-from rocketfsck.verify.tasks.planning import PlannedTask
+from rocketfsck.verify.tasks.execute import PlannedTask, run_unit
 from rocketfsck.verify.tasks.task import TaskResult
 
 from tests.flippingreads import flipping

@@ -21,7 +21,7 @@ from rocketfsck.progress import State, phase, watched
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.log.result import LogResult
-from rocketfsck.verify.tasks.planning import plan_units
+from rocketfsck.verify.tasks.execute import plan_units
 from rocketfsck.verify.tasks.task import Context
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory

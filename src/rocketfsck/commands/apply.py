@@ -30,14 +30,15 @@ from rocketfsck.commands.shared import BrokerConf, DelayLevels, StoreOptions
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError
+from rocketfsck.store.reading import read_document
 from rocketfsck.verify.options import CheckOptions, LevelAsked
+from rocketfsck.verify.report import Report, unpreened_rules
 
 if TYPE_CHECKING:
     from rocketfsck.repair.apply.results import ApplyReport, UndoReport
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.store import Store
-    from rocketfsck.verify.policy import Policy
-    from rocketfsck.verify.report import Report
+    from rocketfsck.verify.report import Policy, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,6 @@ def plan(options: PlanCommand, policy: Policy | None = None, passes: Passes | No
     from rocketfsck.repair.apply.holding import held_plan
     from rocketfsck.repair.plan.basis import named_values
     from rocketfsck.repair.plan.planning import make_plan
-    from rocketfsck.store.reading import read_document
-    from rocketfsck.verify.policy import unpreened_rules
-    from rocketfsck.verify.report import Report
     from rocketfsck.verify.run import check_store
 
     stated, wishes = options.stated, options.wishes
@@ -140,7 +138,7 @@ def apply(options: ApplyCommand, pause: Pause = no_pause) -> ApplyAnswer:
     """Carry out a plan. Raises UsageError for assumptions that nobody confirms, StoreError."""
     from rocketfsck.repair.apply.applying import apply_plan
     from rocketfsck.repair.plan.document import kept_plan, read_plan
-    from rocketfsck.store.settings import read_settings
+    from rocketfsck.store.circumstances import read_settings
 
     path = options.plan_path
     plan = kept_plan(path) if path.is_dir() else read_plan(path)
@@ -184,8 +182,8 @@ class UndoAnswer:
 
 def undo(options: UndoCommand, pause: Pause = no_pause) -> UndoAnswer:
     """Take back the last repair of a store. Raises StoreError, and where messages would leave the store."""
-    from rocketfsck.repair.apply.undoing import last_plan
-    from rocketfsck.repair.apply.undoing import undo as take_back
+    from rocketfsck.repair.apply.sharing import last_plan
+    from rocketfsck.repair.apply.sharing import undo as take_back
 
     path, work_dir = options.path, options.work_dir
     stores = [path, *options.outside]

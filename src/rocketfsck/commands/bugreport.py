@@ -18,6 +18,7 @@ from rocketfsck.common.wording import byte_size, visible
 from rocketfsck.errors import RocketfsckError, UsageError
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import CheckOptions, LevelAsked
+from rocketfsck.verify.rules.catalog import RULES
 
 if TYPE_CHECKING:
     from rocketfsck.commands.bugreports import BugReport, Place
@@ -138,8 +139,6 @@ def _workplace(output: Path) -> str | None:
 
 def _above_info(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The errors and warnings; all findings where there are none."""
-    from rocketfsck.verify.rules.catalog import RULES
-
     return tuple(item for item in findings if RULES[item.rule].severity > Severity.INFO) or findings
 
 

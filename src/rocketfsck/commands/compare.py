@@ -29,6 +29,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import LevelAsked
+from rocketfsck.verify.rules.catalog import RULES
 
 if TYPE_CHECKING:
     from rocketfsck.repair.compare.compare import Comparison
@@ -103,7 +104,7 @@ def salvage(options: SalvageCommand) -> SalvageAnswer:
     from rocketfsck.repair.carve.confidence import Level
     from rocketfsck.repair.salvage.ledger import SalvageOptions
     from rocketfsck.repair.salvage.salvage import default_ledger, find_records, write_store
-    from rocketfsck.store.newer import index_note
+    from rocketfsck.store.elsewhere import index_note
 
     into = options.into
     if into is None and not options.dry_run:
@@ -141,8 +142,6 @@ def exit_code(salvage: Salvage, written: SalvagedStore | None) -> int:
 
 def problems_of(report: Report) -> dict[str, int]:
     """Findings above info of the new store by rule, without those of what is missing."""
-    from rocketfsck.verify.rules.catalog import RULES
-
     return {
         rule: count
         for rule, count in report.counts.items()

@@ -86,9 +86,8 @@ class ConvertCommand:
 def convert(command: ConvertCommand) -> ConvertDocument:
     """Write what was asked for. Raises UsageError, StoreError."""
     from rocketfsck.pipeline.sources import broker_name, demand_unique
-    from rocketfsck.repair.convert.controller import convert_to_controller
     from rocketfsck.repair.convert.model import SCHEMA_VERSION, ConvertDocument
-    from rocketfsck.repair.convert.whole import ConvertOptions, convert_store
+    from rocketfsck.repair.convert.whole import ConvertOptions, convert_store, convert_to_controller
 
     refuse_inside(command.into, command.paths)
     stated, sync = command.stated, not command.no_sync

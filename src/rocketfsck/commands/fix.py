@@ -24,6 +24,7 @@ from rocketfsck.common.options import Option
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.options import CheckOptions, LevelAsked
+from rocketfsck.verify.report import unpreened_rules
 
 if TYPE_CHECKING:
     from rocketfsck.repair.apply.results import ApplyReport
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store import Store
-    from rocketfsck.verify.policy import Policy
-    from rocketfsck.verify.report import Report
+    from rocketfsck.verify.report import Policy, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,6 @@ def _proposal(options: FixCommand, store: Store, report: Report, policy: Policy)
     from rocketfsck.repair.plan.basis import usual_sizes
     from rocketfsck.repair.plan.planning import make_plan
     from rocketfsck.repair.verdict import judge_store, predicted
-    from rocketfsck.verify.policy import unpreened_rules
 
     wishes = options.wishes
     wished: tuple[GroupOffset, ...] = wishes.wished(store)

@@ -160,7 +160,7 @@ def rebuild(command: RebuildCommand) -> RebuildAnswer:
 
 
 def _warnings(store: Store, options: RebuildOptions, assumed: Sequence[Assumption]) -> list[str]:
-    from rocketfsck.store.newer import index_note
+    from rocketfsck.store.elsewhere import index_note
 
     found = []
     if store.live.locked:

@@ -14,6 +14,7 @@ from rocketfsck.commands.shared import StoreOptions, StorePlace
 from rocketfsck.common.options import Argument, Option, PutAfter
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL
 from rocketfsck.verify.options import CheckOptions, LevelAsked
+from rocketfsck.verify.rules.catalog import RULES, describe
 
 if TYPE_CHECKING:
     from rocketfsck.query.offsets import StoreThen
@@ -118,7 +119,6 @@ def _time_of(finding: Finding, times: dict[int, int]) -> int | None:
 
 def _event(finding: Finding, at: int) -> TimelineEvent:
     from rocketfsck.query.timeline.events import TimelineEvent
-    from rocketfsck.verify.rules.catalog import RULES, describe
 
     where, rule = finding.where, RULES[finding.rule]
     text = f"{rule.id} {rule.slug}: {describe(finding)}"

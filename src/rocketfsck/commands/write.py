@@ -85,7 +85,7 @@ class StoreShape:
 
         settings: dict[str, Any] = {}
         if self.broker_conf is not None:
-            from rocketfsck.store.settings import read_settings
+            from rocketfsck.store.circumstances import read_settings
 
             settings = options_of_settings(read_settings(self.broker_conf), self.broker_version)
         sizes = {name: getattr(self, name) for name in GEOMETRY_FIELDS}

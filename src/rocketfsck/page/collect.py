@@ -45,9 +45,9 @@ from rocketfsck.page.tables import (
 from rocketfsck.page.timeline import timeline_of
 from rocketfsck.query.retention import FileRetention, Retention, UnconsumedMessages
 from rocketfsck.query.start.verdict import Prediction
-from rocketfsck.repair.outlook import Outlook
 from rocketfsck.repair.plan.law import notice_text, total_notices
 from rocketfsck.repair.plan.model import Action, Plan
+from rocketfsck.repair.state import Outlook
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity

@@ -23,6 +23,7 @@ from typing import Any
 from rocketfsck.errors import NoStoreError, RocketfsckError, StoreError, UsageError
 from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.store.areas import absolute_path, glob_remote, list_directory
+from rocketfsck.store.circumstances import read_settings
 from rocketfsck.store.inuse import JOURNAL, MARK
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
@@ -30,7 +31,6 @@ from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import locate, path_of
 from rocketfsck.store.places.urls import NO_OPTIONS, StorageOptions, is_remote, options_for
 from rocketfsck.store.reading import named_errors
-from rocketfsck.store.settings import read_settings
 
 OPEN_COUNT = 8
 """Stores that a process keeps listed."""

@@ -31,9 +31,9 @@ from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LogScan
 from rocketfsck.query.start.settings import NotCoveredError
+from rocketfsck.store.circumstances import parse_settings
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader, read_whole
-from rocketfsck.store.settings import parse_settings
 
 FIRST_REASON = "the first entry that DLedger recovers has the number {index}"
 LEAST_SIZE = 44

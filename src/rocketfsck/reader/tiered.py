@@ -34,8 +34,8 @@ from rocketfsck.formats.tiered import (
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
+from rocketfsck.store.others import SegmentPlace, segment_place
 from rocketfsck.store.reading import FileReader, read_whole
-from rocketfsck.store.tiered import SegmentPlace, segment_place
 
 METADATA = "config/tieredStoreMetadata.json"
 MAX_METADATA_SIZE = CONFIG_LIMIT

@@ -48,8 +48,7 @@ from rocketfsck.store.areas import list_directory
 from rocketfsck.store.model import MappedFile, Store, Stray, StrayReason
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.account.model import MessageAccount
-from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.finding import Finding, MessageAccount
 
 PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh", b"\x04\x22\x4d\x18", b"PK\x03\x04")
 """What files of gzip, Zstandard, xz, bzip2, LZ4 and ZIP begin with."""

@@ -30,27 +30,29 @@ from rocketfsck.query.start.verdict import (
     versions_of,
 )
 from rocketfsck.repair.advice import Advice, advice_on
-from rocketfsck.repair.outlook import AfterStart, Outlook, after_start, planned_fates
 from rocketfsck.repair.plan.basis import usual_sizes
 from rocketfsck.repair.plan.law import assumed_names, total_notices
 from rocketfsck.repair.plan.model import Action, Notice, Plan
 from rocketfsck.repair.state import (
     MAY_START,
+    AfterStart,
+    Outlook,
     State,
+    after_start,
     depth_of,
     is_sound,
     lost_configs,
     newer_byte_count,
     newer_record_count,
+    planned_fates,
     state_of,
     unknown_topic_count,
     unlisted_topic_count,
 )
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import is_remote
-from rocketfsck.verify.account.model import MessageAccount
 from rocketfsck.verify.diagnoses import ORIGINS, fix_command, store_command
-from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.finding import MessageAccount, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 

@@ -2,6 +2,14 @@
 this store's for sure (`store.logpaths`), and all but the log where somebody copied only that.
 
 What is not found in the files must then not be called lost. Reference 2.14, 3.9.
+
+Signs that a newer broker than the store is read as has worked on the index: for those who write one, or
+predict it.
+
+    rocksdbstore/        made by every broker from 5.4.0 on: it indexes the tags of a message, too
+    entries of records   whose hash is that of none of the record's keys, nor of its tags
+
+A sample of the newest entries is looked at, never all. Reference 4.5; ADR 0011.
 """
 
 from __future__ import annotations
@@ -9,8 +17,106 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.store.model import Other, OtherKind, Store, StrayReason
+from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
+from rocketfsck.formats.javatext import index_hash, java_decode, tag_index_hash
+from rocketfsck.formats.properties import parse_properties, split_keys
+from rocketfsck.formats.record import Record
+from rocketfsck.store.dialect.sampling import records_at
+from rocketfsck.store.model import IndexFile, Other, OtherKind, Store, StrayReason
+from rocketfsck.store.reading import FileReader
+
+SAMPLE_COUNT = 256
+LEAST_SHARE = 20
+"""One of so many entries must be odd before they are called a feature: single ones are damage."""
+TAG_STORE = "rocksdbstore"
+"""The directory that brokers from 5.4.0 on make, whatever is in it."""
+
+
+def writes_more_entries(store: Store) -> bool:
+    """Whether a broker has run that indexes more than the version that the store is read as."""
+    return not store.dialect.tag_entries and any(other.relative == TAG_STORE for other in store.others)
+
+
+def index_note(store: Store) -> str | None:
+    """What somebody must know who makes index files for this store; None: they are whole as far as is known.
+
+    Files that cannot be read tell nothing.
+    """
+    strange, looked = 0, 0
+    for file in reversed(store.indexes[-2:]):
+        strange, looked = _count_strange(store, file)
+        if looked:
+            break
+    if LEAST_SHARE * strange >= looked > 0:
+        return (
+            f"{strange:,} of the {looked:,} newest index entries match no key of their records: "
+            "rocketfsck does not know this feature and does not write such entries"
+        )
+    if writes_more_entries(store):
+        return (
+            f"{TAG_STORE}/ comes from a broker of 5.4.0 or later, which also indexes tags: read as "
+            f"{store.dialect.version}, the store gets no such entries"
+        )
+    return None
+
+
+def has_tag_entries(store: Store) -> bool:
+    """Whether newest index entries are those of their records' tags (brokers from 5.4.0 on). Files that
+    cannot be read have none."""
+    for file in reversed(store.indexes[-2:]):
+        entries = _newest(file, store.geometry.slot_count)
+        offsets = sorted({offset for _, offset, *_ in entries})
+        hashes = {
+            record.physical_offset: _tag_hashes(record, store)
+            for record in records_at(store.commitlog.files, offsets)
+        }
+        if any(key_hash in hashes.get(offset, ()) for key_hash, offset, *_ in entries):
+            return True
+    return False
+
+
+def _count_strange(store: Store, file: IndexFile) -> tuple[int, int]:
+    """Counts of a file's newest entries: of records, but of none of their keys; of records at all."""
+    entries = _newest(file, store.geometry.slot_count)
+    offsets = sorted({offset for _, offset, *_ in entries})
+    hashes = {
+        record.physical_offset: _hashes(record, store)
+        for record in records_at(store.commitlog.files, offsets)
+    }
+    known = [(key_hash, hashes[offset]) for key_hash, offset, *_ in entries if offset in hashes]
+    return sum(key_hash not in own for key_hash, own in known), len(known)
+
+
+def _newest(file: IndexFile, slot_count: int) -> list[tuple[int, int, int, int]]:
+    try:
+        with FileReader(file.location) as reader:
+            index_count = decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
+            first = max(1, index_count - SAMPLE_COUNT)
+            data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * max(0, index_count - first))
+    except StoreError:
+        return []
+    return list(ENTRY.packer().iter_unpack(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]))
+
+
+def _hashes(record: Record, store: Store) -> set[int]:
+    """The hashes that entries of a record have."""
+    properties = parse_properties(record.properties, store.dialect.property_parser) or {}
+    topic = java_decode(record.topic)
+    keys = split_keys(properties.get("KEYS", ""))
+    if "UNIQ_KEY" in properties:
+        keys.append(properties["UNIQ_KEY"])
+    own = _tag_hashes(record, store) if store.dialect.tag_entries else set()
+    return own | {index_hash(topic, key) for key in keys}
+
+
+def _tag_hashes(record: Record, store: Store) -> set[int]:
+    """The hash that an entry of a record's tags has; none without tags."""
+    properties = parse_properties(record.properties, store.dialect.property_parser) or {}
+    tags = properties.get("TAGS")
+    return {tag_index_hash(java_decode(record.topic), tags)} if tags else set()
+
 
 QUEUE_TREES = frozenset({"consumequeue", "batchconsumequeue"})
 QUEUE_DATABASES = frozenset({"consumequeue", "consumequeue_rocksdb"})

@@ -32,13 +32,12 @@ from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import RECORD_HEADER
 from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.store.areas import Lister, absolute_path, is_directory, list_directory
-from rocketfsck.store.circumstances import Evidence, LogPlaces, Settings
+from rocketfsck.store.circumstances import Evidence, LogPlaces, Settings, setting_path
 from rocketfsck.store.model import MappedFile, MappedFileQueue, Other, OtherKind, Store
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import FileReader
-from rocketfsck.store.settings import setting_path
 
 _WHAT = "DLedger keeps the commit log"
 

@@ -31,7 +31,7 @@ from rocketfsck.store.areas import (
     short_named,
     with_short_names,
 )
-from rocketfsck.store.circumstances import Evidence, Geometry, LogPlaces, Settings, Source
+from rocketfsck.store.circumstances import Evidence, Geometry, LogPlaces, Settings, Source, read_settings
 from rocketfsck.store.dialect.infer import infer_dialect
 from rocketfsck.store.dialect.sampling import Samples, sample_commitlog
 from rocketfsck.store.geometry import read_geometry
@@ -50,12 +50,10 @@ from rocketfsck.store.model import (
     StoreFile,
     StrayReason,
 )
-from rocketfsck.store.others import KNOWN_DIRECTORIES, list_other
+from rocketfsck.store.others import KNOWN_DIRECTORIES, list_base, list_other, named_base
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import locate, path_of
 from rocketfsck.store.places.urls import NO_OPTIONS, is_remote, options_for
-from rocketfsck.store.settings import read_settings
-from rocketfsck.store.tiered import list_base, named_base
 
 if TYPE_CHECKING:
     from rocketfsck.store.places.remote import RemoteTree

@@ -16,14 +16,13 @@ from rocketfsck.common.late import late_names
 
 if TYPE_CHECKING:
     from rocketfsck.testing.conformance import NotConformantError as NotConformantError
+    from rocketfsck.testing.conformance import PlannedStore as PlannedStore
     from rocketfsck.testing.conformance import assert_conformant as assert_conformant
     from rocketfsck.testing.conformance import breaches as breaches
-    from rocketfsck.testing.planned import PlannedStore as PlannedStore
 
 __getattr__ = late_names(
     __name__,
     {
-        "conformance": "NotConformantError assert_conformant breaches",
-        "planned": "PlannedStore",
+        "conformance": "NotConformantError PlannedStore assert_conformant breaches",
     },
 )

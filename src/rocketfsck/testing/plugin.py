@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from rocketfsck.testing.planned import PlannedStore
+    from rocketfsck.testing.conformance import PlannedStore
     from rocketfsck.verify.report import Report
     from rocketfsck.writer import Event, WriteOptions
     from rocketfsck.writer.damage import DamageReport
@@ -88,7 +88,7 @@ def assert_rocketmq_store(pytestconfig: pytest.Config) -> AssertStore:
 @pytest.fixture
 def rocketmq_store(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
     """Write messages (or a `PlannedStore`) into a new store; gives its directory."""
-    from rocketfsck.testing.planned import PlannedStore
+    from rocketfsck.testing.conformance import PlannedStore
     from rocketfsck.writer import WriteOptions, write_store
 
     @plain_errors

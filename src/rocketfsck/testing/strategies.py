@@ -26,7 +26,7 @@ from rocketfsck.formats.magic import COMPRESSED, MULTI_TAGS
 from rocketfsck.formats.properties import TRAN_MSG, serialize_properties
 from rocketfsck.formats.record import Host, InnerItem
 from rocketfsck.store.circumstances import Geometry
-from rocketfsck.testing.planned import PlannedStore
+from rocketfsck.testing.conformance import PlannedStore
 from rocketfsck.writer import EndState, Expiry, Kind, OutgoingMessage, Restart, WriteOptions
 from rocketfsck.writer.damage import DAMAGES, DamageReport, damage_store
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 from rocketfsck.common.late import late_names
 
 if TYPE_CHECKING:
-    from rocketfsck.verify.documents import read_baseline as read_baseline
-    from rocketfsck.verify.documents import write_baseline as write_baseline
     from rocketfsck.verify.finding import Finding as Finding
     from rocketfsck.verify.finding import Severity as Severity
     from rocketfsck.verify.finding import Where as Where
@@ -30,11 +28,13 @@ if TYPE_CHECKING:
     from rocketfsck.verify.rules.catalog import find_rule as find_rule
     from rocketfsck.verify.rules.rule import Rule as Rule
     from rocketfsck.verify.run import check_store as check_store
+    from rocketfsck.verify.tasks.resume import read_baseline as read_baseline
+    from rocketfsck.verify.tasks.resume import write_baseline as write_baseline
 
 __getattr__ = late_names(
     __name__,
     {
-        "documents": "read_baseline write_baseline",
+        "tasks.resume": "read_baseline write_baseline",
         "finding": "Finding Severity Where",
         "options": "CheckOptions Subset",
         "report": "Report",

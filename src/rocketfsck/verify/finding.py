@@ -1,16 +1,229 @@
-"""Findings: what a check yields. Data only; the words are in `verify.rules.catalog`."""
+"""Findings: what a check yields. Data only; the words are in `verify.rules.catalog`.
+
+The account of the messages as values: tallies that are exact, and the ranges of what is lost.
+
+    message := what a record, a unit, an index entry, the checkpoint or a committed offset gives evidence of
+    tally   := messages with one fate, one reason and one degree of certainty
+
+Every number of messages that a person reads comes from here. Design, section 7; reference 3.8, 9.3.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from rocketfsck.store.model import ConsumeQueue
+
+Fate = Literal["served", "unreachable", "damaged", "lost", "replaced", "removed"]
+"""What became of a message.
+
+    served       a consumer of its queue gets it
+    unreachable  its record is in the log, and no unit of its queue leads there
+    damaged      a consumer gets it, and its body or its properties are not what the producer sent
+    lost         its record is not in the log any more
+    replaced     a repair put a filler record in its place
+    removed      gone on purpose: its topic was deleted
+"""
+
+Sure = Literal["certain", "at least", "perhaps"]
+"""How the number is known: exact, a lower bound, or by evidence that has other explanations, too."""
+
+Why = Literal[
+    "unit leads to it",
+    "no unit",
+    "no queue",
+    "misnamed file",
+    "body",
+    "properties",
+    "beyond the log",
+    "missing file",
+    "damaged bytes",
+    "no unit, no record",
+    "unit of another record",
+    "file of another store",
+    "index entry",
+    "checkpoint",
+    "committed offset",
+    "filler record",
+    "topic deleted",
+]
+
+WHYS: Mapping[Why, str] = {
+    "unit leads to it": "a unit leads to the record",
+    "no unit": "in the commit log, but not in the consume queue",
+    "no queue": "in the commit log, but the consume queue is missing",
+    "misnamed file": "in commit log files with wrong names",
+    "body": "the body does not match its checksum",
+    "properties": "the properties are damaged",
+    "beyond the log": "in the consume queue, but beyond the end of the commit log",
+    "missing file": "commit log files are missing",
+    "damaged bytes": "in the consume queue, but the commit log is damaged there",
+    "no unit, no record": "queue offsets that neither the consume queue nor the commit log has",
+    "unit of another record": "in the consume queue, but other messages are at their places",
+    "file of another store": "a file of another store has replaced the commit log file that had them",
+    "index entry": "in the index, but beyond the end of the commit log",
+    "checkpoint": "the checkpoint names a later message than the commit log has",
+    "committed offset": "consumer groups committed offsets beyond the end of the queue",
+    "filler record": "a repair put filler messages in place of lost ones",
+    "topic deleted": "the topic was deleted",
+}
+"""What each reason means, as a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class FateCount:
+    """`message_count` messages with one fate, one reason and one certainty."""
+
+    fate: Fate
+    why: Why
+    sure: Sure
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostRun:
+    """Neighbouring messages of one queue that are lost, by queue offset (half-open).
+
+    `topic` is "" where only the place in the log is known. Physical offsets are the lowest and the highest at
+    which a unit or an entry says that one of the messages began; None where nothing says it. `message_count`
+    messages are lost in it.
+    """
+
+    topic: str
+    queue_id: int
+    start_queue_offset: int
+    end_queue_offset: int
+    message_count: int
+    why: Why
+    sure: Sure
+    first_physical_offset: int | None = None
+    last_physical_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEffect:
+    """What a consumer group notices of its committed offsets: messages that it gets again, and new ones that
+    it skips at most. `group` is "" for all groups together, where none has an offset, and `DELIVERY` for the
+    broker itself, which delivers what is due."""
+
+    group: str
+    again_count: int
+    skipped_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEffects:
+    """What all groups notice: the sums, and the groups that notice most. All numbers are upper bounds."""
+
+    group_count: int = 0
+    again_count: int = 0
+    skipped_count: int = 0
+    worst: tuple[GroupEffect, ...] = ()
+
+
+NO_EFFECTS = GroupEffects()
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """How many messages have each fate at one time: now, after a start, after a repair.
+
+    Each message has one of them. `lost_count` are lost for certain, or at least so many; `perhaps_lost_count`
+    are further ones.
+    """
+
+    served_count: int = 0
+    unreached_count: int = 0
+    damaged_count: int = 0
+    lost_count: int = 0
+    perhaps_lost_count: int = 0
+    replaced_count: int = 0
+    removed_count: int = 0
+
+    @property
+    def total_count(self) -> int:
+        """All messages that anything knows of."""
+        return sum(getattr(self, item.name) for item in fields(self))
+
+    @property
+    def got_count(self) -> int:
+        """Messages that consumers get, as they were sent or damaged."""
+        return self.served_count + self.damaged_count
+
+    @property
+    def in_log_count(self) -> int:
+        """Messages whose records are in the log."""
+        return self.got_count + self.unreached_count
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAccount:
+    """What became of the messages of a store, as it is now.
+
+    `tallies` are exact, in the order of `Fate`; `lost` has the ranges of what is lost, by queue, and
+    `unlisted_count` messages are lost in further ranges. `is_complete`: every commit log file and queue was
+    gone through. `bodies_checked`: damage of bodies was looked for. `groups` is what consumers notice.
+    """
+
+    tallies: tuple[FateCount, ...] = ()
+    lost: tuple[LostRun, ...] = ()
+    unlisted_count: int = 0
+    is_complete: bool = True
+    bodies_checked: bool = True
+    groups: GroupEffects = NO_EFFECTS
+
+    def count(self, fate: Fate, *sures: Sure) -> int:
+        """How many messages have a fate; with `sures`, those that are known so."""
+        return sum(
+            tally.message_count
+            for tally in self.tallies
+            if tally.fate == fate and (not sures or tally.sure in sures)
+        )
+
+    @property
+    def fates(self) -> Fates:
+        """The messages by what became of them."""
+        return Fates(
+            self.count("served"),
+            self.unreachable_count,
+            self.damaged_count,
+            self.lost_count,
+            self.perhaps_lost_count,
+            self.count("replaced"),
+            self.count("removed"),
+        )
+
+    @property
+    def lost_count(self) -> int:
+        """Messages that are lost for certain: exact, or a lower bound."""
+        return self.count("lost", "certain", "at least")
+
+    @property
+    def perhaps_lost_count(self) -> int:
+        """Further messages that are perhaps lost."""
+        return self.count("lost", "perhaps")
+
+    @property
+    def unreachable_count(self) -> int:
+        """Messages of the log that no consumer gets."""
+        return self.count("unreachable")
+
+    @property
+    def damaged_count(self) -> int:
+        """Messages that consumers get in another form than they were sent."""
+        return self.count("damaged")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every message that anything knows of is served as it was sent, or gone on purpose."""
+        return not any(tally.fate in ("unreachable", "damaged", "lost") for tally in self.tallies)
+
 
 Scalar = int | str | bool | None
 Facts = Mapping[str, Scalar]

@@ -16,7 +16,7 @@ from functools import partial
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dialect import NEWEST_NAME
 from rocketfsck.store.model import Store, StrayReason
-from rocketfsck.verify.account.gather import Gatherer
+from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
 from rocketfsck.verify.log.regions import unknown_frames
 from rocketfsck.verify.stopping import Sift

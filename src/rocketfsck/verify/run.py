@@ -29,13 +29,12 @@ from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.inuse import without_parts
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.store.rocks.families import is_known
-from rocketfsck.verify.account.gather import Gatherer
-from rocketfsck.verify.account.model import MessageAccount
+from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import continue_command, diagnose, next_commands, plan_command, stated_words
-from rocketfsck.verify.documents import read_baseline
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Finding, MessageAccount, Where
 from rocketfsck.verify.inflight import InFlight
+from rocketfsck.verify.log.crossfiles import merge_log_files
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.origins import check_origins, compare_parts
 from rocketfsck.verify.queues.crossqueues import merge_queues
@@ -43,28 +42,26 @@ from rocketfsck.verify.regular import settle_regular
 from rocketfsck.verify.report import Coverage, NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.stopping import Sift, WantedFindings
-from rocketfsck.verify.store.appended import (
-    Appended,
-    appended_files,
-    check_appended,
-    doubled_files,
-    settle_doubled,
-)
 from rocketfsck.verify.store.checkpoint import check_checkpoint
 from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.dledger import check_dledger
 from rocketfsck.verify.store.layout import check_layout
 from rocketfsck.verify.store.misnamed import (
+    Appended,
+    appended_files,
+    check_appended,
     check_copied,
     check_misnamed,
     copied_files,
+    doubled_files,
     exact_copies,
     misnamed_files,
+    settle_doubled,
 )
-from rocketfsck.verify.tasks.execute import Executed, after_stop, execute
+from rocketfsck.verify.tasks.execute import Executed, after_stop, execute, plan_units
 from rocketfsck.verify.tasks.facts import Fact, Known, gather
-from rocketfsck.verify.tasks.planning import plan_units
+from rocketfsck.verify.tasks.resume import read_baseline
 from rocketfsck.verify.tasks.task import Checked, Context, IndexFileTask, LogFileTask, QueuesTask, TaskResult
 from rocketfsck.verify.tiered.check import Tiered, check_tiered
 from rocketfsck.verify.timers.check import check_timers
@@ -341,7 +338,6 @@ def _judge(
     logs, queues, indexes = by_kind["commitlog"], by_kind["consumequeue"], by_kind["index"]
     if ran.units:
         from rocketfsck.verify.index.file import merge_index_files
-        from rocketfsck.verify.log.crossfiles import merge_log_files
 
         yield from _guarded("commitlog", merge_log_files(context, logs))
         suspects = _suspects(logs, context.store)

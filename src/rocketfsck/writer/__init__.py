@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 from rocketfsck.common.late import late_names
 
 if TYPE_CHECKING:
+    from rocketfsck.writer.manifest import PutRecord as PutRecord
+    from rocketfsck.writer.manifest import WrittenQueue as WrittenQueue
+    from rocketfsck.writer.manifest import WrittenStore as WrittenStore
     from rocketfsck.writer.message.messages import Event as Event
     from rocketfsck.writer.message.messages import Expiry as Expiry
     from rocketfsck.writer.message.messages import Kind as Kind
@@ -26,9 +29,6 @@ if TYPE_CHECKING:
     from rocketfsck.writer.message.messages import op_message as op_message
     from rocketfsck.writer.options import EndState as EndState
     from rocketfsck.writer.options import WriteOptions as WriteOptions
-    from rocketfsck.writer.truth import PutRecord as PutRecord
-    from rocketfsck.writer.truth import WrittenQueue as WrittenQueue
-    from rocketfsck.writer.truth import WrittenStore as WrittenStore
     from rocketfsck.writer.writing import write_store as write_store
 
 __getattr__ = late_names(
@@ -36,7 +36,7 @@ __getattr__ = late_names(
     {
         "message.messages": "Event Expiry Kind MessageError OutgoingMessage Restart op_message",
         "options": "EndState WriteOptions",
-        "truth": "PutRecord WrittenQueue WrittenStore",
+        "manifest": "PutRecord WrittenQueue WrittenStore",
         "writing": "write_store",
     },
 )

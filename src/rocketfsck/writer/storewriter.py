@@ -60,6 +60,7 @@ from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.dispatch import dispatch_record
 from rocketfsck.writer.indexfile import IndexService, close_file, expire_index_files
+from rocketfsck.writer.manifest import PutRecord
 from rocketfsck.writer.message.compose import Draft, compose, multi_dispatch_names, multi_dispatch_queue_id
 from rocketfsck.writer.message.messages import (
     Expiry,
@@ -72,7 +73,6 @@ from rocketfsck.writer.message.messages import (
     without_property,
 )
 from rocketfsck.writer.options import EndState, WriteOptions, check_options
-from rocketfsck.writer.truth import PutRecord
 
 _THOROUGH_FLUSH = 60_000
 _SCHEDULED_FLUSH = 1_000

@@ -42,6 +42,9 @@ from rocketfsck.writer.indexfile import drop_files_after
 from rocketfsck.writer.input.rows import MessageSource
 from rocketfsck.writer.manifest import (
     ManifestLevel,
+    PutRecord,
+    WrittenQueue,
+    WrittenStore,
     manifest_document,
     manifest_paths,
     message_line,
@@ -51,7 +54,6 @@ from rocketfsck.writer.message.messages import Event, Expiry, MessageError, Rest
 from rocketfsck.writer.options import WriteOptions, check_options
 from rocketfsck.writer.resume import clone_store, open_for_append, resumed_writer
 from rocketfsck.writer.storewriter import StoreWriter, expire, final_checkpoint, finish, new_writer, put
-from rocketfsck.writer.truth import PutRecord, WrittenQueue, WrittenStore
 
 OnPut = Callable[[PutRecord], None]
 

@@ -18,7 +18,7 @@ from rocketfsck.pipeline.views.findings import HOUR_MS
 from rocketfsck.query.offsets import group_offsets, queue_offsets
 from rocketfsck.query.start.verdict import predict_starts, start_classes, versions_of
 from rocketfsck.reader import configs
-from rocketfsck.repair.outlook import lost_messages
+from rocketfsck.repair.state import lost_messages
 from rocketfsck.store import open_store
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.verify import CheckOptions, check_store
@@ -225,10 +225,10 @@ def test_a_sound_store_loses_nothing(store_dir: Directory) -> None:
 
 def test_more_ranges_than_are_listed(restart_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted in a row of their own, so that the sum stays right."""
-    from rocketfsck.verify.account import gather
+    from rocketfsck.verify import account
 
     whole = read("lost", restart_dir(LOSING))
-    monkeypatch.setattr(gather, "RUN_LIMIT", 2)
+    monkeypatch.setattr(account, "RUN_LIMIT", 2)
     rows = read("lost", restart_dir(LOSING))
     assert len(whole) > len(rows) == 3
     assert rows[-1]["topic"] is rows[-1]["why"] is None

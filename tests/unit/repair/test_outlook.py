@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rocketfsck.query.start.verdict import StartVerdict
-from rocketfsck.repair.outlook import after_start, fates_after, planned_fates
 from rocketfsck.repair.plan.model import Action, Loss, Notice
-from rocketfsck.verify.account.model import FateCount, Fates, MessageAccount
+from rocketfsck.repair.state import after_start, fates_after, planned_fates
+from rocketfsck.verify.finding import FateCount, Fates, MessageAccount
 
 NOW = Fates(
     served_count=100,

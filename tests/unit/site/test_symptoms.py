@@ -8,8 +8,7 @@ import pytest
 
 from rocketfsck.verify.logged.answers import explain_text
 from rocketfsck.verify.logged.families import FAMILIES
-from rocketfsck.verify.logged.matching import family_of
-from rocketfsck.verify.logged.statements import statements
+from rocketfsck.verify.logged.matching import family_of, statements
 
 from docs.site.places import ROOT
 from docs.site.symptoms import GUIDE, PAGE, SITUATIONS, parts_of, symptoms_page

@@ -14,7 +14,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
-from rocketfsck.store.newer import index_note, writes_more_entries
+from rocketfsck.store.elsewhere import index_note, writes_more_entries
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.watched import unknown_areas
 

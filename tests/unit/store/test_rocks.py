@@ -16,13 +16,14 @@ from rocketfsck.store.model import Other, OtherKind
 from rocketfsck.store.rocks import child, reading
 from rocketfsck.store.rocks.families import (
     Content,
+    Fault,
     content_of,
     contents_of,
     databases_of,
     decode_row,
+    file_faults,
     is_known,
 )
-from rocketfsck.store.rocks.files import Fault, file_faults
 from rocketfsck.store.rocks.reading import RocksError, count_rows, estimate_rows, read_rows
 
 from tests.conftest import Directory

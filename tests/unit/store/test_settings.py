@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.circumstances import Settings
-from rocketfsck.store.settings import parse_settings, read_settings, setting_path
+from rocketfsck.store.circumstances import Settings, parse_settings, read_settings, setting_path
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.repair.outlook import lost_messages
+from rocketfsck.repair.state import lost_messages
 from rocketfsck.store import open_store
-from rocketfsck.verify.account.gather import KINDS, Gatherer
-from rocketfsck.verify.account.model import WHYS, LostRun, MessageAccount
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.account import KINDS, Gatherer
+from rocketfsck.verify.finding import WHYS, Finding, LostRun, MessageAccount, Where
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
 
@@ -358,7 +357,7 @@ def test_a_checkpoint_that_is_ahead_says_perhaps(ahead: bool) -> None:
 
 
 def test_ranges_are_bounded_and_counts_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.verify.account.gather.RUN_LIMIT", 3)
+    monkeypatch.setattr("rocketfsck.verify.account.RUN_LIMIT", 3)
     gatherer = Gatherer()
     gatherer.holes("T", 0, [(number, number + 1) for number in range(0, 20, 2)], [])
     account = gatherer.account(is_complete=True, bodies_checked=True)

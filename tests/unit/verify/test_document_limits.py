@@ -19,9 +19,8 @@ from rocketfsck.repair.build.files import STATE_NAME, ResumableDirectory
 from rocketfsck.repair.plan.document import plan_text, read_plan
 from rocketfsck.store.inuse import JOURNAL, unfinished_repair
 from rocketfsck.store.reading import read_document
-from rocketfsck.verify.documents import read_baseline
 from rocketfsck.verify.since.state import KIND, SinceState, read_state, write_state
-from rocketfsck.verify.tasks.resume import ResumeState
+from rocketfsck.verify.tasks.resume import ResumeState, read_baseline
 from rocketfsck.writer.disk.confined import open_root
 
 from tests.unit.repair.core.test_plan_json import PLAN

@@ -19,9 +19,15 @@ from rocketfsck.verify.log.result import LogResult
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.queues.file import QueuesResult
 from rocketfsck.verify.tasks import execute as module
-from rocketfsck.verify.tasks import planning
-from rocketfsck.verify.tasks.execute import Executed, execute, run_unit
-from rocketfsck.verify.tasks.planning import GROUP_COUNT, PlannedTask, group_queues, plan_units
+from rocketfsck.verify.tasks.execute import (
+    GROUP_COUNT,
+    Executed,
+    PlannedTask,
+    execute,
+    group_queues,
+    plan_units,
+    run_unit,
+)
 from rocketfsck.verify.tasks.resume import ResumeState, from_json, identity_of
 from rocketfsck.verify.tasks.task import (
     TASK_MINIMUM,
@@ -104,14 +110,14 @@ def test_groups_of_queues_are_bounded_and_cover_all(maker: Maker, monkeypatch: p
         maker.queue("T", number)
     store = maker.open()
     assert list(group_queues(store)) == [(0, 9)]
-    monkeypatch.setattr("rocketfsck.verify.tasks.planning.GROUP_SIZE", 2 * QUEUE_SIZE + 1)
+    monkeypatch.setattr("rocketfsck.verify.tasks.execute.GROUP_SIZE", 2 * QUEUE_SIZE + 1)
     assert list(group_queues(store)) == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 9)]
     monkeypatch.setattr(
-        "rocketfsck.verify.tasks.planning.GROUP_SIZE", 10
+        "rocketfsck.verify.tasks.execute.GROUP_SIZE", 10
     )  # a queue larger than a group is one
     assert [end - start for start, end in group_queues(store)] == [1] * 9
-    monkeypatch.setattr("rocketfsck.verify.tasks.planning.GROUP_SIZE", 1 << 40)
-    monkeypatch.setattr("rocketfsck.verify.tasks.planning.GROUP_COUNT", 4)
+    monkeypatch.setattr("rocketfsck.verify.tasks.execute.GROUP_SIZE", 1 << 40)
+    monkeypatch.setattr("rocketfsck.verify.tasks.execute.GROUP_COUNT", 4)
     assert list(group_queues(store)) == [(0, 4), (4, 8), (8, 9)]
     assert GROUP_COUNT > 4
 
@@ -295,7 +301,7 @@ def test_a_task_with_too_many_findings_is_trimmed_to_counts(
     maker: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = TASK_MINIMUM + 50
-    monkeypatch.setattr(planning, "TOTAL_LIMIT", 1)
+    monkeypatch.setattr(execute, "TOTAL_LIMIT", 1)
     (first, *_) = plan_units(Context(maker.open(), "full", NOW))
     collector = first.task.context.collector()
     for number in range(count):

@@ -10,7 +10,7 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.rocks import TYPE_KEY, TYPE_TAG, TYPE_UNIQUE, IndexKey, encode_i64, encode_index_key
 from rocketfsck.store.rocks.families import Content, OddRows, decode_row
 from rocketfsck.store.rocks.reading import Rows
-from rocketfsck.verify.databases.indexrows import Index, plain_rows
+from rocketfsck.verify.databases.messages import Index, plain_rows
 
 TEXTS = st.binary(max_size=4) | st.sampled_from([b"@", b"a@b", b"K@", b"@U@"])
 KEYS = st.builds(

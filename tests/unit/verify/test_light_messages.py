@@ -12,7 +12,7 @@ import pytest
 from rocketfsck.query.start.verdict import predict_starts, start_classes, versions_of
 from rocketfsck.store import Store
 from rocketfsck.store.circumstances import Geometry
-from rocketfsck.verify.account.model import MessageAccount
+from rocketfsck.verify.finding import MessageAccount
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues import unitranges
 from rocketfsck.verify.queues.unitranges import CountedOnce

@@ -17,11 +17,11 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Stray, StrayReason
 from rocketfsck.verify.diagnoses import continue_command
-from rocketfsck.verify.documents import write_baseline
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage, Report
 from rocketfsck.verify.run import check_store
+from rocketfsck.verify.tasks.resume import write_baseline
 from rocketfsck.verify.tasks.task import is_aggregate
 
 from tests.conftest import Directory

@@ -15,12 +15,12 @@ from rocketfsck.engine import LocalEngine, Outcome
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
-from rocketfsck.verify.documents import write_baseline
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.run import check_store
+from rocketfsck.verify.tasks.resume import write_baseline
 
 from tests.conftest import Directory
 

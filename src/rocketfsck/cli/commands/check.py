@@ -37,8 +37,7 @@ from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
-    from rocketfsck.verify.policy import Policy
-    from rocketfsck.verify.report import Report
+    from rocketfsck.verify.report import Policy, Report
 
 FORMS: Mapping[str, Format] = {
     ".csv": "csv",
@@ -75,7 +74,7 @@ def lost_form(path: Path) -> Format:
 
 def write_lost(store: Store, report: Report, path: Path, stores: Sequence[Path]) -> None:
     """Write the list. Raises UsageError where nothing was counted, StoreError."""
-    from rocketfsck.repair.outlook import LOST_COLUMNS, LOST_KIND, lost_messages
+    from rocketfsck.repair.state import LOST_COLUMNS, LOST_KIND, lost_messages
 
     form = lost_form(path)
     if report.account is None:
@@ -212,7 +211,7 @@ def _write_files(
     line: CheckLine, answer: CheckAnswer, policy: Policy, passes: Passes | None, stores: Sequence[Path]
 ) -> dict[str, Any]:
     """Write the files that are named, and give what a document says besides the report."""
-    from rocketfsck.verify.documents import write_baseline
+    from rocketfsck.verify.tasks.resume import write_baseline
 
     code = answer.exit_code
     said: dict[str, Any] = {

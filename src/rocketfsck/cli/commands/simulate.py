@@ -17,6 +17,7 @@ from rocketfsck.cli.show.text import aligned, shorten, text_columns, visible
 from rocketfsck.commands.simulate import SimulateAnswer, SimulateCommand, simulate
 from rocketfsck.commands.timeline import TimelineCommand, timeline
 from rocketfsck.common.options import Option, PutAfter
+from rocketfsck.verify.rules.catalog import RULES
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
@@ -84,8 +85,6 @@ def _rows(events: Iterable[tuple[TimelineEvent, Finding | None]]) -> Iterator[di
 
 
 def _of_finding(finding: Finding) -> dict[str, Any]:
-    from rocketfsck.verify.rules.catalog import RULES
-
     severity = RULES[finding.rule].severity.word
     return {"rule": finding.rule, "severity": severity, "fingerprint": finding.fingerprint}
 

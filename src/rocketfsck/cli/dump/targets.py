@@ -15,9 +15,9 @@ from rocketfsck.cli.dump.item import DATABASE, KINDS, fits, is_database
 from rocketfsck.commands.shared import resolved
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.tiered import is_cluster_directory
+from rocketfsck.store.circumstances import read_settings
 from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.reading import named_errors
-from rocketfsck.store.settings import read_settings
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store

@@ -25,9 +25,8 @@ from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.results import KIND as ACTION
 from rocketfsck.repair.apply.results import LoggedAction
 from rocketfsck.repair.area.journal import Journal, Manifests
-from rocketfsck.verify.documents import Baseline
 from rocketfsck.verify.since.state import SinceState
-from rocketfsck.verify.tasks.resume import CheckState
+from rocketfsck.verify.tasks.resume import Baseline, CheckState
 from rocketfsck.writer.manifest import WrittenMessage
 
 

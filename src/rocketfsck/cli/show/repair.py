@@ -30,8 +30,7 @@ from rocketfsck.repair.plan.model import (
     Unanswered,
 )
 from rocketfsck.repair.verdict import total_gains
-from rocketfsck.verify.account.model import Fates
-from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.finding import Fates, Severity
 from rocketfsck.verify.rules.catalog import RULES
 
 SHOWN, NAME_SHOWN = 12, 60

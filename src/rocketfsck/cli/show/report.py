@@ -19,9 +19,9 @@ from rocketfsck.cli.show.text import (
 from rocketfsck.cli.show.verdict import labelled, verdict_lines
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import duration
-from rocketfsck.repair.outlook import FILLERS
 from rocketfsck.repair.plan.law import notice_text
 from rocketfsck.repair.plan.model import Notice
+from rocketfsck.repair.state import FILLERS
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report

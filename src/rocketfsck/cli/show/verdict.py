@@ -21,12 +21,11 @@ from rocketfsck.cli.show.text import Palette, count_of, pad, visible, wrapped
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.query.start.verdict import StartVerdict
-from rocketfsck.repair.outlook import Outlook
 from rocketfsck.repair.plan.basis import confirming, meaning_of
 from rocketfsck.repair.plan.law import notice_text
-from rocketfsck.repair.state import State
+from rocketfsck.repair.state import Outlook, State
 from rocketfsck.repair.verdict import Prospect, Verdict
-from rocketfsck.verify.account.model import NO_EFFECTS, WHYS, Fate, MessageAccount
+from rocketfsck.verify.finding import NO_EFFECTS, WHYS, Fate, MessageAccount
 from rocketfsck.verify.report import StoreFacts
 
 MAY = "A broker may be started: its start loses nothing"

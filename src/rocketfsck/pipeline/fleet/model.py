@@ -27,8 +27,7 @@ from rocketfsck.repair.state import State
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.policy import Policy
-from rocketfsck.verify.report import FINDING_COLUMNS
+from rocketfsck.verify.report import FINDING_COLUMNS, Policy
 from rocketfsck.verify.rules.rule import Level
 
 if TYPE_CHECKING:

@@ -64,15 +64,14 @@ from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import Verdict, judge_store, ranked
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.areas import absolute_path
-from rocketfsck.store.meant import find_meant_stores
+from rocketfsck.store.identify import find_meant_stores
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.policy import Policy, report_by
-from rocketfsck.verify.report import Report
+from rocketfsck.verify.report import Policy, Report, report_by
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.since.proving import Begun, StateChangedError, begin
-from rocketfsck.verify.tasks.planning import PlannedTask, known_size, unit_files
+from rocketfsck.verify.tasks.execute import PlannedTask, known_size, unit_files
 
 _NO_LIMIT = 1 << 62
 
@@ -325,7 +324,7 @@ def check_stores(
     ones one after the other on all cores; on Spark a store is opened where its task runs, and a large one is
     many tasks. A store that cannot be opened or checked is a row with its error. At most `finding_limit`
     findings of a store are kept. `facts` are arguments of `open_store` for every store; `policy` changes
-    severities (`verify.policy`); `version` asks for the start of a broker of that version. `options.since`
+    severities (`verify.options`); `version` asks for the start of a broker of that version. `options.since`
     is a directory that has a state file for each store; all workers of a cluster must see the same one.
 
     Raises UsageError for options that make no sense for several stores, or without any path;

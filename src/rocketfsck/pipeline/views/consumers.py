@@ -80,7 +80,7 @@ from rocketfsck.query.start.verdict import (
 )
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.configs import load_config
-from rocketfsck.repair.outlook import LostMessages, lost_messages
+from rocketfsck.repair.state import LostMessages, lost_messages
 from rocketfsck.store.model import Store
 from rocketfsck.store.rocks.lifting import Lifting, lifted
 

@@ -27,8 +27,7 @@ from rocketfsck.query.start.model import Refusal
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import DatabaseQueues, Other, OtherKind, Store
-from rocketfsck.store.rocks.families import DEFAULT
-from rocketfsck.store.rocks.files import CURRENT
+from rocketfsck.store.rocks.families import CURRENT, DEFAULT
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.store.rocks.reading import RocksError, estimate_rows, read_rows, why_not_readable
 

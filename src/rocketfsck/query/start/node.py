@@ -32,10 +32,10 @@ from rocketfsck.query.start.read import LogWalker, Verdict
 from rocketfsck.query.start.recover import BatchHandler, drain, truncate_files
 from rocketfsck.reader.records import head_at
 from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.store.circumstances import parse_settings
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.places.entries import EntryKind
 from rocketfsck.store.reading import FileReader, read_whole
-from rocketfsck.store.settings import parse_settings
 
 ORDER_REASON = "DISK_ERROR check {what} file order failed before recovery"
 TOO_SMALL_REASON = "[MONITOR]The processOffset is too small: {offset}"

@@ -41,13 +41,12 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Settings
+from rocketfsck.store.elsewhere import index_note
 from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import Other, QueueKind, Store
-from rocketfsck.store.newer import index_note
-from rocketfsck.store.rocks.families import CONFIG_V2, databases_of
-from rocketfsck.store.rocks.files import CURRENT
+from rocketfsck.store.others import SEGMENT_KINDS
+from rocketfsck.store.rocks.families import CONFIG_V2, CURRENT, databases_of
 from rocketfsck.store.rocks.reading import RocksError, read_rows
-from rocketfsck.store.tiered import SEGMENT_KINDS
 
 # What configs in RocksDB decide of a start: one that cannot be read keeps the broker from starting.
 #

@@ -18,11 +18,11 @@ from rocketfsck.query.start.model import Unread
 from rocketfsck.query.start.state import StartState
 from rocketfsck.query.start.timers import start_timers
 from rocketfsck.reader.units import is_light_queue
+from rocketfsck.store.elsewhere import has_tag_entries
 from rocketfsck.store.model import OtherKind
-from rocketfsck.store.newer import has_tag_entries
+from rocketfsck.store.others import SEGMENT_KINDS
 from rocketfsck.store.rocks.families import DEFAULT
 from rocketfsck.store.rocks.reading import RocksError, count_rows
-from rocketfsck.store.tiered import SEGMENT_KINDS
 
 
 @dataclass(frozen=True, slots=True)

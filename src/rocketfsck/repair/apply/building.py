@@ -39,13 +39,12 @@ from rocketfsck.repair.area.manifests import (
     some_of,
 )
 from rocketfsck.repair.area.worktree import WorkTree
-from rocketfsck.repair.outlook import fates_after
 from rocketfsck.repair.plan.document import plan_to_json
 from rocketfsck.repair.plan.law import all_assumptions, total_notices
 from rocketfsck.repair.plan.model import Action, Extent, Plan
-from rocketfsck.repair.plan.opening import open_planned
+from rocketfsck.repair.plan.planning import open_planned
 from rocketfsck.repair.plan.table import ActScene, Row, hash_bytes
-from rocketfsck.repair.state import check_status, state_of
+from rocketfsck.repair.state import check_status, fates_after, state_of
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.inuse import Mode
 from rocketfsck.store.model import Store, StoreFile
@@ -53,7 +52,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.traits import traits_of
+from rocketfsck.writer.disk.confined import traits_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,12 @@ from rocketfsck.repair.apply.judging import (
     judge,
     start_problem,
 )
-from rocketfsck.repair.outlook import fates_after
 from rocketfsck.repair.plan.law import dependents
 from rocketfsck.repair.plan.model import Action, Plan, RefusedAction, Unanswered
 from rocketfsck.repair.plan.planning import NOT_ALONE, all_findings, all_repairs, answered_counts
 from rocketfsck.repair.plan.table import ActionKey, action_key
 from rocketfsck.repair.plan.tried import trying, untried_reason
+from rocketfsck.repair.state import fates_after
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Severity

@@ -34,7 +34,7 @@ from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.tasks.task import is_aggregate
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.traits import Traits, lost_traits, may_write, traits_of
+from rocketfsck.writer.disk.confined import Traits, lost_traits, may_write, traits_of
 
 START_SETTINGS = (
     "brokerId",

@@ -19,8 +19,7 @@ from rocketfsck.repair.area.journal import Area, Directory, StagedChange
 from rocketfsck.repair.area.manifests import side_of
 from rocketfsck.store.inuse import PART
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import ConfinedPlace, Root, open_root
-from rocketfsck.writer.disk.traits import traits_of
+from rocketfsck.writer.disk.confined import ConfinedPlace, Root, open_root, traits_of
 
 
 def settle(tree: ConfinedPlace, shared: Collection[str]) -> None:

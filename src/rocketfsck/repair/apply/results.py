@@ -56,7 +56,7 @@ from rocketfsck.repair.state import State
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import named_errors
-from rocketfsck.verify.account.model import Fates
+from rocketfsck.verify.finding import Fates
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace
 

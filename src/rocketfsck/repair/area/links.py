@@ -29,8 +29,7 @@ from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import ConfinedPlace
-from rocketfsck.writer.disk.traits import traits_of
+from rocketfsck.writer.disk.confined import ConfinedPlace, traits_of
 
 _QUEUES = frozenset({"consumequeue", "batchconsumequeue", "consumequeue_ext"})
 _LEVELS: Mapping[str, int] = {

@@ -38,9 +38,8 @@ from rocketfsck.repair.area.links import Cloner, pin_on, pins_of
 from rocketfsck.store.layers import drop_layers, lay, layers, move_layers
 from rocketfsck.store.reading import FileReader, file_kind, named_errors
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import ConfinedPlace, open_root
+from rocketfsck.writer.disk.confined import ConfinedPlace, Traits, open_root
 from rocketfsck.writer.disk.publish import model_of
-from rocketfsck.writer.disk.traits import Traits
 
 
 class WorkTree:

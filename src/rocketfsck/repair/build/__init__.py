@@ -16,9 +16,8 @@ from rocketfsck.repair.build.files import (
     QueueBuild,
     QueueGap,
 )
-from rocketfsck.repair.build.index import build_index
+from rocketfsck.repair.build.index import build_index, relink_index_file
 from rocketfsck.repair.build.queues import build_queues
-from rocketfsck.repair.build.relink import relink_index_file
 
 __all__ = [
     "BuiltIndexFile",

@@ -46,8 +46,7 @@ from rocketfsck.repair.build.walk import LogWalked
 from rocketfsck.scan.build.units import FLAGS, INDEX, OFFSET, OWN, QUEUE, SIZE, SKIPPED, TAGS, TIME
 from rocketfsck.store.model import Store
 from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
-from rocketfsck.store.rocks.reading import read_rows
-from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
+from rocketfsck.store.rocks.reading import RowPipe, read_rows, row_pipe
 
 MESSAGE_FAMILIES = (DEFAULT, "timer", "trans")
 HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"

@@ -44,8 +44,7 @@ from rocketfsck.store.model import Other, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.store.rocks.families import database_at
 from rocketfsck.store.rocks.lifting import lifted
-from rocketfsck.store.rocks.reading import RocksError, estimate_rows, read_rows
-from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
+from rocketfsck.store.rocks.reading import RocksError, RowPipe, estimate_rows, read_rows, row_pipe
 from rocketfsck.verify.store.configfiles import load_configs
 from rocketfsck.verify.store.offsets import OFFSETS, is_system_topic, positions_of
 

@@ -34,8 +34,14 @@ from rocketfsck.repair.heal.records import CONFLICT_LIMIT, KEPT, HealResult, Hea
 from rocketfsck.repair.plan.arguments import CopiedRanges, LogCut, RangeArgument
 from rocketfsck.repair.plan.law import dependents, judge
 from rocketfsck.repair.plan.model import Action, Conflict, Extent, Loss, Notice, Plan, Unanswered
-from rocketfsck.repair.plan.opening import describe_store
-from rocketfsck.repair.plan.planning import all_repairs, answered_counts, counted, full_scene, make_plan
+from rocketfsck.repair.plan.planning import (
+    all_repairs,
+    answered_counts,
+    counted,
+    describe_store,
+    full_scene,
+    make_plan,
+)
 from rocketfsck.repair.plan.table import PlanScene, hash_bytes
 from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.repair.repairs.answers import whole_file

@@ -36,8 +36,7 @@ from rocketfsck.query.start.verdict import Prediction, predict_each, start_class
 from rocketfsck.repair.area.manifests import outside_directories
 from rocketfsck.repair.area.worktree import COPIED_SIZE, ThinTree, WorkTree
 from rocketfsck.repair.plan.model import Action, Plan
-from rocketfsck.repair.plan.opening import describe_store, open_planned
-from rocketfsck.repair.plan.planning import all_repairs
+from rocketfsck.repair.plan.planning import all_repairs, describe_store, open_planned
 from rocketfsck.repair.plan.table import ActScene, is_near
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import Closing, os_error_text

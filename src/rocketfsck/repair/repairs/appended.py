@@ -23,8 +23,7 @@ from rocketfsck.repair.repairs.answers import answer, one_by_one, whole_file
 from rocketfsck.repair.repairs.misnamed import claims
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.store.appended import Appended, appended_files
-from rocketfsck.verify.store.misnamed import same_content
+from rocketfsck.verify.store.misnamed import Appended, appended_files, same_content
 
 _HEAD_SIZE = 1 << 20
 """Bytes of each piece that must be those of the plan."""

@@ -45,8 +45,7 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log
 from rocketfsck.repair.repairs.queues import log_beginnings
 from rocketfsck.store.elsewhere import QUEUE_DATABASES, lost_queue_database
 from rocketfsck.store.model import Other
-from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
-from rocketfsck.store.rocks.files import CURRENT
+from rocketfsck.store.rocks.families import CURRENT, DEFAULT, MESSAGE_DATABASE, database_at
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.store.rocks.reading import RocksError, has_index_rows, read_rows, why_not_readable
 from rocketfsck.verify.finding import Finding

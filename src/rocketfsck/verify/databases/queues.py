@@ -23,15 +23,14 @@ from rocketfsck.store.model import ConsumeQueue, Lifted, Store
 from rocketfsck.store.reading import FileReader, read_at
 from rocketfsck.store.rocks.families import CONFIG_V2
 from rocketfsck.store.rocks.spilling import TIMES, Spill, SpilledQueue, consume_queues
-from rocketfsck.verify.account.gather import Gatherer
+from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.tasks.execute import execute
+from rocketfsck.verify.tasks.execute import execute, plan_units
 from rocketfsck.verify.tasks.facts import Known, QueueFacts, gather
-from rocketfsck.verify.tasks.planning import plan_units
 from rocketfsck.verify.tasks.task import Context, LogFileTask, QueuesTask, aggregate
 
 DIFFERS = frozenset(

@@ -30,7 +30,7 @@ from rocketfsck.store.rocks.families import CONFIG_V2, databases_of, is_known
 from rocketfsck.store.rocks.lifting import Lifting, lifted
 from rocketfsck.store.rocks.reading import why_not_readable
 from rocketfsck.store.rocks.spilling import Spill
-from rocketfsck.verify.account.gather import Gatherer
+from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.databases.messages import check_database_files, check_messages, odd_rows, unreadable
 from rocketfsck.verify.databases.queues import check_spill
 from rocketfsck.verify.finding import Facts, Finding, Severity, Where

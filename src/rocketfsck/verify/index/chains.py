@@ -28,7 +28,7 @@ from rocketfsck.formats.dtypes import SLOT_DTYPE, Longs
 from rocketfsck.reader.index import BLOCK_COUNT, Entries, IndexReader, walk_chain
 from rocketfsck.scan.spans import among, distinct, group_bounds
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.index.places import entry_place, slot_place
+from rocketfsck.verify.index.entryfeed import entry_place, slot_place
 from rocketfsck.verify.tasks.task import IndexKnown
 
 NO_OFFSET = (1 << 63) - 1

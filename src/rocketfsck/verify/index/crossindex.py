@@ -27,13 +27,13 @@ from rocketfsck.scan.spans import distinct
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.rocks.reading import has_index_rows
-from rocketfsck.verify.account.gather import Gatherer
+from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.index.entryfeed import header_place
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE, judge_tags
-from rocketfsck.verify.index.places import header_place
 from rocketfsck.verify.index.spread import check_names, check_neighbours, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
-from rocketfsck.verify.log.map import Ground, LogMap
+from rocketfsck.verify.log.crossfiles import Ground, LogMap
 from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult, capped

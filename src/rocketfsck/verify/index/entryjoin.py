@@ -28,11 +28,9 @@ from rocketfsck.scan.join.keyjoin import EntryCode, EntryJoin, Mismatches
 from rocketfsck.scan.spans import find_span, group_bounds
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.index.entryfeed import LogEntryFeed, split_number
-from rocketfsck.verify.index.places import entry_place
+from rocketfsck.verify.index.entryfeed import LogEntryFeed, entry_place, split_number
 from rocketfsck.verify.index.strangeentries import Strange, StrangeEntries
-from rocketfsck.verify.log.regions import DAMAGED, STALE, BadRanges
-from rocketfsck.verify.log.rows import LogRows
+from rocketfsck.verify.log.regions import DAMAGED, STALE, BadRanges, LogRows
 from rocketfsck.verify.tasks.task import Collector, Context, TaskResult, aggregate
 
 LEAST_RECORDS = 8

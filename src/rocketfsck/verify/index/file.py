@@ -35,7 +35,7 @@ from rocketfsck.verify.index.chains import (
     walk_damaged,
 )
 from rocketfsck.verify.index.crossindex import merge_index_files
-from rocketfsck.verify.index.places import IndexExtent, entry_place, header_place
+from rocketfsck.verify.index.entryfeed import IndexExtent, entry_place, header_place
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import (
     Checked,

@@ -8,7 +8,7 @@ behind, for entries follow each other without gaps: only the writer of the file 
 Criterion (ADR 0011): if at least LEAST_RECORDS records have regular odd entries, and at least
 REGULAR_PERCENT of all records with odd entries have regular ones, in the same number, then these are one
 finding, XR035, "unknown to this version". All other odd entries are errors, XR024. One record is enough where
-a broker wrote to the store that is known to index more (`store.newer`). Reference 4.3 to 4.5.
+a broker wrote to the store that is known to index more (`store.elsewhere`). Reference 4.3 to 4.5.
 
 The odd entries of a batch as columns, and what is left of them once a record's keys have theirs.
 
@@ -30,12 +30,11 @@ from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.columns import KEY_TAGS
 from rocketfsck.scan.join.keyjoin import EntryCode, Mismatches
+from rocketfsck.store.elsewhere import writes_more_entries
 from rocketfsck.store.model import Store
-from rocketfsck.store.newer import writes_more_entries
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.index.entryfeed import split_number
-from rocketfsck.verify.index.places import entry_place
-from rocketfsck.verify.log.rows import LogRows
+from rocketfsck.verify.index.entryfeed import entry_place, split_number
+from rocketfsck.verify.log.regions import LogRows
 
 LOOK_LIMIT = 1 << 18
 """Entries of one batch that are looked at: more can only be made by hand."""

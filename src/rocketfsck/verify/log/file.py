@@ -33,12 +33,10 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
 from rocketfsck.verify.index.entryjoin import KeyJoin
-from rocketfsck.verify.log.bodies import BodyCheck
-from rocketfsck.verify.log.clocks import Clocks
+from rocketfsck.verify.log.bodies import BodyCheck, Clocks
 from rocketfsck.verify.log.recordrules import check_faults, check_version
-from rocketfsck.verify.log.regions import RegionJudge
+from rocketfsck.verify.log.regions import LogRows, RegionJudge
 from rocketfsck.verify.log.result import LogResult, LogSummary, QueueSpan, extended
-from rocketfsck.verify.log.rows import LogRows
 from rocketfsck.verify.queues.unitjoin import UnitJoin, delay_levels_of
 from rocketfsck.verify.queues.unitranges import MAX_NAMES, UnitRanges
 from rocketfsck.verify.queues.unitrooms import KnownQueues

@@ -50,7 +50,7 @@ from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Where
-from rocketfsck.verify.log.rows import LogRows, add_runs, no_facts
+from rocketfsck.verify.log.regions import LogRows, add_runs, no_facts
 from rocketfsck.verify.tasks.task import Collector, add_rows
 
 TARGETS = (b"REAL_TOPIC", b"REAL_QID")

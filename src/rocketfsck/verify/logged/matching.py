@@ -1,16 +1,124 @@
-"""A message as one of the statements, and what is known of it."""
+"""A message as one of the statements, and what is known of it.
+
+The statements by which brokers log about their stores, as released sources have them.
+
+`statements.tsv` is made by `tests/oracle/logstatements.py`: a row for each statement, `Class#method`, level,
+versions, template. `throw` in place of a level is an exception, whose template begins with its class.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
-from rocketfsck.verify.logged.areas import AREAS
+from rocketfsck.verify.logged.areas import AREAS, ClassArea, Family
 from rocketfsck.verify.logged.families import FAMILIES
-from rocketfsck.verify.logged.model import ClassArea, Family
-from rocketfsck.verify.logged.statements import Saying, Statement, sayings_by_word, words_of
+
+HOLE = re.compile(r"\{(\w*)\}")
+_WORD = re.compile(r"[A-Za-z_]{3,}")
+_TABLE = Path(__file__).with_name("statements.tsv")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement: who logs it (`Class#method`), at which level, in which of the versions that were read."""
+
+    place: str
+    level: str
+    versions: str
+    template: str
+
+    @property
+    def owner(self) -> str:
+        """The class, without those inside of it."""
+        return re.split(r"[#.]", self.place, maxsplit=1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """Statements with the same text. `parts` are the literals around the holes, one more than `holes`."""
+
+    parts: tuple[str, ...]
+    holes: tuple[str, ...]
+    statements: tuple[Statement, ...]
+
+    @property
+    def weight(self) -> int:
+        """How many letters are literal."""
+        return sum(map(str.isalpha, "".join(self.parts)))
+
+    def values(self, message: str) -> tuple[str, ...] | None:
+        """What is in the holes if the message is this text, else None. Linear in the length of it."""
+        first, *middle = self.parts
+        if not message.startswith(first):
+            return None
+        if not middle:
+            return () if message == first else None
+        last, at, found = middle.pop(), len(first), []
+        for part in middle:
+            next_at = message.find(part, at) if part else at
+            if next_at < 0:
+                return None
+            found.append(message[at:next_at])
+            at = next_at + len(part)
+        end = len(message) - len(last)
+        if end < at or not message.endswith(last):
+            return None
+        found.append(message[at:end])
+        # what begins a message is one word: a name of a service, a file, a class
+        return None if not first and " " in found[0].strip() else tuple(found)
+
+
+@cache
+def statements() -> tuple[Statement, ...]:
+    """All statements of the table."""
+    rows = _TABLE.read_text("utf-8").splitlines()[1:]
+    return tuple(Statement(*row.split("\t")) for row in rows)
+
+
+@cache
+def sayings() -> tuple[Saying, ...]:
+    """All texts, whoever says them."""
+    groups: dict[str, list[Statement]] = defaultdict(list)
+    for statement in statements():
+        groups[HOLE.sub("{}", statement.template)].append(statement)
+    return tuple(
+        Saying(tuple(text.split("{}")), tuple(HOLE.findall(group[0].template)), tuple(group))
+        for text, group in groups.items()
+    )
+
+
+@cache
+def sayings_by_word() -> dict[str, tuple[Saying, ...]]:
+    """Each text by the rarest of its words; "" has those in which holes touch each."""
+    words = {saying: _words(saying) for saying in sayings()}
+    counts = Counter(word for found in words.values() for word in found)
+    chosen: dict[str, list[Saying]] = defaultdict(list)
+    for saying, found in words.items():
+        chosen[min(found, key=lambda word: (counts[word], word), default="")].append(saying)
+    return {word: tuple(found) for word, found in chosen.items()}
+
+
+def words_of(message: str) -> set[str]:
+    """The words of a message, and "" for texts without one."""
+    return {"", *_WORD.findall(message)}
+
+
+def _words(saying: Saying) -> set[str]:
+    """The words that no hole touches: what fills a hole may be letters, too."""
+    found = set()
+    for number, part in enumerate(saying.parts):
+        for word in _WORD.finditer(part):
+            touches_left = number > 0 and word.start() == 0
+            touches_right = number < len(saying.parts) - 1 and word.end() == len(part)
+            if not touches_left and not touches_right:
+                found.add(word.group())
+    return found
+
 
 _LEAST_LETTERS = 5
 _HOLES = re.compile(r"\{\w*\}?")

@@ -5,6 +5,18 @@
     delays of the schedule topic's units, which no file says                        XR008, XR009
 
 Neighbours with one cause are one finding. Reference 6.6, 9.3.
+
+A commit log that lost its beginning, but not by expiry.
+
+A broker that deletes commit log files goes through the queues and the index at once. What leads only to
+before the new beginning of the log goes, too, but for the last file of each queue and of the index:
+
+    consume queue file    its last unit is before the log
+    index file            its endPhyOffset is before the log
+
+So such a file tells that log files are gone which no broker deleted, if a later file of the same queue or of
+the index leads into the log. Without a later one the queue or the index may be a copy from another time. The
+log began no later than with the file that the earliest of them ends in. Reference 1.2, 3.1, 4.1.
 """
 
 from __future__ import annotations
@@ -17,17 +29,19 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import first_names
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
+from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader, is_light_queue, unit_offsets
 from rocketfsck.scan.spans import group_bounds, subtract_spans
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.verify.account.gather import Gatherer
-from rocketfsck.verify.finding import Facts, Finding, queue_place, unit_place
-from rocketfsck.verify.log.map import Ground, LogMap
-from rocketfsck.verify.queues.beginning import check_beginning
+from rocketfsck.verify.account import Gatherer
+from rocketfsck.verify.finding import Facts, Finding, Where, queue_place, unit_place
+from rocketfsck.verify.log.crossfiles import Ground, LogMap
 from rocketfsck.verify.queues.looseunits import DeletedQueues, LooseUnits, Missed
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
 from rocketfsck.verify.queues.unitranges import (
@@ -40,6 +54,62 @@ from rocketfsck.verify.queues.unitranges import (
 )
 from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.task import Context, TaskResult, capped
+
+
+def check_beginning(store: Store, gatherer: Gatherer) -> Iterator[Finding]:
+    """One finding where log files are gone from the front; `gatherer` takes what units say of their messages.
+    What cannot be read is passed over: another check says so."""
+    start = store.commitlog.start_offset
+    if not start or store.live.locked:  # a running broker goes through many queues for minutes
+        return
+    left = [end for queue in store.queues for end in _left_of_queue(queue, start)]
+    ends = [(file.relative, header.end_physical_offset) for file, header in readable_headers(store.indexes)]
+    if ends and ends[-1][1] >= start:
+        left += [(name, end) for name, end in ends[:-1] if 0 < end < start]
+    if not left:
+        return
+    size = store.commitlog.file_size
+    former = min(end for _, end in left) // size * size
+    for queue in store.queues:
+        _count_lost(queue, former, start, gatherer)
+    where = Where(file=store.commitlog.files[0].relative, start=0, physical_offset=start)
+    names = [name for name, _ in left]
+    yield Finding(RuleName.LOG_BEGINNING_GONE, where, {"file_count": len(names), "files": first_names(names)})
+
+
+def _left_of_queue(queue: ConsumeQueue, start: int) -> Iterator[tuple[str, int]]:
+    """The first file of a queue and where its last unit leads to, if the log has nothing of that file and
+    something of a later one."""
+    if queue.kind != "file" or len(queue.files) < 2:
+        return
+    first = queue.files[0]
+    try:
+        with UnitReader(queue) as reader:
+            last = reader.unit(((first.start_offset or 0) + first.size) // reader.unit_size - 1)
+            if last is None or not last.is_message or last.physical_offset >= start:
+                return
+            after = reader.unit(reader.find_offset(start))
+    except StoreError:
+        return
+    if after is not None and after.physical_offset >= start:
+        yield first.relative, last.physical_offset
+
+
+def _count_lost(queue: ConsumeQueue, former: int, start: int, gatherer: Gatherer) -> None:
+    """Take the messages of a queue that were in the part of the log that is gone."""
+    if queue.kind != "file" or not queue.files or is_light_queue(queue):
+        return
+    try:
+        with UnitReader(queue) as reader:
+            low, high = reader.find_offset(max(former, 1)), reader.find_offset(start)
+            before = reader.unit(low - 1)  # the log's first record is where units without one lead, too
+    except StoreError:
+        return
+    if before is not None and before.is_message and former == 0:
+        low -= before.physical_offset == 0
+    if low < high:
+        gatherer.before_log(queue.topic, queue.queue_id, low, high, (former, start - 1))
+
 
 Name = tuple[str, int]
 

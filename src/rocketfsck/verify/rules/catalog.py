@@ -19,16 +19,13 @@ from rocketfsck.verify.finding import Finding, Scalar, Severity
 from rocketfsck.verify.rules import (
     checkpoint,
     commitlog,
-    compaction,
     config,
     consumequeue,
     cross,
-    dledger,
+    features,
     index,
     rocksdb,
     store,
-    tiered,
-    timer,
 )
 from rocketfsck.verify.rules.rule import FAMILIES, LEVELS, Level, Rule, Strictness
 
@@ -73,11 +70,11 @@ RULES: Mapping[str, Rule] = build_catalog(
         *checkpoint.RULES,
         *config.RULES,
         *cross.RULES,
-        *dledger.RULES,
-        *timer.RULES,
+        *cross.DLEDGER_RULES,
+        *features.RULES,
+        *features.COMPACTION_RULES,
+        *features.TIERED_RULES,
         *rocksdb.RULES,
-        *compaction.RULES,
-        *tiered.RULES,
     ]
 )
 

@@ -23,8 +23,8 @@ from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.verify.index.chains import NO_OFFSET
+from rocketfsck.verify.index.entryfeed import IndexExtent
 from rocketfsck.verify.index.file import IndexResult
-from rocketfsck.verify.index.places import IndexExtent
 from rocketfsck.verify.index.spread import spread_notes
 from rocketfsck.verify.log.result import LogResult
 from rocketfsck.verify.options import CheckOptions
@@ -37,7 +37,7 @@ from rocketfsck.verify.since.state import (
     holds,
     read_state,
 )
-from rocketfsck.verify.tasks.planning import PlannedTask
+from rocketfsck.verify.tasks.execute import PlannedTask
 from rocketfsck.verify.tasks.resume import from_json, identity_of
 from rocketfsck.verify.tasks.task import Context, IndexFileTask, TaskResult
 

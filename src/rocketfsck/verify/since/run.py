@@ -42,8 +42,7 @@ from rocketfsck.verify.since.state import (
     write_state,
 )
 from rocketfsck.verify.stopping import WantedFindings
-from rocketfsck.verify.tasks.execute import Executed, execute
-from rocketfsck.verify.tasks.planning import PlannedTask, known_size
+from rocketfsck.verify.tasks.execute import Executed, PlannedTask, execute, known_size
 from rocketfsck.verify.tasks.resume import identity_of, to_json
 from rocketfsck.verify.tasks.task import (
     Context,

@@ -34,7 +34,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import StoreFile
 from rocketfsck.store.places.urls import Location, is_remote
 from rocketfsck.store.reading import FileReader, named_errors
-from rocketfsck.verify.index.places import IndexExtent
+from rocketfsck.verify.index.entryfeed import IndexExtent
 from rocketfsck.verify.tasks.task import IndexKnown, QueueKnown
 
 BLOCK_SIZE = 1 << 12

@@ -51,7 +51,7 @@ from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.log.rows import odd_copies
+from rocketfsck.verify.log.regions import odd_copies
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context, capped

@@ -45,9 +45,9 @@ from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.spans import group_bounds
+from rocketfsck.store.circumstances import parse_settings
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
-from rocketfsck.store.settings import parse_settings
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Context, capped

@@ -15,9 +15,14 @@ from rocketfsck.formats.dialect import Dialect, dialect_of
 from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.store.circumstances import LockState
-from rocketfsck.store.elsewhere import databases, has_log_elsewhere, opened_wrongly
+from rocketfsck.store.elsewhere import (
+    TAG_STORE,
+    databases,
+    has_log_elsewhere,
+    opened_wrongly,
+    writes_more_entries,
+)
 from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
-from rocketfsck.store.newer import TAG_STORE, writes_more_entries
 from rocketfsck.verify.finding import Facts, Finding, Where, queue_place
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.segments import (

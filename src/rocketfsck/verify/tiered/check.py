@@ -36,8 +36,8 @@ from rocketfsck.reader.tiered import (
 )
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import MappedFile, Other, OtherKind, Store
+from rocketfsck.store.others import SEGMENT_KINDS, segment_place
 from rocketfsck.store.reading import read_whole
-from rocketfsck.store.tiered import SEGMENT_KINDS, segment_place
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Checked, Context, capped

@@ -38,7 +38,7 @@ from rocketfsck.scan.spans import true_spans
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.log.rows import odd_copies
+from rocketfsck.verify.log.regions import odd_copies
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.tiered.indexheaders import QueueKeys
 

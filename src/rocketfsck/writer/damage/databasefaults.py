@@ -5,7 +5,7 @@ rows, is RocksDB's own to write. Reference 11.4.
 
 Faults of rows in RocksDB databases, and of the WAL that has the last of them.
 
-RocksDB itself writes a changed row (`store.rocks.rowpipe`), so that its files fit each other and only the row
+RocksDB itself writes a changed row (`store.rocks.reading`), so that its files fit each other and only the row
 is wrong. For one seed the row is always the same; the files that RocksDB makes are not. Reference 3.9, 11.3.
 """
 
@@ -23,8 +23,7 @@ from rocketfsck.formats.rocksfiles import log_records
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, StoreFile
 from rocketfsck.store.rocks.families import DEFAULT, databases_of
-from rocketfsck.store.rocks.reading import read_rows
-from rocketfsck.store.rocks.rowpipe import row_pipe
+from rocketfsck.store.rocks.reading import read_rows, row_pipe
 from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import PromisedPlace, rules

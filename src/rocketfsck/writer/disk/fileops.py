@@ -18,8 +18,16 @@ from collections.abc import Callable, Iterator, Sequence
 from rocketfsck.common.outputs import mode_to_make
 from rocketfsck.store.layers import layers
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root, reached
-from rocketfsck.writer.disk.traits import Traits, give_traits, traits_of
+from rocketfsck.writer.disk.confined import (
+    ConfinedPlace,
+    Root,
+    Traits,
+    enter_root,
+    give_traits,
+    open_root,
+    reached,
+    traits_of,
+)
 
 watch: Callable[[str, str], None] | None = None
 

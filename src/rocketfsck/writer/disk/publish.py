@@ -33,8 +33,17 @@ from typing import IO
 from rocketfsck.common.outputs import open_through
 from rocketfsck.errors import StoreError
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import ConfinedPlace, Root, enter_root, open_root
-from rocketfsck.writer.disk.traits import ACCESS_ACL, DEFAULT_ACL, Traits, mode_of_acl, traits_of
+from rocketfsck.writer.disk.confined import (
+    ACCESS_ACL,
+    DEFAULT_ACL,
+    ConfinedPlace,
+    Root,
+    Traits,
+    enter_root,
+    mode_of_acl,
+    open_root,
+    traits_of,
+)
 
 _FILE_MODE = 0o644
 _LOOKED_AT = 64

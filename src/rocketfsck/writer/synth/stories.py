@@ -24,6 +24,7 @@ from rocketfsck.scan.synth.draws import (
     below,
     draw,
 )
+from rocketfsck.writer.manifest import PutRecord
 from rocketfsck.writer.message.compose import takes_multi_dispatch
 from rocketfsck.writer.message.messages import (
     LMQ_PREFIX,
@@ -45,7 +46,6 @@ from rocketfsck.writer.synth.plan import (
     is_text,
     normal_properties,
 )
-from rocketfsck.writer.truth import PutRecord
 
 INNER_TOPIC = "SynthBatch"
 GROUPS = 3

@@ -16,8 +16,8 @@ from rocketfsck.repair.build.databases import QUEUE_FAMILIES, RowBuilder, row_wr
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
-from rocketfsck.store.rocks import rowchild, rowpipe
-from rocketfsck.store.rocks.rowpipe import RowPipe
+from rocketfsck.store.rocks import reading, rowchild
+from rocketfsck.store.rocks.reading import RowPipe
 from rocketfsck.verify import CheckOptions, check_store
 
 from tests.conftest import Directory
@@ -118,7 +118,7 @@ def test_what_cannot_be(real_dir: Directory, tmp_path: Path, monkeypatch: pytest
     store = open_store(real_dir("5.5.0-rocksdb-cq"))
     with pytest.raises(UsageError, match="as a whole"):
         rebuild_store(store, tmp_path / "built", RebuildOptions(queues=True, only_missing=True))
-    monkeypatch.setattr(rowpipe, "find_spec", lambda _: None)
+    monkeypatch.setattr(reading, "find_spec", lambda _: None)
     with pytest.raises(StoreError, match="needs rocksdict"):
         rebuild_store(store, tmp_path / "built", QUEUES)
     assert not (tmp_path / "built").exists()

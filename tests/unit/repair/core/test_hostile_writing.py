@@ -17,12 +17,12 @@ import pytest
 
 from rocketfsck.errors import NoStoreError, RocketfsckError, StoreError, UsageError
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.apply.sharing import undo
 from rocketfsck.repair.area.journal import find_areas, make_area
 from rocketfsck.repair.build.files import make_directory, write_part
 from rocketfsck.repair.plan.arguments import NewSize
 from rocketfsck.repair.plan.model import Action, Plan
-from rocketfsck.repair.plan.opening import describe_store
+from rocketfsck.repair.plan.planning import describe_store
 from rocketfsck.store import open_store
 from rocketfsck.store.inuse import JOURNAL
 from rocketfsck.writer.disk import fileops
@@ -348,7 +348,7 @@ OPENERS = {"open", "write_bytes", "write_text", "unlink", "rename", "replace", "
 ALLOWED = {
     ("writer/disk/fileops.py", "*"): "the one module",
     ("writer/disk/confined.py", "open"): "opens directories, by their handles",
-    ("writer/disk/traits.py", "*"): "changes traits of files that are open",
+    ("writer/disk/confined.py", "*"): "changes traits of files that are open",
     ("writer/disk/publish.py", "open"): "syncs a directory; opened for reading",
     ("writer/input/rows.py", "open"): "input, opened for reading",
     ("writer/commitlog.py", "open"): "reads back what was written",

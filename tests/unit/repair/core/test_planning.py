@@ -12,8 +12,7 @@ import pytest
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.plan.arguments import Arguments, NewSize
 from rocketfsck.repair.plan.model import Action, Extent, Notice
-from rocketfsck.repair.plan.opening import describe_store, open_planned
-from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.plan.planning import describe_store, make_plan, open_planned
 from rocketfsck.repair.plan.table import PlanScene, Repair, Row, hash_bytes
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding

@@ -17,7 +17,7 @@ from rocketfsck.cli.show.repair import apply_lines
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.apply.sharing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action
@@ -29,8 +29,15 @@ from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import open_root
-from rocketfsck.writer.disk.traits import ACCESS_ACL, DEFAULT_ACL, Traits, lost_traits, may_write, traits_of
+from rocketfsck.writer.disk.confined import (
+    ACCESS_ACL,
+    DEFAULT_ACL,
+    Traits,
+    lost_traits,
+    may_write,
+    open_root,
+    traits_of,
+)
 
 from tests.unit.repair.core.plans import REPAIRS, plan_of
 

@@ -16,6 +16,7 @@ from rocketfsck.repair.log.edit import (
     Fillers,
     QueueFrames,
     fence_parts,
+    filler_records,
     first_record,
     frames_in,
     frames_in_each,
@@ -26,7 +27,6 @@ from rocketfsck.repair.log.edit import (
     times_at,
     write_fence,
 )
-from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.repair.plan.arguments import Arguments, BlankPlace, Fence, Fences, LogCut
 from rocketfsck.repair.repairs.answers import merge_ranges
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue

@@ -22,8 +22,8 @@ from rocketfsck.formats.record import (
     is_indexed,
     transaction_type,
 )
-from rocketfsck.repair.log import filler
-from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, filler_records, min_filler_size
+from rocketfsck.repair.log import edit
+from rocketfsck.repair.log.edit import RECORD_SIZE_LIMIT, filler_records, min_filler_size
 
 WHEN = 1_700_000_000_000
 
@@ -132,7 +132,7 @@ def test_a_version_without_property_crc_is_refused_one() -> None:
 def test_a_property_crc_of_zero_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions 5.2.0 to 5.3.1 take 0 for no CRC at all."""
     answers = iter([0, 0, 77])
-    monkeypatch.setattr(filler, "property_crc", lambda _record: next(answers))
+    monkeypatch.setattr(edit, "property_crc", lambda _record: next(answers))
     data = b"".join(filler_records(0, 112, version="5.2.0", store_timestamp=WHEN))
     assert decode_record(data).flag == 2
     assert data.endswith(b"__CRC32#\x017700000000\x02")

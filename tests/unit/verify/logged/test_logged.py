@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.verify.logged.answers import explain_text
+from rocketfsck.verify.logged.answers import entries_of, explain_text
 from rocketfsck.verify.logged.areas import AREAS
 from rocketfsck.verify.logged.families import FAMILIES
-from rocketfsck.verify.logged.lines import entries_of
-from rocketfsck.verify.logged.matching import family_of, match
-from rocketfsck.verify.logged.statements import Saying, sayings, statements
+from rocketfsck.verify.logged.matching import Saying, family_of, match, sayings, statements
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 
 LOGS = Path(__file__).parents[3] / "data/logs"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from rocketfsck.verify.logged.families import disk, log, queues, recovery, replicas, services
-from rocketfsck.verify.logged.model import Family
+from rocketfsck.verify.logged.areas import Family
+from rocketfsck.verify.logged.families import log, queues, recovery, services
 
 FAMILIES: dict[str, Family] = {
-    family.name: family
-    for module in (recovery, log, queues, disk, replicas, services)
-    for family in module.FAMILIES
+    family.name: family for module in (recovery, log, queues, services) for family in module.FAMILIES
 }

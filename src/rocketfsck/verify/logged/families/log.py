@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.verify.logged.model import Family, Issue
+from rocketfsck.verify.logged.areas import Family, Issue
 
 FAMILIES = (
     Family(

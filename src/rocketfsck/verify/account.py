@@ -19,17 +19,20 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.scan.spans import merge_spans, subtract_spans
-from rocketfsck.verify.account.model import (
+from rocketfsck.verify.finding import (
+    TREES,
     Fate,
     FateCount,
+    Finding,
     GroupEffect,
     GroupEffects,
     LostRun,
     MessageAccount,
+    Scalar,
     Sure,
+    Where,
     Why,
 )
-from rocketfsck.verify.finding import TREES, Finding, Scalar, Where
 
 RUN_LIMIT = 20_000
 """Ranges of lost messages that are kept; further ones are counted."""
