@@ -51,7 +51,7 @@ FEATURES = {
     "compaction": r"compact",
     "tiered storage": r"tiered",
     "repair": r"repair",
-    "writing": r"writer|commands/write",
+    "writing": r"writer|commands/learn",
     "checks": r"verify|cli/(commands/check|show/report|forms)",
     "mutants and fuzz": r"hostile",
     "the broker's own code": r"oracle",

@@ -22,8 +22,8 @@ from rocketfsck.formats.dialect import ALL_VERSIONS, BrokerTraits, dialect_of, w
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.repair.plan.planning import all_repairs, repairs_of, rules_of
 from rocketfsck.repair.plan.table import Row
+from rocketfsck.verify.finding import Rule
 from rocketfsck.verify.rules.catalog import FAMILIES, RULES
-from rocketfsck.verify.rules.rule import Rule
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where `specs` is found when this file is the program
 

@@ -43,7 +43,7 @@ from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
-from rocketfsck.verify.tasks.facts import Fact, QueueFacts, RegionTotal
+from rocketfsck.verify.tasks.task import Fact, QueueFacts, RegionTotal
 
 DATA = Path(__file__).parent / "data"
 SAMPLES = DATA / "page"

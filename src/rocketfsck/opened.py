@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.state import LostMessages
     from rocketfsck.repair.verdict import Verdict
+    from rocketfsck.verify.finding import Level
     from rocketfsck.verify.report import Report
-    from rocketfsck.verify.rules.rule import Level
 
 Item = TypeVar("Item")
 Timestamps = Literal["utc", "ms"]

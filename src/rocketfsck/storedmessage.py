@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from rocketfsck.common.wording import parse_time
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.query.content.unpacking import unpack
 from rocketfsck.query.ids import offset_id_of
+from rocketfsck.reader.decoders import unpack
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message
 
 Read = Callable[[int, int], bytes]

@@ -29,7 +29,7 @@ LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("query/start/recover.py", "dispatch_log"): (65, 8, "the broker's own loop, in its order"),
     ("query/start/result.py", "start_of"): (61, 8, FIELDS),
     ("query/start/state.py", "__init__"): (75, 9, FIELDS),
-    ("query/tiered.py", "with_tiered_key"): (60, 9, CONDITIONS),
+    ("query/places.py", "with_tiered_key"): (60, 9, CONDITIONS),
     ("repair/apply/applying.py", "apply_plan"): (60, 10, CONDITIONS),
     ("repair/plan/planning.py", "make_plan"): (100, 12, f"{CONDITIONS}; {ORDER}"),
     ("repair/repairs/answers.py", "answer"): (60, 10, FIELDS),

@@ -17,8 +17,8 @@ from rocketfsck.common.wording import PLACE
 from rocketfsck.pipeline.views.table import VIEW_NAMES, schema_of
 from rocketfsck.query.content.expression import FIELDS
 from rocketfsck.scan.views.arrow import ALL_COLUMNS
+from rocketfsck.verify.finding import FAMILIES
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.rules.rule import FAMILIES
 from rocketfsck.writer.input.fields import FIELDS_BY_NAME
 
 from specs.names import ENCODED, SNAKE_CASE, glossary, schema_names

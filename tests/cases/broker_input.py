@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.formats.consumequeue import UNIT, UNIT_SIZE, ExtUnit, decode_ext_unit, ext_offset
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_pairs
-from rocketfsck.formats.record import MAGIC_V1, MAGIC_V2, Host, InnerItem, Record, decode_items, decode_record
+from rocketfsck.formats.record import Host, InnerItem, Record, decode_items, decode_record
 from rocketfsck.formats.timer import parse_delay_levels
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import EndState, Kind, OutgoingMessage, WriteOptions

@@ -2,7 +2,7 @@
 
 A store grows in place, file by file in the order of a broker: log, units, index, checkpoint; of a single
 message, its entry, then the slot, then the header. A check runs at each step. The broker's lock is assumed,
-and its clock runs ahead, so that however slow the machine is, all that is new is young (`verify.inflight`).
+and its clock runs ahead, so that however slow the machine is, all that is new is young (`verify.regular`).
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.verdict import judge_store, predicted
 from rocketfsck.store import Store
-from rocketfsck.store.layers import layers
+from rocketfsck.store.places.entries import layers
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.tasks.facts import Fact
+from rocketfsck.verify.tasks.task import Fact
 from rocketfsck.writer.damage import DAMAGES
 from rocketfsck.writer.disk import fileops
 

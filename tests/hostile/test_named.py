@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.record import MAGIC_BLANK, MAGIC_V1
+from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store

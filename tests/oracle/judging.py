@@ -9,8 +9,9 @@ from pathlib import Path
 
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.javatext import index_hash
+from rocketfsck.formats.magic import is_indexed
 from rocketfsck.formats.properties import KEYS, TAGS, UNIQ_KEY, parse_properties, split_keys
-from rocketfsck.formats.record import Record, encode_record, is_indexed
+from rocketfsck.formats.record import Record, encode_record
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Severity, check_store, describe
 from rocketfsck.verify.rules.catalog import RULES

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck.errors import FormatError, RocketfsckError
-from rocketfsck.formats.record import MAGIC_BLANK, Record, decode_record
+from rocketfsck.formats.magic import MAGIC_BLANK
+from rocketfsck.formats.record import Record, decode_record
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.holding import held_plan
 from rocketfsck.repair.apply.results import ApplyReport

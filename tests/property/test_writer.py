@@ -32,8 +32,9 @@ from rocketfsck.formats.indexfile import (
     slot_pos,
 )
 from rocketfsck.formats.javatext import TAG_KEY_PREFIX, index_hash
+from rocketfsck.formats.magic import is_in_consume_queue, is_indexed
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
-from rocketfsck.formats.record import decode_record, encode_record, is_in_consume_queue, is_indexed
+from rocketfsck.formats.record import decode_record, encode_record
 from rocketfsck.formats.timer import deliver_timestamp
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.options import ScanOptions

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
-from rocketfsck.pipeline.export import job, plan
+from rocketfsck.pipeline.export import job
 from rocketfsck.pipeline.fleet.counting import count_stores
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows
@@ -130,7 +130,7 @@ def test_a_store_that_cannot_be_read_is_named(
 
     def planned(*given: Any) -> Any:
         monkeypatch.undo()
-        made = plan.plan_export(*given)
+        made = job.plan_export(*given)
         (broken / "commitlog" / f"{0:020}").unlink(missing_ok=True)
         return made
 

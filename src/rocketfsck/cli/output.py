@@ -409,7 +409,7 @@ def body_values(message: Message, form: BodyForm) -> dict[str, Any]:
 
 
 def _decoded(message: Message) -> dict[str, Any]:
-    from rocketfsck.query.content.unpacking import unpack
+    from rocketfsck.reader.decoders import unpack
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
     decoder: FunctionDecoder | ProgramDecoder = click.get_current_context().meta[_KEY]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
     from rocketfsck.verify.report import Policy, Report
-    from rocketfsck.verify.tasks.facts import Fact
+    from rocketfsck.verify.tasks.task import Fact
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.repairing import DryRun, WorkDir
+from rocketfsck.commands.apply import DryRun, WorkDir
 from rocketfsck.commands.shared import (
     BrokerConf,
     BrokerVersion,

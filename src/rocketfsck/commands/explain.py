@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rocketfsck.query.evidence import StorePlace
     from rocketfsck.repair.plan.table import Row
     from rocketfsck.store import Store
+    from rocketfsck.verify.finding import Rule
     from rocketfsck.verify.logged.answers import LineMeaning
     from rocketfsck.verify.rules.faultclasses import FaultClass
-    from rocketfsck.verify.rules.rule import Rule
 
 EVERY_REPAIR = "repairs"
 """The name of the list of all repairs."""

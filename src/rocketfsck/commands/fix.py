@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.commands.repairing import (
+from rocketfsck.commands.apply import (
     DryRun,
     InPlace,
     LogFile,

@@ -274,7 +274,7 @@ def query_id(options: IdQuery) -> QueryAnswer[Answer]:
 
 def query_offset(options: OffsetQuery) -> QueryAnswer[Answer]:
     """Find the message at a queue offset of a topic's queue. Raises UsageError, StoreError."""
-    from rocketfsck.query.tiered import find_by_offset
+    from rocketfsck.query.places import find_tiered_by_offset
 
     place = (options.topic, options.queue_id, options.queue_offset)
     with opened(options) as (store, masks):
@@ -285,7 +285,7 @@ def query_offset(options: OffsetQuery) -> QueryAnswer[Answer]:
                 answer = broker_by_offset(asker, *place, options.limit)
         else:
             with _view(store, options.via) as view:
-                answer = find_by_offset(store, *place, via=options.via, view=view)
+                answer = find_tiered_by_offset(store, *place, via=options.via, view=view)
         return QueryAnswer(store, masked(masks, answer), _code_of(answer, options.via))
 
 
@@ -294,7 +294,7 @@ def query_key(options: UniqueKeyQuery) -> QueryAnswer[Answer]:
 
     Raises UsageError, StoreError.
     """
-    from rocketfsck.query.tiered import find_by_key
+    from rocketfsck.query.places import find_by_key
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
     given = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.repairing import WorkDir
+from rocketfsck.commands.apply import WorkDir
 from rocketfsck.commands.shared import (
     DelayLevels,
     Into,
@@ -126,7 +126,7 @@ def rebuild(command: RebuildCommand) -> RebuildAnswer:
     """Rebuild what one store needs, in a new directory. Raises UsageError, StoreError."""
     from rocketfsck.repair.apply.judging import predict_rebuilt
     from rocketfsck.repair.build.run import options_for, rebuild_store, rows_in
-    from rocketfsck.repair.plan.rebuilt import assumed_of
+    from rocketfsck.repair.plan.document import assumed_of
     from rocketfsck.store import open_store
 
     base = command.options()

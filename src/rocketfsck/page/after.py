@@ -25,15 +25,14 @@ from rocketfsck.page.findings import later_findings
 from rocketfsck.page.model import After, Cells, ChangedTable, FileFate, Page, StartSaid
 from rocketfsck.page.queues import QueueFindings, groups_of, queues_of, queues_stated, topics_of
 from rocketfsck.page.survey import IndexSurvey
-from rocketfsck.page.surveying import Survey
+from rocketfsck.page.surveying import Survey, timeline_of
 from rocketfsck.page.tables import Indexes, Limits, columns, runs_of, shown
-from rocketfsck.page.timeline import timeline_of
 from rocketfsck.query.start import model
 from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.tasks.facts import QueueFacts
+from rocketfsck.verify.tasks.task import QueueFacts
 
 # What brokers keep and cut when they start, for the page.
 

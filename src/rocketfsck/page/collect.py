@@ -30,7 +30,7 @@ from rocketfsck.page.findings import WindowOf, findings_of
 from rocketfsck.page.model import ActionSaid, LeftOut, Page, PlanSaid, StartSaid, Summary, UnansweredSaid
 from rocketfsck.page.queues import groups_of, names_of, queues_of, queues_stated, topics_of
 from rocketfsck.page.survey import LogSurvey
-from rocketfsck.page.surveying import Survey
+from rocketfsck.page.surveying import Survey, timeline_of
 from rocketfsck.page.tables import (
     DEFAULT,
     Counts,
@@ -42,7 +42,6 @@ from rocketfsck.page.tables import (
     columns,
     shown,
 )
-from rocketfsck.page.timeline import timeline_of
 from rocketfsck.query.retention import FileRetention, Retention, UnconsumedMessages
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.repair.plan.law import notice_text, total_notices
@@ -52,7 +51,7 @@ from rocketfsck.repair.verdict import Verdict
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.tasks.facts import Fact, QueueFacts
+from rocketfsck.verify.tasks.task import Fact, QueueFacts
 
 
 def retention_of(found: Retention, limits: Limits) -> RetentionSaid:

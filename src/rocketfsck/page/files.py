@@ -23,7 +23,7 @@ from rocketfsck.page.tables import (
     shown,
 )
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
-from rocketfsck.verify.tasks.facts import QueueFacts, RegionTotal
+from rocketfsck.verify.tasks.task import QueueFacts, RegionTotal
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
 _PATH_LIMIT = 400

@@ -32,9 +32,8 @@ from rocketfsck.page.tables import (
 )
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.repair.verdict import Verdict
-from rocketfsck.verify.finding import SeverityName
+from rocketfsck.verify.finding import Level, SeverityName
 from rocketfsck.verify.report import Diagnosis, StoreFacts
-from rocketfsck.verify.rules.rule import Level
 
 SCHEMA_VERSION = 1
 

@@ -12,7 +12,7 @@ from rocketfsck.page.tables import Counts, Groups, Limits, QueueColumns, Topics,
 from rocketfsck.query.counts.counting import StoreCounts, Tally, merged
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.tasks.facts import QueueFacts
+from rocketfsck.verify.tasks.task import QueueFacts
 
 QueueName = tuple[str, int]
 Position = tuple[str, str, int, int]

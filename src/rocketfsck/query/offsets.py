@@ -29,8 +29,7 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import OFFSET_VIEWS, delay_offsets, split_topic_group
 from rocketfsck.formats.timer import DELIVERY, SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.query.info.store import log_info
-from rocketfsck.query.log import LogView
-from rocketfsck.query.view import QueueView, StoreView
+from rocketfsck.query.view import LogView, QueueView, StoreView
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, Unit, kinds_of
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.options import log_options

@@ -20,6 +20,7 @@ from rocketfsck.formats.columns import store_timestamp_place
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.layout import Buffer
 from rocketfsck.formats.magic import (
+    BLANK_HEADER_SIZE,
     BORN_HOST_V6,
     FENCE_TOPIC,
     MAGIC_BLANK,
@@ -30,7 +31,7 @@ from rocketfsck.formats.magic import (
     transaction_type,
 )
 from rocketfsck.formats.properties import KEYS, UNIQ_KEY, Parser, parse_properties, split_keys
-from rocketfsck.formats.record import BLANK_HEADER_SIZE, RECORD_HEADER, read_frame
+from rocketfsck.formats.record import RECORD_HEADER, read_frame
 from rocketfsck.scan.log.large import LargeRecord, read_large_record
 from rocketfsck.scan.options import Stop
 from rocketfsck.scan.plain.entries import record_pos

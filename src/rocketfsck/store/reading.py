@@ -201,7 +201,7 @@ class FileReader(Closing):
     `size` is the file's length in bytes when it was opened. Every method raises StoreError with the path and
     the position when bytes that were there at that time cannot be read any more, and ends work that nobody
     wants any more (`progress.stoppable`). The URL of a file that is not on this machine gives a
-    `store.places.remote.RemoteReader`, a file with a layer a `store.layers.LayeredReader`.
+    `store.places.remote.RemoteReader`, a file with a layer a `store.places.entries.LayeredReader`.
     """
 
     __slots__ = ("_descriptor", "allocated_size", "mtime_ns", "path", "size")
@@ -428,7 +428,7 @@ def first_unequal(one: FileReader, two: FileReader) -> int | None:
 
 
 kinds: list[Callable[[PathLike], type[FileReader] | None]] = []
-"""Who else reads files, by their paths: `store.layers` and `store.places.locations` add themselves."""
+"""Who else reads files, by their paths: `places.entries` and `places.locations` of `store` add themselves."""
 
 
 def other_reader(path: PathLike) -> type[FileReader] | None:

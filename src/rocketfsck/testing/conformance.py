@@ -13,11 +13,10 @@ from rocketfsck.common.documents import printable
 from rocketfsck.engine import LocalEngine
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.opening import open_store
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe, severity_of
-from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer import (
     EndState,

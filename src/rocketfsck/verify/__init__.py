@@ -18,6 +18,7 @@ from rocketfsck.common.late import late_names
 
 if TYPE_CHECKING:
     from rocketfsck.verify.finding import Finding as Finding
+    from rocketfsck.verify.finding import Rule as Rule
     from rocketfsck.verify.finding import Severity as Severity
     from rocketfsck.verify.finding import Where as Where
     from rocketfsck.verify.options import CheckOptions as CheckOptions
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rocketfsck.verify.rules.catalog import RULES as RULES
     from rocketfsck.verify.rules.catalog import describe as describe
     from rocketfsck.verify.rules.catalog import find_rule as find_rule
-    from rocketfsck.verify.rules.rule import Rule as Rule
     from rocketfsck.verify.run import check_store as check_store
     from rocketfsck.verify.tasks.resume import read_baseline as read_baseline
     from rocketfsck.verify.tasks.resume import write_baseline as write_baseline
@@ -35,11 +35,10 @@ __getattr__ = late_names(
     __name__,
     {
         "tasks.resume": "read_baseline write_baseline",
-        "finding": "Finding Severity Where",
+        "finding": "Finding Rule Severity Where",
         "options": "CheckOptions Subset",
         "report": "Report",
         "rules.catalog": "RULES describe find_rule",
-        "rules.rule": "Rule",
         "run": "check_store",
     },
 )

@@ -16,12 +16,11 @@ from pathlib import Path
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.store.model import StatedOptions, Store
 from rocketfsck.store.places.urls import is_remote
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage, Diagnosis, Reopening, look_at
 from rocketfsck.verify.rules.catalog import RULES, severity_of
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES, MEANINGS_OF_ONE_RULE
-from rocketfsck.verify.rules.rule import Level
 
 
 def store_command(words: Sequence[str], stated: StatedOptions, root: Path | str) -> str:

@@ -6,6 +6,8 @@ The account of the messages as values: tallies that are exact, and the ranges of
     tally   := messages with one fate, one reason and one degree of certainty
 
 Every number of messages that a person reads comes from here. Design, section 7; reference 3.8, 9.3.
+
+What a rule is: one row of the table that every finding refers to.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal, get_args
+
+from rocketfsck.common.rulenames import RuleName
+from rocketfsck.common.wording import plain_template
 
 if TYPE_CHECKING:
     from rocketfsck.store.model import ConsumeQueue
@@ -320,3 +325,74 @@ class Finding:
         place = {name: getattr(self.where, name) for name in Where.__slots__}
         text = json.dumps([self.rule, place, dict(self.found), dict(self.expected)], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+Strictness = Literal["strict", "dialect", "heuristic", "config"]
+"""`strict` holds in every store; `dialect` depends on the broker version; `heuristic` has legal exceptions;
+`config` depends on the broker's configuration."""
+
+Level = Literal["quick", "cross", "full"]
+"""`quick`: names, sizes, headers, tails. `cross`: every frame, unit, chain and cross-reference, no bodies.
+`full`: every body's CRC and every property too."""
+
+LEVELS: tuple[Level, ...] = ("quick", "cross", "full")
+
+DETAIL_LIMIT = 100
+"""Findings kept for one rule in one file; the rest is one finding with their exact count."""
+
+FAMILIES: dict[str, str] = {
+    "ST": "store and names",
+    "CL": "commit log",
+    "CQ": "consume queue",
+    "IX": "index",
+    "CP": "checkpoint, abort, lock and epoch",
+    "CF": "config",
+    "KV": "compaction",
+    "TM": "timer",
+    "XR": "cross-reference",
+    "RK": "RocksDB databases",
+    "TS": "tiered storage",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One invariant: its identity, how bad a breach is, and what to say about it.
+
+    `template` is one line in the form of `common.wording`: `{name}` is a value of the finding (`found`,
+    else a part of `where`), `{expected.name}` an expected one; `meaning` is the same line for readers.
+    `repair` names the action that answers a breach, if any does; `reference` the section of the format
+    reference; `fault_class` the class of the fault catalogue.
+    `unknown`: a finding is nothing wrong, but something regular that this version of the tool does not know.
+    Repairs keep their hands off its area (`verify.watched`, ADR 0011).
+    """
+
+    id: RuleName
+    severity: Severity
+    template: str
+    why: str
+    strictness: Strictness
+    level: Level
+    reference: str
+    repair: str | None = None
+    fault_class: str | None = None
+    unknown: bool = False
+
+    @property
+    def slug(self) -> str:
+        """The name as it is printed."""
+        return self.id.slug
+
+    @property
+    def meaning(self) -> str:
+        """The template with the names of its values."""
+        return plain_template(self.template)
+
+    @property
+    def family(self) -> str:
+        """The two letters before the number, one of `FAMILIES`."""
+        return self.id[:2]
+
+    def applies_at(self, level: Level) -> bool:
+        """Whether a check at this level looks for breaches of this rule."""
+        return LEVELS.index(self.level) <= LEVELS.index(level)

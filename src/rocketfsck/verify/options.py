@@ -21,7 +21,7 @@ from rocketfsck.common.documents import printable
 from rocketfsck.common.options import PLAIN_FILE, READ_FILE, Option, PathKind, beginning
 from rocketfsck.common.wording import parse_size
 from rocketfsck.errors import UsageError
-from rocketfsck.verify.rules.rule import DETAIL_LIMIT, LEVELS, Level, Rule
+from rocketfsck.verify.finding import DETAIL_LIMIT, LEVELS, Level, Rule
 
 _PART = re.compile(r"([0-9]{1,9})/([0-9]{1,9})", re.ASCII)
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", re.ASCII)

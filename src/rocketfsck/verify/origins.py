@@ -28,8 +28,7 @@ from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.log.result import FILLER, RECORDS, ZERO
 from rocketfsck.verify.queues.unitranges import Missing
-from rocketfsck.verify.tasks.facts import IndexFacts, Known, LogFacts
-from rocketfsck.verify.tasks.task import Context, TaskResult
+from rocketfsck.verify.tasks.task import Context, IndexFacts, Known, LogFacts, TaskResult
 
 GAP_MS = 10_000
 """Times that differ by less may be those of one moment: a power cut takes some seconds."""

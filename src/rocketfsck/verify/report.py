@@ -28,11 +28,9 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError, outcome_of
 from rocketfsck.store.places.locations import path_of
-from rocketfsck.verify.finding import Finding, MessageAccount, Severity, SeverityName
+from rocketfsck.verify.finding import Finding, Level, MessageAccount, Severity, SeverityName
 from rocketfsck.verify.rules.catalog import RULES, describe
-from rocketfsck.verify.rules.rule import Level
-from rocketfsck.verify.tasks.facts import RegionTotal
-from rocketfsck.verify.tasks.task import Checked
+from rocketfsck.verify.tasks.task import Checked, RegionTotal
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -33,12 +33,11 @@ from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import continue_command, diagnose, next_commands, plan_command, stated_words
 from rocketfsck.verify.finding import Finding, MessageAccount, Where
-from rocketfsck.verify.inflight import InFlight
 from rocketfsck.verify.log.crossfiles import merge_log_files
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.origins import check_origins, compare_parts
 from rocketfsck.verify.queues.crossqueues import merge_queues
-from rocketfsck.verify.regular import settle_regular
+from rocketfsck.verify.regular import InFlight, settle_regular
 from rocketfsck.verify.report import Coverage, NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.stopping import Sift, WantedFindings
@@ -60,9 +59,18 @@ from rocketfsck.verify.store.misnamed import (
     settle_doubled,
 )
 from rocketfsck.verify.tasks.execute import Executed, after_stop, execute, plan_units
-from rocketfsck.verify.tasks.facts import Fact, Known, gather
 from rocketfsck.verify.tasks.resume import read_baseline
-from rocketfsck.verify.tasks.task import Checked, Context, IndexFileTask, LogFileTask, QueuesTask, TaskResult
+from rocketfsck.verify.tasks.task import (
+    Checked,
+    Context,
+    Fact,
+    IndexFileTask,
+    Known,
+    LogFileTask,
+    QueuesTask,
+    TaskResult,
+    gather,
+)
 from rocketfsck.verify.tiered.check import Tiered, check_tiered
 from rocketfsck.verify.timers.check import check_timers
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE
 from rocketfsck.formats.properties import (
     MAX_PROPERTIES_SIZE,
     PROPERTY_CRC_SIZE,
@@ -26,14 +27,7 @@ from rocketfsck.formats.properties import (
     property_crc,
     property_crc_trailer,
 )
-from rocketfsck.formats.record import (
-    BLANK_HEADER_SIZE,
-    Blank,
-    Record,
-    encode_blank,
-    encode_record,
-    make_record,
-)
+from rocketfsck.formats.record import Blank, Record, encode_blank, encode_record, make_record
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at

@@ -32,7 +32,7 @@ from rocketfsck.formats.smallfiles import Checkpoint
 from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, Geometry
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.dispatch import ExtraUnit
+from rocketfsck.writer.consumequeue import ExtraUnit
 from rocketfsck.writer.options import WriteOptions
 
 

@@ -13,7 +13,7 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.formats.dialect import WRITTEN_NAME, Dialect, dialect_for
 from rocketfsck.formats.indexfile import index_file_size
 from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, parse_int32
-from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
 from rocketfsck.formats.smallfiles import Checkpoint
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.store.circumstances import Geometry, Settings

@@ -25,7 +25,8 @@ from rocketfsck.formats.consumequeue import (
     is_valid_unit,
 )
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, SLOT_SIZE, decode_header, index_file_size
-from rocketfsck.formats.record import BLANK_HEADER_SIZE, MAGIC_BLANK, body_crc, decode_record, read_frame
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
+from rocketfsck.formats.record import body_crc, decode_record, read_frame
 from rocketfsck.formats.smallfiles import decode_checkpoint
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store

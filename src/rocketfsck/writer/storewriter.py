@@ -55,10 +55,9 @@ from rocketfsck.writer.commitlog import (
     preallocate_next,
     room_for_crc,
 )
-from rocketfsck.writer.consumequeue import QueueTable, expire_files, is_expired
+from rocketfsck.writer.consumequeue import QueueTable, dispatch_record, expire_files, is_expired
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
-from rocketfsck.writer.dispatch import dispatch_record
 from rocketfsck.writer.indexfile import IndexService, close_file, expire_index_files
 from rocketfsck.writer.manifest import PutRecord
 from rocketfsck.writer.message.compose import Draft, compose, multi_dispatch_names, multi_dispatch_queue_id

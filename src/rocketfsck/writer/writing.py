@@ -23,12 +23,14 @@ from typing import Any
 from rocketfsck.common.outputs import is_special
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.record import BLANK_HEADER_SIZE, MAGIC_BLANK, Record, decode_record, read_frame
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
+from rocketfsck.formats.record import Record, decode_record, read_frame
 from rocketfsck.formats.smallfiles import encode_abort
 from rocketfsck.progress import phase
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.commitlog import CommitLog
+from rocketfsck.writer.consumequeue import dispatch_record
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.disk.publish import (
     SideFile,
@@ -37,7 +39,6 @@ from rocketfsck.writer.disk.publish import (
     clear_side_file,
     inherit_traits,
 )
-from rocketfsck.writer.dispatch import dispatch_record
 from rocketfsck.writer.indexfile import drop_files_after
 from rocketfsck.writer.input.rows import MessageSource
 from rocketfsck.writer.manifest import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.api import iter_messages
-from rocketfsck.commands.bugreports import BugReport
+from rocketfsck.commands.bugreport import BugReport
 from rocketfsck.common.documents import from_document
 from rocketfsck.store.opening import open_store
 

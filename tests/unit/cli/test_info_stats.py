@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.cli.show.stats import statistics_lines
+from rocketfsck.cli.show.info import statistics_lines
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.query.info.statistics import StatisticsInfo, statistics_info
 from rocketfsck.store import open_store

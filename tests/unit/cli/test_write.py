@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.paramtypes import ByteSize
-from rocketfsck.commands.write import StoreShape
+from rocketfsck.commands.learn import StoreShape
 from rocketfsck.errors import UsageError
 from rocketfsck.store import open_store
 from rocketfsck.writer import EndState

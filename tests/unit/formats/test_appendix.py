@@ -19,7 +19,7 @@ from rocketfsck.formats.indexfile import (
     time_diff,
 )
 from rocketfsck.formats.javatext import index_hash, java_hash
-from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2, record_size
 from rocketfsck.formats.messageid import OffsetMessageId, decode_offset_id, decode_unique_id, encode_offset_id
 from rocketfsck.formats.properties import (
     parse_properties,
@@ -39,7 +39,6 @@ from rocketfsck.formats.record import (
     encode_blank,
     encode_record,
     make_record,
-    record_size,
 )
 from rocketfsck.formats.smallfiles import Checkpoint, encode_checkpoint
 from rocketfsck.formats.timer import deliver_timestamp

@@ -22,9 +22,8 @@ from rocketfsck.page.findings import chosen, findings_of, later_findings
 from rocketfsck.page.model import Findings, FindingsAfter
 from rocketfsck.page.queues import QueueFindings
 from rocketfsck.page.survey import KINDS, LogSurvey, LogTask, Span, Strip, TimeBuckets, survey_log
-from rocketfsck.page.surveying import survey_store
+from rocketfsck.page.surveying import survey_store, timeline_of
 from rocketfsck.page.tables import DEFAULT, Limits, all_shown, shown
-from rocketfsck.page.timeline import timeline_of
 from rocketfsck.scan.options import log_item
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding, Where

@@ -22,7 +22,7 @@ import pyarrow.dataset as ds
 
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.export import job, plan
+from rocketfsck.pipeline.export import job
 from rocketfsck.pipeline.export.files import Place, delta_options, iceberg_options
 from rocketfsck.pipeline.export.job import export_stores
 from rocketfsck.pipeline.export.local import Written, write_here
@@ -178,7 +178,7 @@ def test_of_two_plain_exports_at_once_one_loses(
     store_dir: Directory, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have seen that nothing is there."""
-    store, sound = store_dir(STORE), plan.plan_export
+    store, sound = store_dir(STORE), job.plan_export
     first: list[ExportResult] = []
 
     def meanwhile(*given: Any) -> Any:

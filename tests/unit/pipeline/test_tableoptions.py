@@ -9,10 +9,11 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.datasource import Reader, RocketMQDataSource
-from rocketfsck.pipeline.tableoptions import (
+from rocketfsck.pipeline.datasource import (
     COMMENT,
     KEPT,
+    Reader,
+    RocketMQDataSource,
     is_table,
     keep_options,
     kept_options,

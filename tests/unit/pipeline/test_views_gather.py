@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.properties import parse_properties
-from rocketfsck.pipeline.views import arrays
+from rocketfsck.pipeline.views import model
 from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.compiled import gather as compiled_gather
 from rocketfsck.scan.options import PropertyParser
@@ -38,7 +38,7 @@ def test_ranges_side_by_side(compiled: bool) -> None:
         expected = [raw[start : start + size] for start, size in zip(starts, sizes, strict=True)]
         assert data.tobytes() == b"".join(expected)
         assert np.diff(offsets).tolist() == sizes
-        assert arrays.binary(offsets, data).to_pylist() == expected
+        assert model.binary(offsets, data).to_pylist() == expected
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -121,9 +121,9 @@ def test_texts_as_java_decodes_them(pieces: list[bytes]) -> None:
     np.cumsum([len(piece) for piece in pieces], out=bounds[1:])
     data = np.frombuffer(bytearray(b"".join(pieces)), np.uint8)
     expected = [java_decode(piece) for piece in pieces]
-    assert arrays.texts(bounds, data).to_pylist() == expected
-    offsets, readable = arrays.readable(bounds, data)
-    assert arrays.binary(offsets, readable).cast(pa.string()).to_pylist() == expected
+    assert model.texts(bounds, data).to_pylist() == expected
+    offsets, readable = model.readable(bounds, data)
+    assert model.binary(offsets, readable).cast(pa.string()).to_pylist() == expected
 
 
 @pytest.mark.parametrize("compiled", [False, True])

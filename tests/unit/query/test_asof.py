@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.query.log import LogView
 from rocketfsck.query.offsets import StoreThen, store_as_of
-from rocketfsck.query.view import StoreView
+from rocketfsck.query.view import LogView, StoreView
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import Store, open_store
 from rocketfsck.writer import Event

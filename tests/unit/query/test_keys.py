@@ -14,8 +14,7 @@ from rocketfsck.formats.indexfile import encode_header, entry_pos, slot_of, slot
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.query import Answer, Outcome, find_by_key, keys
 from rocketfsck.query.keys import Via
-from rocketfsck.query.log import LogView
-from rocketfsck.query.view import StoreView
+from rocketfsck.query.view import LogView, StoreView
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.options import Stop
 from rocketfsck.scan.views.messages import Message

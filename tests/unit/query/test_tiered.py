@@ -12,8 +12,7 @@ import pytest
 from rocketfsck.formats.tiered import TIERED_COMPACTED_SLOT, TIERED_INDEX_HEADER, segment_name
 from rocketfsck.query.answers import Outcome
 from rocketfsck.query.keys import find_by_key
-from rocketfsck.query.places import find_by_offset
-from rocketfsck.query.tiered import with_tiered_key, with_tiered_offset
+from rocketfsck.query.places import find_by_offset, with_tiered_key, with_tiered_offset
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory, Document

@@ -8,8 +8,8 @@ import lz4.frame
 import pytest
 import zstandard
 
-from rocketfsck.query.content import unpacking
-from rocketfsck.query.content.unpacking import unpack
+from rocketfsck.reader import decoders
+from rocketfsck.reader.decoders import unpack
 
 TEXT = b"the words of a message, and again: the words of a message " * 20
 PACKED = {
@@ -50,7 +50,7 @@ def test_a_bomb_stays_small() -> None:
 
 def test_what_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unpack(b"x", 0x401, 10).unknown == "an undefined compression type"
-    monkeypatch.setattr(unpacking, "find_spec", lambda name: None if name == "lz4" else name)
+    monkeypatch.setattr(decoders, "find_spec", lambda name: None if name == "lz4" else name)
     missing = "the module lz4 is not installed: run pip install lz4 zstandard"
     assert unpack(PACKED[0x101], 0x101, 10).unknown == missing
     assert unpack(PACKED[0x1], 0x1, 1 << 20).data == TEXT

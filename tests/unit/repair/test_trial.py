@@ -24,7 +24,7 @@ from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.repair.verdict import judge_store, predicted
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.circumstances import LockState
-from rocketfsck.store.layers import layers
+from rocketfsck.store.places.entries import layers
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Severity

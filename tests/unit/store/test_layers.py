@@ -11,7 +11,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.areas import list_directory
-from rocketfsck.store.layers import drop_layers, lay, layers, move_layers
+from rocketfsck.store.places.entries import drop_layers, lay, layers, move_layers
 from rocketfsck.store.reading import FileReader, read_once
 
 SIZE = 5000

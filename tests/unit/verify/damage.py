@@ -14,9 +14,8 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.rules.catalog import RULES, describe
-from rocketfsck.verify.rules.rule import Level
 
 NOW = 1_800_000_000_000
 FAMILIES = ("CL", "CQ", "IX", "XR")

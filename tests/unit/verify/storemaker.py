@@ -13,8 +13,7 @@ from rocketfsck.formats.smallfiles import Checkpoint, encode_checkpoint, offset_
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.tasks.facts import Known, LogFacts, QueueFacts
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, Known, LogFacts, QueueFacts
 
 LOG_SIZE = 4096
 QUEUE_SIZE = 200

@@ -14,7 +14,7 @@ from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.checkpoint import check_checkpoint
-from rocketfsck.verify.tasks.facts import Known
+from rocketfsck.verify.tasks.task import Known
 
 from tests.unit.verify.storemaker import LOG_SIZE, NOW, Maker, knowing, log_facts, rules
 

@@ -13,8 +13,7 @@ from rocketfsck.repair.plan.law import NOT_UNDERSTOOD
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.finding import Finding, Level
 from rocketfsck.verify.watched import unknown_areas
 
 from tests.conftest import Directory

@@ -581,7 +581,7 @@ def test_cl028_is_left_to_the_units_where_a_file_is_missing(copy: Copy) -> None:
 def test_cl029_more_queues_than_are_followed(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     from rocketfsck.scan.queues import QueueTable
 
-    monkeypatch.setattr("rocketfsck.verify.queues.unitrooms.QueueTable", lambda: QueueTable(max_queues=1))
+    monkeypatch.setattr("rocketfsck.verify.queues.unitranges.QueueTable", lambda: QueueTable(max_queues=1))
     result = copy("4.4.0-collisions").check()
     assert int(result.one("CL029").found["record_count"] or 0) > 0
 

@@ -24,8 +24,7 @@ from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.store import compaction as checks
 from rocketfsck.verify.store.compaction import check_compaction
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, Known
 
 from tests.conftest import Directory
 

@@ -14,7 +14,7 @@ from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.config import check_config
-from rocketfsck.verify.tasks.facts import Known
+from rocketfsck.verify.tasks.task import Known
 
 from tests.unit.verify.storemaker import NOW, QUEUE_SIZE, Maker, knowing, log_facts, queue_facts, rules
 

@@ -12,9 +12,9 @@ import pytest
 
 from rocketfsck.store import open_store
 from rocketfsck.verify import check_store
+from rocketfsck.verify.finding import DETAIL_LIMIT
 from rocketfsck.verify.index import entryfeed
 from rocketfsck.verify.queues import unitjoin
-from rocketfsck.verify.rules.rule import DETAIL_LIMIT
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import Damage

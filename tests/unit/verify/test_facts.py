@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from rocketfsck.verify.tasks.facts import IndexFacts, Known, LogFacts, QueueEnd, gather
+from rocketfsck.verify.tasks.task import IndexFacts, Known, LogFacts, QueueEnd, gather
 
 from tests.unit.verify.storemaker import NOW, knowing, log_facts, queue_facts
 

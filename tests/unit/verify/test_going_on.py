@@ -23,9 +23,8 @@ from rocketfsck.verify.log.result import BLANK, RECORDS, ZERO, LogResult, extend
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.queues.unitruns import RunList, Shape, UnitRun, known_runs, known_units
-from rocketfsck.verify.tasks.facts import LogFacts, RegionTotal
 from rocketfsck.verify.tasks.resume import to_json
-from rocketfsck.verify.tasks.task import Context, LogFileTask, QueueKnown, QueuesTask
+from rocketfsck.verify.tasks.task import Context, LogFacts, LogFileTask, QueueKnown, QueuesTask, RegionTotal
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 BEGIN = 1_700_000_000_000

@@ -19,10 +19,9 @@ from rocketfsck.store.circumstances import Geometry, LiveState, LockState
 from rocketfsck.store.model import Store
 from rocketfsck.verify import check_store
 from rocketfsck.verify.finding import Facts, Finding, Severity, Where
-from rocketfsck.verify.inflight import AHEAD_MS, LAG_MS, InFlight
+from rocketfsck.verify.regular import AHEAD_MS, LAG_MS, InFlight
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.tasks.facts import LogFacts
-from rocketfsck.verify.tasks.task import aggregate
+from rocketfsck.verify.tasks.task import LogFacts, aggregate
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 HELD = LiveState(LockState.HELD, "process 7 holds a record lock on byte 0 of `lock`", 7)

@@ -14,8 +14,7 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues import unitcompare, unitruns
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.queues.unitruns import RunList, UnitRun, shape_of
-from rocketfsck.verify.tasks.facts import QueueFacts
-from rocketfsck.verify.tasks.task import Context, QueuesTask
+from rocketfsck.verify.tasks.task import Context, QueueFacts, QueuesTask
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import NOW, Damage

@@ -25,8 +25,7 @@ from rocketfsck.verify.report import (
     finding_to_json,
 )
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.tasks.facts import RegionTotal
-from rocketfsck.verify.tasks.task import Checked
+from rocketfsck.verify.tasks.task import Checked, RegionTotal
 
 STORE = StoreFacts(
     root="/data/\udcff",

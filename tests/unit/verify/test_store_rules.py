@@ -17,8 +17,7 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import describe
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.store.layout import check_layout
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, Known
 
 from tests.conftest import Directory
 from tests.unit.verify.storemaker import (

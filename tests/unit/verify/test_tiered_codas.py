@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.tiered import TIERED_CODA, compacted_shape, segment_name
-from rocketfsck.query.places import find_by_offset
-from rocketfsck.query.tiered import queue_store, with_tiered_offset
+from rocketfsck.query.places import find_by_offset, queue_store, with_tiered_offset
 from rocketfsck.reader.tiered import tiered_queues
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding

@@ -18,9 +18,16 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.tasks.facts import LogFacts
 from rocketfsck.verify.tasks.resume import from_json, read_baseline, to_json, write_baseline
-from rocketfsck.verify.tasks.task import Checked, Collector, TaskResult, aggregate, complete, is_aggregate
+from rocketfsck.verify.tasks.task import (
+    Checked,
+    Collector,
+    LogFacts,
+    TaskResult,
+    aggregate,
+    complete,
+    is_aggregate,
+)
 
 from tests.unit.verify.storemaker import log_facts
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.api import read_columns
-from rocketfsck.commands.bugreports import README, Place, place_of
+from rocketfsck.commands.bugreport import README, Place, place_of
 from rocketfsck.formats.smallfiles import index_filename
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.opening import open_store

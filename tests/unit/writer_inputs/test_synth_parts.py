@@ -14,22 +14,20 @@ from rocketfsck.scan.synth.draws import below, draw, in_octave, mix, month_start
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import WriteOptions
 from rocketfsck.writer.synth import PRESETS, BodySizes, Mix, parse_mix, synthesize
-from rocketfsck.writer.synth.mix import (
-    KIND_NAMES,
-    alias_table,
-    integer_root,
-    message_key,
-    step_of,
-    zipf_weights,
-)
 from rocketfsck.writer.synth.plan import (
     FRAGMENTS,
+    KIND_NAMES,
     Clock,
+    alias_table,
     basics,
     body_bytes,
+    integer_root,
     largest_record,
     make_plan,
+    message_key,
+    step_of,
     unique_key,
+    zipf_weights,
 )
 from rocketfsck.writer.synth.stories import zlib_stream, zstd_frame
 

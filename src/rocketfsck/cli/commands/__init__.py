@@ -104,6 +104,8 @@ MODULES: dict[str, str] = {
     "extract": "convert",
     "salvage": "compare",
     "timeline": "simulate",
+    "schema": "explain",
+    "browse": "dump",
 }
 """Commands that are not in a module of their name."""
 

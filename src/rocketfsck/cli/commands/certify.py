@@ -27,7 +27,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.commands.bugreports import BugReport
+    from rocketfsck.commands.bugreport import BugReport
 
 _SHOWN = 10
 
@@ -103,8 +103,7 @@ def page_command(line: PageLine) -> None:
     --tables` or the directory of its Parquet or Delta tables, or the data of a page. With --store the page
     has all that `check --report` shows. A file called .json gets the data of the page.
     """
-    from rocketfsck.cli.pages.reading import PAGES, page_of_report, page_of_rows, read_said
-    from rocketfsck.cli.pages.writing import write_page
+    from rocketfsck.cli.pages.reading import PAGES, page_of_report, page_of_rows, read_said, write_page
     from rocketfsck.pipeline.fleet.model import STORES_KIND
 
     path, stated, output = line.path, line.stated, line.answer.path

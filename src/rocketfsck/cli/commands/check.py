@@ -24,8 +24,9 @@ from rocketfsck.cli.output import (
     open_rows,
     to_json,
 )
-from rocketfsck.cli.pages.writing import PageFile, write_page
+from rocketfsck.cli.pages.reading import PageFile, groups_said, write_page
 from rocketfsck.cli.settings import Background, Jobs, ReadRate, max_memory
+from rocketfsck.cli.show.replication import stores_lines
 from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
 from rocketfsck.commands.shared import refuse_inside
@@ -33,6 +34,8 @@ from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError, outcome_of
+from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
+from rocketfsck.repair.state import LOST_COLUMNS, LOST_KIND, lost_messages
 from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
 if TYPE_CHECKING:
@@ -74,8 +77,6 @@ def lost_form(path: Path) -> Format:
 
 def write_lost(store: Store, report: Report, path: Path, stores: Sequence[Path]) -> None:
     """Write the list. Raises UsageError where nothing was counted, StoreError."""
-    from rocketfsck.repair.state import LOST_COLUMNS, LOST_KIND, lost_messages
-
     form = lost_form(path)
     if report.account is None:
         raise UsageError(NOT_COUNTED)
@@ -180,7 +181,6 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
     answer = check_fleet(line, policy, passes, places=places, keeps_findings=wants_page)
     report = answer.report
     if wants_page:
-        from rocketfsck.cli.pages.reading import groups_said
         from rocketfsck.page.fleet import fleet_page
 
         rows = [row.as_row() for row in report.stores]
@@ -189,8 +189,6 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
         write_page(page, line.page_path, places)
     with line.answer.open(places) as stream:
         if line.answer.form == "text":
-            from rocketfsck.cli.show.replication import stores_lines
-
             palette, everything = line.answer.palette(stream), line.verbose or line.all_places
             lines = stores_lines(report, palette, text_columns(), everything=everything, quiet=line.quiet)
             stream.writelines(f"{text}\n" for text in lines)
@@ -199,8 +197,6 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
 
             stream.writelines(fleet_pieces(report))
         else:
-            from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
-
             with open_rows(stream, line.answer.form, STORE_COLUMNS, report.head()) as writer:
                 for row in report.stores:
                     writer.write(row.as_row())

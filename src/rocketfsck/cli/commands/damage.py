@@ -18,9 +18,17 @@ from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_o
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import SCHEMA_VERSION, Destination
 from rocketfsck.cli.show.text import Palette, aligned, byte_size, count_of, text_columns, visible, wrapped
-from rocketfsck.commands.learn import TASKS, DamageCommand, LearnAnswer, LearnCommand, damage, learn
+from rocketfsck.commands.learn import (
+    TASKS,
+    DamageCommand,
+    LearnAnswer,
+    LearnCommand,
+    WriteCommand,
+    damage,
+    learn,
+    write,
+)
 from rocketfsck.commands.shared import refuse_inside
-from rocketfsck.commands.write import WriteCommand, write
 from rocketfsck.common.documents import plain, to_document
 from rocketfsck.common.options import Option, PutAfter
 from rocketfsck.errors import EXIT_CLEAN

@@ -59,7 +59,7 @@ def count_command(line: CountLine) -> int:
     are exact, except those marked as estimates. Of several stores, one that cannot be read is named, and the
     others are counted; exit status 8.
     """
-    from rocketfsck.cli.show.stats import count_lines, count_rows
+    from rocketfsck.cli.show.info import count_lines, count_rows
 
     answer = count(line)
     statistics, wanted = answer.statistics, line.by or get_args(Part)
@@ -126,8 +126,7 @@ def info_command(line: InfoLine) -> None:
 
 
 def _lines(answer: InfoAnswer, palette: Palette, *, verbose: bool) -> Iterator[str]:
-    from rocketfsck.cli.show.info import file_lines, store_lines
-    from rocketfsck.cli.show.stats import statistics_lines
+    from rocketfsck.cli.show.info import file_lines, statistics_lines, store_lines
     from rocketfsck.query.info.model import FileInfo
 
     if isinstance(answer.info, FileInfo):

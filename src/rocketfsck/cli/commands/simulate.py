@@ -14,8 +14,7 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, open_rows, plain_values
 from rocketfsck.cli.settings import Jobs
 from rocketfsck.cli.show.text import aligned, shorten, text_columns, visible
-from rocketfsck.commands.simulate import SimulateAnswer, SimulateCommand, simulate
-from rocketfsck.commands.timeline import TimelineCommand, timeline
+from rocketfsck.commands.timeline import SimulateAnswer, SimulateCommand, TimelineCommand, simulate, timeline
 from rocketfsck.common.options import Option, PutAfter
 from rocketfsck.verify.rules.catalog import RULES
 

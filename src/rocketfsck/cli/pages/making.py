@@ -40,7 +40,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Policy, Report, RulePolicy, report_by
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.run import check_store
-from rocketfsck.verify.tasks.facts import Fact, QueueFacts
+from rocketfsck.verify.tasks.task import Fact, QueueFacts
 
 if TYPE_CHECKING:
     from rocketfsck.formats.layout import Layout

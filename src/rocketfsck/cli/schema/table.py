@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from rocketfsck.cli.commands.config import KIND, ConfigSaid
 from rocketfsck.cli.schema import repairs
 from rocketfsck.cli.schema.making import maybe, record, row, schema_of
-from rocketfsck.commands.bugreports import BugReport
+from rocketfsck.commands.bugreport import BugReport
 from rocketfsck.commands.certify import Certificate, VerifiedCertificate
 from rocketfsck.commands.learn import LearnAnswer
 from rocketfsck.page.fleet import FleetPage

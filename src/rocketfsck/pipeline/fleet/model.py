@@ -26,9 +26,9 @@ from rocketfsck.repair.compare.groups import ReplicaGroup
 from rocketfsck.repair.state import State
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.scratch import scratch_parent
+from rocketfsck.verify.finding import Level
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import FINDING_COLUMNS, Policy
-from rocketfsck.verify.rules.rule import Level
 
 if TYPE_CHECKING:
     import pyarrow as pa

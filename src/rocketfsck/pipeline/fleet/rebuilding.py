@@ -71,7 +71,7 @@ from rocketfsck.repair.build.run import (
     rebuild_store,
     rows_in,
 )
-from rocketfsck.repair.plan.rebuilt import assumed_of
+from rocketfsck.repair.plan.document import assumed_of
 from rocketfsck.store.model import MappedFile, Store
 
 UNIT_WEIGHT = 40

@@ -41,23 +41,20 @@ import pyarrow as pa
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import (
     OFFSET_VIEWS,
+    Subscription,
+    SubscriptionGroup,
     TopicConfig,
     decode_config,
     delay_offsets,
-    split_topic_group,
-    topic_configs,
-)
-from rocketfsck.formats.subscriptions import (
-    Subscription,
-    SubscriptionGroup,
     filter_subscriptions,
     group_subscriptions,
+    split_topic_group,
     subscription_groups,
+    topic_configs,
 )
 from rocketfsck.pipeline.sources import StoreSource, open_source
-from rocketfsck.pipeline.views.arrays import Row, printable
 from rocketfsck.pipeline.views.findings import checked, left_out_rows
-from rocketfsck.pipeline.views.model import UNREADABLE, WantedRows, account, ignores
+from rocketfsck.pipeline.views.model import UNREADABLE, Row, WantedRows, account, ignores, printable
 from rocketfsck.query.offsets import (
     DELAY_FILE,
     GROUP_COUNTS,

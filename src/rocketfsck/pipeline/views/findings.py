@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource, open_source
-from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.model import (
     CORRUPT,
     UNREADABLE,
@@ -32,10 +31,12 @@ from rocketfsck.pipeline.views.model import (
     account,
     default_columns,
     guarded,
+    printable,
+    row_batches,
 )
 from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
-from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.finding import Level
 
 if TYPE_CHECKING:
     from rocketfsck.verify.finding import Finding

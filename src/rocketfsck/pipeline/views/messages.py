@@ -21,7 +21,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
 from rocketfsck.pipeline.sources import StoreSource
-from rocketfsck.pipeline.views import arrays, walking
+from rocketfsck.pipeline.views import model, walking
 from rocketfsck.pipeline.views.model import (
     CONDITIONS,
     CORRUPT,
@@ -207,7 +207,7 @@ class PartReader:
         offset = self.item.base_offset + found.start
         values = {
             "broker": self.part.source.broker,
-            "file": arrays.printable(self.part.file),
+            "file": model.printable(self.part.file),
             "offset": offset,
             "pos": found.start,
             "size": min(found.end - found.start, INT32_MAX),
@@ -292,15 +292,15 @@ class PartReader:
     def _column(self, field: pa.Field, chunk: Chunk) -> pa.Array:
         name = field.name
         if name in _NUMBERS:
-            return arrays.numbers(chunk[scanned_name(name)])
+            return model.numbers(chunk[scanned_name(name)])
         if name == "broker":
-            return arrays.repeated(self.part.source.broker, len(chunk))
+            return model.repeated(self.part.source.broker, len(chunk))
         if name == "file":
-            return arrays.repeated(self.part.file, len(chunk))
+            return model.repeated(self.part.file, len(chunk))
         if name == "offset":
-            return arrays.numbers(chunk["pos"] + np.int64(self.item.base_offset))
+            return model.numbers(chunk["pos"] + np.int64(self.item.base_offset))
         if name == "live":
-            return arrays.numbers(chunk["pos"] < self.walk.live_end)
+            return model.numbers(chunk["pos"] < self.walk.live_end)
         if name == "body_crc_ok":
             return self._crc_verdict(chunk)
         if name == self.wanted.corrupt_column:
@@ -311,7 +311,7 @@ class PartReader:
 
         if not self.checks:
             return pa.nulls(len(chunk), pa.bool_())
-        return arrays.numbers((chunk["faults"] & Fault.BODY_CRC) == 0)
+        return model.numbers((chunk["faults"] & Fault.BODY_CRC) == 0)
 
     def _corrupt(self, chunk: Chunk) -> pa.Array:
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource
-from rocketfsck.pipeline.views import arrays
+from rocketfsck.pipeline.views import model
 from rocketfsck.pipeline.views.messages import DAMAGE_FAULTS, PartReader, plan_log_parts
 from rocketfsck.pipeline.views.model import (
     CORRUPT,
@@ -87,12 +87,12 @@ class DamageReader(PartReader):
             self.schema,
             {
                 "broker": self.part.source.broker,
-                "file": arrays.printable(self.part.file),
+                "file": model.printable(self.part.file),
                 "offset": self.item.base_offset + found.start,
                 "pos": found.start,
                 "size": found.end - found.start,
                 "kind": found.kind,
-                "reason": arrays.printable(found.reason),
+                "reason": model.printable(found.reason),
                 "live": found.is_live,
             },
         )
@@ -114,9 +114,9 @@ class DamageReader(PartReader):
 
     def _column(self, field: pa.Field, chunk: Chunk) -> pa.Array:
         if field.name == "kind":
-            return arrays.repeated(RECORD, len(chunk))
+            return model.repeated(RECORD, len(chunk))
         if field.name == "reason":
-            return arrays.chosen(_first_fault(chunk), [reason for _, reason in DAMAGE_FAULTS])
+            return model.chosen(_first_fault(chunk), [reason for _, reason in DAMAGE_FAULTS])
         if field.name == "topic":
             return topic_of(chunk)
         return super()._column(field, chunk).cast(field.type)
@@ -172,7 +172,7 @@ def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.Reco
     item: LogItem = part.item
     place = {
         "broker": part.source.broker,
-        "file": arrays.printable(part.file),
+        "file": model.printable(part.file),
         "offset": item.base_offset,
         "pos": 0,
         "size": part.size,
@@ -182,7 +182,7 @@ def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.Reco
 
 def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     rows = (_row(part, region, is_live, wanted) for region, is_live in live_regions(part.item))
-    yield from arrays.row_batches((row for row in rows if row is not None), schema)
+    yield from model.row_batches((row for row in rows if row is not None), schema)
 
 
 def live_regions(item: LogItem) -> Iterator[tuple[Region, bool]]:
@@ -237,7 +237,7 @@ def _row(part: Part, region: Region, is_live: bool, wanted: WantedRows) -> dict[
     said = account(region.kind, region.reason, part.file, start=region.start, end=region.end, offset=offset)
     return {
         "broker": part.source.broker,
-        "file": arrays.printable(part.file),
+        "file": model.printable(part.file),
         "offset": offset,
         "pos": region.start,
         "size": region.size,

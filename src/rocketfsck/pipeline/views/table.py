@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.sources import StoreSource, open_source
-from rocketfsck.pipeline.views.arrays import Row, printable, row_batches
 from rocketfsck.pipeline.views.findings import FILES, FINDINGS
 from rocketfsck.pipeline.views.messages import MESSAGES
 from rocketfsck.pipeline.views.model import (
     CORRUPT,
     UNREADABLE,
     Part,
+    Row,
     View,
     WantedRows,
     account,
@@ -30,6 +30,8 @@ from rocketfsck.pipeline.views.model import (
     guarded,
     is_of_wanted_file,
     one_row,
+    printable,
+    row_batches,
 )
 from rocketfsck.pipeline.views.regions import DAMAGED, REGIONS
 from rocketfsck.pipeline.views.units import ENTRIES, UNITS

@@ -27,7 +27,7 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, entry_pos
 from rocketfsck.formats.layout import shown_name, shown_unit_name
 from rocketfsck.pipeline.sources import StoreSource
-from rocketfsck.pipeline.views import arrays
+from rocketfsck.pipeline.views import model
 from rocketfsck.pipeline.views.model import (
     CORRUPT,
     Part,
@@ -65,7 +65,7 @@ def _entry_fields() -> list[pa.Field]:
         pa.field("entry", integer),
         pa.field("pos", long),
         pa.field("slot", integer),
-        *(arrays.field_of(name, field) for name, field in _ENTRY_FIELDS.items()),
+        *(model.field_of(name, field) for name, field in _ENTRY_FIELDS.items()),
         pa.field("store_timestamp", long),
         pa.field(CORRUPT, text),
     ]
@@ -87,7 +87,7 @@ def _plan_entries(source: StoreSource, store: Store, wanted: WantedRows) -> Iter
 
 
 def _read_entries(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    place = {"broker": part.source.broker, "file": arrays.printable(part.file), "pos": part.start}
+    place = {"broker": part.source.broker, "file": model.printable(part.file), "pos": part.start}
     batches = _batches(part, wanted, schema)
     yield from guarded(wanted, schema, batches, lambda: place, part.file)
 
@@ -126,19 +126,19 @@ def _column(
     name = field.name
     if name in _ENTRY_FIELDS:
         values = entries[_ENTRY_FIELDS[name].name]
-        return arrays.numbers(values.astype(values.dtype.newbyteorder("=")))
+        return model.numbers(values.astype(values.dtype.newbyteorder("=")))
     if name == "entry":
-        return arrays.numbers(numbers)
+        return model.numbers(numbers)
     if name == "pos":
-        return arrays.numbers(reader.first_pos + ENTRY_SIZE * numbers.astype(np.int64))
+        return model.numbers(reader.first_pos + ENTRY_SIZE * numbers.astype(np.int64))
     if name == "slot":
-        return arrays.numbers((entries["keyHash"].astype(np.int64) % reader.slot_count).astype(np.int32))
+        return model.numbers((entries["keyHash"].astype(np.int64) % reader.slot_count).astype(np.int32))
     if name == "store_timestamp":
         seconds = entries["timeDiff"].astype(np.int64)
-        return arrays.numbers(np.int64(reader.header.begin_timestamp) + 1000 * seconds)
+        return model.numbers(np.int64(reader.header.begin_timestamp) + 1000 * seconds)
     if name == wanted.corrupt_column:
         return pa.nulls(len(entries), pa.string())
-    return arrays.repeated(part.source.broker if name == "broker" else part.file, len(entries))
+    return model.repeated(part.source.broker if name == "broker" else part.file, len(entries))
 
 
 ENTRIES = View(
@@ -187,7 +187,7 @@ def _fields() -> list[pa.Field]:
         pa.field("queue_kind", text),
         pa.field("index", long),
         pa.field("kind", text),
-        *(arrays.field_of(name, field) for name, field in _FIELDS.items()),
+        *(model.field_of(name, field) for name, field in _FIELDS.items()),
         pa.field("file", text),
         pa.field("pos", long),
         pa.field(CORRUPT, text),
@@ -201,7 +201,7 @@ def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Par
     for queue in store.queues:
         if wanted.queue_id not in (None, queue.queue_id):
             continue
-        if wanted.topic not in (None, arrays.printable(queue.topic)):
+        if wanted.topic not in (None, model.printable(queue.topic)):
             continue
         for one in _ranges(queue, wanted.split_size):
             count = (one.end - one.start) * queue.unit_size
@@ -271,11 +271,11 @@ class _RangeReader:
         queue = self.range.queue
         return {
             "broker": self.broker,
-            "topic": arrays.printable(queue.topic),
+            "topic": model.printable(queue.topic),
             "queue_id": queue.queue_id,
             "queue_kind": queue.kind,
             "index": self.next,
-            "file": arrays.printable(self.file),
+            "file": model.printable(self.file),
         }
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -349,20 +349,20 @@ class _RangeReader:
                 return pa.nulls(len(units), field.type)
             return _native(units[stored], field.type)
         if name == "index":
-            return arrays.numbers(index)
+            return model.numbers(index)
         if name == "kind":
-            return arrays.chosen(kinds, _KINDS)
+            return model.chosen(kinds, _KINDS)
         if name == "queue_id":
-            return arrays.numbers(np.full(len(units), queue.queue_id, np.int32))
+            return model.numbers(np.full(len(units), queue.queue_id, np.int32))
         if name == "pos":
-            return arrays.numbers(self._places(index)[1])
+            return model.numbers(self._places(index)[1])
         if name == "file":
-            names = [arrays.printable(file.relative) for file in queue.files]
-            return arrays.chosen(self._places(index)[0], names)
+            names = [model.printable(file.relative) for file in queue.files]
+            return model.chosen(self._places(index)[0], names)
         if name == self.wanted.corrupt_column:
             return self._corrupt(index, kinds)
         texts = {"broker": self.broker, "topic": queue.topic, "queue_kind": queue.kind}
-        return arrays.repeated(texts[name], len(units))
+        return model.repeated(texts[name], len(units))
 
     def _corrupt(self, index: NDArray[np.int64], kinds: NDArray[np.int8]) -> pa.Array:
 

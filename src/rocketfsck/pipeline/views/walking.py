@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.dtypes import Bytes, Longs, Words
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_MASK, TRANSACTION_NAMES
-from rocketfsck.pipeline.views import arrays
+from rocketfsck.pipeline.views import model
 from rocketfsck.scan.columns import KEY_WORD, Fault, PropertyPairs, RecordBatch, fault_name
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
@@ -106,7 +106,7 @@ class Chunk:
     @cached_property
     def readable(self) -> tuple[Words, Bytes]:
         """The properties in valid UTF-8."""
-        return arrays.readable(*self.properties)
+        return model.readable(*self.properties)
 
     @cached_property
     def pairs(self) -> PropertyPairs:
@@ -124,7 +124,7 @@ class Chunk:
         value_offsets, values = self._gather(data, pairs.value_start[same], pairs.value_size[same])
         place = np.full(len(self), -1, np.int64)
         place[record] = np.arange(len(same))
-        return arrays.texts(value_offsets, values).take(pa.array(place, mask=place < 0))
+        return model.texts(value_offsets, values).take(pa.array(place, mask=place < 0))
 
     def property_map(self, kind: pa.DataType) -> pa.Array:
         """All properties as maps; null where the record has none at all."""
@@ -132,15 +132,15 @@ class Chunk:
         names = self._gather(data, pairs.name_start, pairs.name_size)
         values = self._gather(data, pairs.value_start, pairs.value_size)
         items = pa.StructArray.from_arrays(
-            [arrays.texts(*names), arrays.texts(*values)], fields=[kind.key_field, kind.item_field]
+            [model.texts(*names), model.texts(*values)], fields=[kind.key_field, kind.item_field]
         )
-        return arrays.lists(kind, pairs.starts, items, self.has_properties)
+        return model.lists(kind, pairs.starts, items, self.has_properties)
 
     def key_words(self, kind: pa.DataType) -> pa.Array:
         """The words of KEYS."""
         record, found = self._keys(self.log.batch["key_kind"] == KEY_WORD)
         starts = np.searchsorted(record, np.append(self.rows, self.log.batch.record_count)).astype(np.int32)
-        return arrays.lists(kind, starts, arrays.texts(*self._key_bytes(found)))
+        return model.lists(kind, starts, model.texts(*self._key_bytes(found)))
 
     def _keys(self, wanted: NDArray[np.bool_]) -> tuple[NDArray[Any], Rows]:
         """Key rows of these records, and the record of each."""
@@ -189,7 +189,7 @@ def topic_of(chunk: Chunk) -> pa.Array:
     names = [java_decode(name) for name, _ in chunk.log.table.names]
     rows = chunk["queue_index"]
     if (rows < 0).any():
-        return arrays.texts(*chunk.bytes_of(chunk["topic_pos"], chunk["topic_size"].astype(np.int64)))
+        return model.texts(*chunk.bytes_of(chunk["topic_pos"], chunk["topic_size"].astype(np.int64)))
     used, place = np.unique(rows, return_inverse=True)
     texts = pa.array([names[row] if row >= 0 else None for row in used.tolist()], pa.string())
     return texts.take(pa.array(place.reshape(-1).astype(np.int32)))
@@ -205,13 +205,13 @@ def _host(column: str) -> Callable[[Chunk, pa.DataType], pa.Array]:
 
 
 def _transaction(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
-    return arrays.chosen((chunk["sys_flag"] & TRANSACTION_MASK) >> 2, list(TRANSACTION_NAMES.values()))
+    return model.chosen((chunk["sys_flag"] & TRANSACTION_MASK) >> 2, list(TRANSACTION_NAMES.values()))
 
 
 def _compression(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
     flags = chunk["sys_flag"]
     code = np.where(flags & COMPRESSED, (flags >> 8) & 7, 8)
-    return arrays.chosen(
+    return model.chosen(
         code, [COMPRESSION_NAMES.get(number, f"type {number}") for number in range(8)] + [None]
     )
 
@@ -226,7 +226,7 @@ def _faults(chunk: Chunk, kind: pa.DataType) -> pa.Array:
 def _body(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
     sizes = np.where(chunk.has_body, np.maximum(chunk["body_size"], 0), 0).astype(np.int64)
     starts = np.where(chunk.has_body, chunk["body_pos"], chunk["topic_pos"])
-    return arrays.binary(*chunk.bytes_of(starts, sizes), chunk.has_body)
+    return model.binary(*chunk.bytes_of(starts, sizes), chunk.has_body)
 
 
 COLUMNS: dict[str, Callable[[Chunk, pa.DataType], pa.Array]] = {
@@ -235,7 +235,7 @@ COLUMNS: dict[str, Callable[[Chunk, pa.DataType], pa.Array]] = {
     "unique_key": lambda chunk, _: chunk.named(b"UNIQ_KEY"),
     "keys": lambda chunk, kind: chunk.key_words(kind),
     "properties": lambda chunk, kind: chunk.property_map(kind),
-    "properties_bytes": lambda chunk, _: arrays.binary(*chunk.properties),
+    "properties_bytes": lambda chunk, _: model.binary(*chunk.properties),
     "born_host": _host("born_address"),
     "store_host": _host("store_address"),
     "transaction": _transaction,

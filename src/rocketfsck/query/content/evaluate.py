@@ -38,9 +38,8 @@ from rocketfsck.query.content.expression import (
     Present,
     parse,
 )
-from rocketfsck.query.content.unpacking import unpack
-from rocketfsck.query.log import LogView
-from rocketfsck.query.view import StoreView
+from rocketfsck.query.view import LogView, StoreView
+from rocketfsck.reader.decoders import unpack
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.queues import QueueTable

@@ -36,14 +36,12 @@ from rocketfsck.formats.javatext import INT64_MAX, TAG_KEY_PREFIX, index_hash, p
 from rocketfsck.formats.rocks import AT, HOUR_MS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
 from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome, Trace
 from rocketfsck.query.keys import index_step, is_time_matched, select_offsets
-from rocketfsck.query.log import LogView
-from rocketfsck.query.serving.compacted import CompactedPulls, compaction_topics
 from rocketfsck.query.serving.files import Boundary, BrokerThrowsError, ServedQueue
-from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, pull
+from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, offset_of_time, pull
 from rocketfsck.query.serving.state import Serving, State, serve, usual_state
-from rocketfsck.query.serving.times import offset_of_time
+from rocketfsck.query.start.compacted import CompactedPulls, compaction_topics
 from rocketfsck.query.start.settings import refuse_unanswered
-from rocketfsck.query.view import StoreView
+from rocketfsck.query.view import LogView, StoreView
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store

@@ -31,7 +31,6 @@ from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.javatext import INT32_MAX, parse_int64
 from rocketfsck.formats.magic import INNER_BATCH
-from rocketfsck.query.log import LogView
 from rocketfsck.query.serving.files import (
     NO_UNITS,
     AppendedUnits,
@@ -48,7 +47,7 @@ from rocketfsck.query.start.load import LoadedFile, LoadedQueue
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
 from rocketfsck.query.start.settings import NotCoveredError, refuse_unanswered, refuse_unknown
 from rocketfsck.query.start.simulate import start_files
-from rocketfsck.query.view import QueueView
+from rocketfsck.query.view import LogView, QueueView
 from rocketfsck.reader.index import read_header
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, QueueKind, Store

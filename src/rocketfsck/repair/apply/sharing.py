@@ -67,7 +67,7 @@ from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader, first_unequal, os_error_text
 from rocketfsck.store.scratch import free_size
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.tasks.facts import RegionTotal
+from rocketfsck.verify.tasks.task import RegionTotal
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, Root
 

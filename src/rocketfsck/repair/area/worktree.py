@@ -18,7 +18,7 @@ A tree to try the acts of a repair on: files are borrowed, and changing a large 
 
     file of the store      a symbolic link to it
     changed, small         a copy
-    changed, large         a sparse file with the changed bytes, above the store's file (`store.layers`)
+    changed, large         a sparse file with the changed bytes, above it (`store.places.entries`)
 
 Nothing of the store is touched, not even by a hard link, and nothing of such a tree is ever published.
 """
@@ -35,7 +35,7 @@ from pathlib import Path
 from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.links import Cloner, pin_on, pins_of
-from rocketfsck.store.layers import drop_layers, lay, layers, move_layers
+from rocketfsck.store.places.entries import drop_layers, lay, layers, move_layers
 from rocketfsck.store.reading import FileReader, file_kind, named_errors
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace, Traits, open_root

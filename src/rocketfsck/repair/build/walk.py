@@ -21,8 +21,9 @@ import numpy as np
 
 from rocketfsck.common.budget import job_count, within
 from rocketfsck.formats.dtypes import Longs
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE
 from rocketfsck.formats.properties import skipped_by
-from rocketfsck.formats.record import BLANK_HEADER_SIZE, read_frame
+from rocketfsck.formats.record import read_frame
 from rocketfsck.formats.timer import parse_delay_levels
 from rocketfsck.progress import Phase, moved_to, phase
 from rocketfsck.repair.build.queuestates import RawNames

@@ -49,11 +49,10 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.scratch import scratch_parent
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
-from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.run import check_store
 
 DERIVED = frozenset(

@@ -12,8 +12,7 @@ from typing import Literal
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.repair.plan.arguments import NONE, Arguments
-from rocketfsck.verify.finding import Fates
-from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.finding import Fates, Level
 
 SCHEMA_VERSION = 6
 

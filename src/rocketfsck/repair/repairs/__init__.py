@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.repair.repairs import (
-    appended,
     checkpoint,
     commitlog,
     config,
@@ -33,7 +32,7 @@ ALL: tuple[Row, ...] = tuple(
         (
             *misnamed.ROWS,
             *segments.ROWS,
-            *appended.ROWS,
+            *segments.APPENDED_ROWS,
             *commitlog.HEAL_ROWS,
             *commitlog.ROWS,
             *queues.LEFTOVER_ROWS,

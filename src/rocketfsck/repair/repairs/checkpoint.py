@@ -58,9 +58,8 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log, stan
 from rocketfsck.repair.repairs.reasons import stays_wrong
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import LEVELS, Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.rules.rule import LEVELS
 from rocketfsck.verify.watched import unknown_areas
 
 

@@ -2,7 +2,7 @@
 
     unit := offset:i64 size:i32 tagsCode:i64      20 bytes, big-endian (reference 3.1)
 
-Units are in rooms, a room a queue, side by side in memory (`verify.queues.unitrooms`). Rows are in the order
+Units are in rooms, a room a queue, side by side in memory (`verify.queues.unitranges`). Rows are in the order
 of the log: no queue's rows have to be brought together. The kernels neither allocate nor raise.
 """
 

@@ -30,8 +30,15 @@ from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks.execute import execute, plan_units
-from rocketfsck.verify.tasks.facts import Known, QueueFacts, gather
-from rocketfsck.verify.tasks.task import Context, LogFileTask, QueuesTask, aggregate
+from rocketfsck.verify.tasks.task import (
+    Context,
+    Known,
+    LogFileTask,
+    QueueFacts,
+    QueuesTask,
+    aggregate,
+    gather,
+)
 
 DIFFERS = frozenset(
     {

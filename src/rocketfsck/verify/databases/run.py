@@ -39,8 +39,7 @@ from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.offsets import is_system_topic
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Checked, Context, Shared
+from rocketfsck.verify.tasks.task import Checked, Context, Known, Shared
 
 LEVEL_REASON = "only the levels cross and full read its rows"
 PART_REASON = "rows are read only when every other part of the store has been checked, on this machine"

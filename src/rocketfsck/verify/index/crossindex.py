@@ -35,8 +35,7 @@ from rocketfsck.verify.index.spread import check_names, check_neighbours, check_
 from rocketfsck.verify.index.strangeentries import judge_strange
 from rocketfsck.verify.log.crossfiles import Ground, LogMap
 from rocketfsck.verify.store.misnamed import Misnamed
-from rocketfsck.verify.tasks.facts import IndexFacts
-from rocketfsck.verify.tasks.task import Context, TaskResult, capped
+from rocketfsck.verify.tasks.task import Context, IndexFacts, TaskResult, capped
 
 
 def merge_index_files(

@@ -36,11 +36,11 @@ from rocketfsck.verify.index.chains import (
 )
 from rocketfsck.verify.index.crossindex import merge_index_files
 from rocketfsck.verify.index.entryfeed import IndexExtent, entry_place, header_place
-from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import (
     Checked,
     Collector,
     Context,
+    IndexFacts,
     IndexFileTask,
     IndexKnown,
     TaskResult,

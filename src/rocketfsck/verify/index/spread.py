@@ -44,8 +44,7 @@ from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import IndexFile
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.index.entryfeed import IndexExtent, entry_place, header_place, slot_place
-from rocketfsck.verify.tasks.facts import IndexFacts
-from rocketfsck.verify.tasks.task import Context, TaskResult
+from rocketfsck.verify.tasks.task import Context, IndexFacts, TaskResult
 
 
 class Count(Enum):

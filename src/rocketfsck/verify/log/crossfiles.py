@@ -20,11 +20,9 @@ from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.log.regions import DAMAGED, STALE
-from rocketfsck.verify.queues.unitranges import UnitRanges
-from rocketfsck.verify.queues.unitrooms import KnownQueues
+from rocketfsck.verify.queues.unitranges import KnownQueues, UnitRanges
 from rocketfsck.verify.store.misnamed import Misnamed
-from rocketfsck.verify.tasks.facts import LogFacts
-from rocketfsck.verify.tasks.task import Context, TaskResult, capped
+from rocketfsck.verify.tasks.task import Context, LogFacts, TaskResult, capped
 
 
 class Ground(IntEnum):

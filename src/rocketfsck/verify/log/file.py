@@ -38,10 +38,8 @@ from rocketfsck.verify.log.recordrules import check_faults, check_version
 from rocketfsck.verify.log.regions import LogRows, RegionJudge
 from rocketfsck.verify.log.result import LogResult, LogSummary, QueueSpan, extended
 from rocketfsck.verify.queues.unitjoin import UnitJoin, delay_levels_of
-from rocketfsck.verify.queues.unitranges import MAX_NAMES, UnitRanges
-from rocketfsck.verify.queues.unitrooms import KnownQueues
-from rocketfsck.verify.tasks.facts import LogFacts, QueueEnd
-from rocketfsck.verify.tasks.task import Checked, Collector, LogFileTask, add_rows
+from rocketfsck.verify.queues.unitranges import MAX_NAMES, KnownQueues, UnitRanges
+from rocketfsck.verify.tasks.task import Checked, Collector, LogFacts, LogFileTask, QueueEnd, add_rows
 
 PREPARED_LIMIT = 2000
 """Half messages outside the batch that are looked up one by one in a file."""

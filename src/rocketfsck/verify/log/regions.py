@@ -44,8 +44,7 @@ from rocketfsck.scan.spans import true_spans
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Where
-from rocketfsck.verify.tasks.facts import RegionTotal
-from rocketfsck.verify.tasks.task import Collector, TaskResult, aggregate
+from rocketfsck.verify.tasks.task import Collector, RegionTotal, TaskResult, aggregate
 from rocketfsck.verify.watched import LEAST_COUNT, SHARE
 
 _FAULTS: tuple[tuple[Fault, str], ...] = (

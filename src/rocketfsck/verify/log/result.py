@@ -21,8 +21,7 @@ from rocketfsck.scan.log.live import UNKNOWN
 from rocketfsck.verify.index.entryjoin import COUNT, LAST, MET, WIDTH, EntryRanges
 from rocketfsck.verify.log.regions import BadRanges
 from rocketfsck.verify.queues.unitranges import UnitRanges, joined
-from rocketfsck.verify.tasks.facts import LogFacts, RegionTotal
-from rocketfsck.verify.tasks.task import TaskResult
+from rocketfsck.verify.tasks.task import LogFacts, RegionTotal, TaskResult
 
 
 @dataclass(frozen=True, slots=True)

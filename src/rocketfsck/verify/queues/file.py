@@ -30,11 +30,11 @@ from rocketfsck.verify.queues.unitruns import (
     sound_size,
     unknown_queues,
 )
-from rocketfsck.verify.tasks.facts import QueueFacts
 from rocketfsck.verify.tasks.task import (
     Checked,
     Collector,
     Context,
+    QueueFacts,
     QueueKnown,
     QueuesTask,
     TaskResult,

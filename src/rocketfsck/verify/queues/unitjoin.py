@@ -27,8 +27,16 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import distinct, group_bounds, true_spans
 from rocketfsck.store.model import Store
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
-from rocketfsck.verify.queues.unitranges import Missing, UnitRanges, joined, ranges_of, shifted
-from rocketfsck.verify.queues.unitrooms import NO_NUMBER, KnownQueues, UnitRooms
+from rocketfsck.verify.queues.unitranges import (
+    NO_NUMBER,
+    KnownQueues,
+    Missing,
+    UnitRanges,
+    UnitRooms,
+    joined,
+    ranges_of,
+    shifted,
+)
 from rocketfsck.verify.tasks.task import Collector, Context
 
 FLUSH_COUNT = 1 << 18

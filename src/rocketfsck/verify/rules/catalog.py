@@ -15,7 +15,7 @@ from types import MappingProxyType
 from rocketfsck.common.documents import printable
 from rocketfsck.common.wording import count_of, duration, fill_template
 from rocketfsck.errors import UsageError
-from rocketfsck.verify.finding import Finding, Scalar, Severity
+from rocketfsck.verify.finding import FAMILIES, LEVELS, Finding, Level, Rule, Scalar, Severity, Strictness
 from rocketfsck.verify.rules import (
     checkpoint,
     commitlog,
@@ -27,7 +27,6 @@ from rocketfsck.verify.rules import (
     rocksdb,
     store,
 )
-from rocketfsck.verify.rules.rule import FAMILIES, LEVELS, Level, Rule, Strictness
 
 __all__ = [
     "FAMILIES",

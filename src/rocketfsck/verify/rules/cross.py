@@ -6,8 +6,7 @@ Rules XR on DLedger's log and its index (reference 2.14).
 from __future__ import annotations
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.verify.finding import Severity
-from rocketfsck.verify.rules.rule import Rule
+from rocketfsck.verify.finding import Rule, Severity
 
 DLEDGER_RULES: tuple[Rule, ...] = (
     Rule(

@@ -8,8 +8,7 @@ Rules TS on tiered storage: segments and metadata, queues, index files (referenc
 from __future__ import annotations
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.verify.finding import Severity
-from rocketfsck.verify.rules.rule import Rule
+from rocketfsck.verify.finding import Rule, Severity
 
 TIERED_RULES: tuple[Rule, ...] = (
     Rule(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.verify.finding import Severity
-from rocketfsck.verify.rules.rule import Rule
+from rocketfsck.verify.finding import Rule, Severity
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 

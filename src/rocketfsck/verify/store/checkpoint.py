@@ -40,8 +40,7 @@ from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, Known
 
 # Checks of who a broker in controller mode takes itself for: `brokerIdentity` and its forerunner.
 #

@@ -53,8 +53,7 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.log.regions import odd_copies
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Context, capped
+from rocketfsck.verify.tasks.task import Context, Known, capped
 
 
 def check_positions(store: Store, positions: dict[str, int]) -> Iterator[Finding | NotChecked]:

@@ -44,8 +44,7 @@ from rocketfsck.verify.store.offsets import (
     is_system_topic,
     kept_in_databases,
 )
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, Known
 
 DELAYS = "delayOffset.json"
 LATEST_MS = 60_000

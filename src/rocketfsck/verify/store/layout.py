@@ -32,8 +32,7 @@ from rocketfsck.verify.store.segments import (
     is_among_segments,
     loaded_directories,
 )
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, Known
 from rocketfsck.verify.watched import AREAS
 
 QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")

@@ -24,8 +24,7 @@ from rocketfsck.reader.records import head_at, whole_head_at
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Collector
+from rocketfsck.verify.tasks.task import Collector, Known
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from rocketfsck.reader.configs import is_swept
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.store.configfiles import Configs, parse_file
-from rocketfsck.verify.tasks.facts import Known, QueueFacts
+from rocketfsck.verify.tasks.task import Known, QueueFacts
 
 OFFSETS = "consumerOffset.json"
 SUBSCRIPTIONS = "subscriptionGroup.json"

@@ -30,8 +30,7 @@ from rocketfsck.store.model import MappedFile, MappedFileQueue, Other, OtherKind
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import TREES, Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.tasks.facts import Known
-from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tasks.task import Context, Known
 
 
 class LoadEffect(StrEnum):

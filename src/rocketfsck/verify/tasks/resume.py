@@ -42,8 +42,7 @@ from rocketfsck.common.outputs import write_text
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import read_document
-from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.finding import Finding, Level
 from rocketfsck.verify.tasks.task import TaskResult
 
 T = TypeVar("T")

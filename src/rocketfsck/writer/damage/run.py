@@ -28,16 +28,13 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.damage import (
-    compactionfaults,
     configfaults,
     databasefaults,
-    dledgerfaults,
     genericfaults,
     indexfaults,
     queuefaults,
     recordfaults,
     segmentfaults,
-    smallfaults,
     tieredfaults,
     timerfaults,
     unitfaults,
@@ -66,12 +63,9 @@ MODULES = (
     unitfaults,
     queuefaults,
     indexfaults,
-    smallfaults,
     configfaults,
     timerfaults,
-    compactionfaults,
     tieredfaults,
-    dledgerfaults,
     databasefaults,
     genericfaults,
 )

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 
 from rocketfsck.common.outputs import mode_to_make
-from rocketfsck.store.layers import layers
+from rocketfsck.store.places.entries import layers
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk.confined import (
     ConfinedPlace,

@@ -23,7 +23,22 @@ from rocketfsck.formats.javatext import (
     split_java,
     utf16_length,
 )
-from rocketfsck.formats.magic import MAX_TOPIC_SIZE_V1, MAX_TOPIC_SIZE_V2
+from rocketfsck.formats.magic import (
+    COMPRESSED,
+    COMPRESSION_TYPE_MASK,
+    INNER_BATCH,
+    KNOWN_SYS_FLAGS,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_SIZE_V1,
+    MAX_TOPIC_SIZE_V2,
+    NEED_UNWRAP,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_NOT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
 from rocketfsck.formats.properties import (
     DELAY,
     HALF_TOPIC,
@@ -38,22 +53,7 @@ from rocketfsck.formats.properties import (
     TRANSACTION_ID,
     UNIQ_KEY,
 )
-from rocketfsck.formats.record import (
-    COMPRESSED,
-    COMPRESSION_TYPE_MASK,
-    INNER_BATCH,
-    KNOWN_SYS_FLAGS,
-    MAGIC_V1,
-    MAGIC_V2,
-    NEED_UNWRAP,
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-    TRANSACTION_NOT,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-    InnerItem,
-    encode_items,
-)
+from rocketfsck.formats.record import InnerItem, encode_items
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.writer.message.messages import (
     LMQ_PREFIX,

@@ -7,7 +7,7 @@ with the same bytes. The store does not show which of the two ran.
 
 from __future__ import annotations
 
-from rocketfsck.writer.synth.mix import PRESETS, BodySizes, Mix, parse_mix
+from rocketfsck.writer.synth.plan import PRESETS, BodySizes, Mix, parse_mix
 from rocketfsck.writer.synth.synthesis import synthesize
 
 __all__ = ["PRESETS", "BodySizes", "Mix", "parse_mix", "synthesize"]

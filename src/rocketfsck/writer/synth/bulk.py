@@ -35,11 +35,12 @@ from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file
 from rocketfsck.writer.manifest import crc32, crc32_of_zeros
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import CheckpointState, StoreWriter
-from rocketfsck.writer.synth.mix import CONTENTS, STEP_STREAM
 from rocketfsck.writer.synth.plan import (
     BORN_DELAY_LIMIT,
     CLUSTER_NAME,
+    CONTENTS,
     FRAGMENTS,
+    STEP_STREAM,
     TAG_PREFIX,
     WORD_PREFIX,
     SynthesisPlan,

@@ -35,11 +35,13 @@ from rocketfsck.writer.message.messages import (
     op_message,
 )
 from rocketfsck.writer.options import WriteOptions
-from rocketfsck.writer.synth.mix import KIND_NAMES, AliasTable, alias_table
 from rocketfsck.writer.synth.plan import (
+    KIND_NAMES,
+    AliasTable,
     Basics,
     Clock,
     SynthesisPlan,
+    alias_table,
     basics,
     body_bytes,
     body_size,

@@ -13,8 +13,7 @@ from rocketfsck.writer.input.rows import DEFAULT_START_TIME
 from rocketfsck.writer.manifest import ManifestLevel
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter, put
-from rocketfsck.writer.synth.mix import Mix
-from rocketfsck.writer.synth.plan import SynthesisPlan, largest_record, make_plan
+from rocketfsck.writer.synth.plan import Mix, SynthesisPlan, largest_record, make_plan
 from rocketfsck.writer.synth.stories import INNER_TOPIC, Storyteller
 from rocketfsck.writer.writing import PROGRESS_EVERY, WRITING, Fill, MadeStore, OnPut, Sums, make_store
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.browse.model.files import Shelf
+from rocketfsck.cli.browse.model.files import Question, Shelf
 from rocketfsck.cli.browse.model.findings import Findings
-from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.views.app import BrowseApp
 from rocketfsck.cli.browse.views.base import BrowseRequest, Offer, Session
 from rocketfsck.cli.browse.views.filescreen import MOST, Rows

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.browse.model.cells import Fields
-from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Question, SearchKind, Shelf
 from rocketfsck.cli.browse.model.findings import CheckProgress, Findings, load_findings, run_check
 from rocketfsck.cli.browse.model.links import Link, chain_links, links_of
-from rocketfsck.cli.browse.model.question import Question, SearchKind
 from rocketfsck.cli.browse.model.repairs import plan_all, plan_without, save_plan
 from rocketfsck.cli.browse.model.search import search
 from rocketfsck.cli.browse.views.lines import stoppable

@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from rocketfsck import progress
-from rocketfsck.cli.browse.model.files import FilePlace, Shelf
-from rocketfsck.cli.browse.model.question import Question, SearchKind
+from rocketfsck.cli.browse.model.files import FilePlace, Question, SearchKind, Shelf
 from rocketfsck.cli.browse.model.search import find_text, search
 from rocketfsck.cli.browse.views.base import Session
 from rocketfsck.query.view import StoreView

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Shelf
-from rocketfsck.cli.browse.model.question import Question
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Question, Shelf
 from rocketfsck.cli.browse.model.search import find_offset, find_text, find_time, needle_of, search
 from rocketfsck.query.view import StoreView
 from rocketfsck.store import open_store

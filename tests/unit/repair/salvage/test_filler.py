@@ -11,17 +11,9 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES, dialect_for
+from rocketfsck.formats.magic import TRANSACTION_ROLLBACK, is_in_consume_queue, is_indexed, transaction_type
 from rocketfsck.formats.properties import parse_properties, property_crc, property_crc_value
-from rocketfsck.formats.record import (
-    TRANSACTION_ROLLBACK,
-    Host,
-    Record,
-    body_crc,
-    decode_record,
-    is_in_consume_queue,
-    is_indexed,
-    transaction_type,
-)
+from rocketfsck.formats.record import Host, Record, body_crc, decode_record
 from rocketfsck.repair.log import edit
 from rocketfsck.repair.log.edit import RECORD_SIZE_LIMIT, filler_records, min_filler_size
 

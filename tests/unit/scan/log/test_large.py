@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.query.log import LogView
+from rocketfsck.query.view import LogView
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store

@@ -2,6 +2,8 @@
 
 Shelf        all files, by name; the stream that each belongs to, so that an offset finds its file
 OpenFile     a file with its pages and how its rows are shown
+
+What is searched for, as it is asked: small, for the screen that asks comes before anything is read.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from rocketfsck.cli.dump.item import KINDS, DumpFilter, DumpSource, Kind, load_kind
 from rocketfsck.cli.dump.targets import Target, store_targets
@@ -20,6 +22,33 @@ from rocketfsck.verify.finding import Severity
 
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.pages import Pages
+
+SearchKind = Literal["text", "key", "unique", "offset", "time"]
+ASKED_KINDS: tuple[SearchKind, ...] = get_args(SearchKind)
+HINTS: dict[SearchKind, str] = {
+    "text": "text in UTF-8, or 0x and hex digits",
+    "key": "a word of KEYS or a UNIQ_KEY",
+    "unique": "a UNIQ_KEY",
+    "offset": "4711 or 0x1267 · @BYTE of this file · TOPIC/QUEUE/QUEUE-OFFSET",
+    "time": "2024-05-17T08:30:00 (UTC) or milliseconds",
+}
+NAMES: dict[SearchKind, str] = {
+    "text": "text",
+    "key": "key",
+    "unique": "unique key",
+    "offset": "offset",
+    "time": "time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is searched for. `topic` is for keys: "" asks every topic."""
+
+    kind: SearchKind
+    text: str
+    topic: str = ""
+
 
 SHOWN_BODY = DumpFilter(body="hex")
 HIDDEN_BODY = DumpFilter()

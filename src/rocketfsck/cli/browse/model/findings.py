@@ -38,10 +38,9 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.places.urls import NO_OPTIONS, option_words
 from rocketfsck.store.reading import read_document
 from rocketfsck.verify.diagnoses import stated_words
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
-from rocketfsck.verify.rules.rule import Level
 
 if TYPE_CHECKING:
     from rocketfsck.repair.verdict import Verdict

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rocketfsck.cli.browse.model.files import FilePlace, FileRow, OpenFile, Shelf
+from rocketfsck.cli.browse.model.files import FilePlace, FileRow, OpenFile, Question, Shelf
 from rocketfsck.cli.browse.model.pages import Head, LogWalk
-from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.show.text import visible
 from rocketfsck.common.wording import parse_time
 from rocketfsck.errors import UsageError

@@ -16,9 +16,8 @@ from textual.timer import Timer
 from textual.widgets import Footer, Static
 
 from rocketfsck import progress
-from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
+from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Question
 from rocketfsck.cli.browse.model.findings import run_check
-from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.model.tree import (
     Folder,
     file_title,
@@ -28,8 +27,16 @@ from rocketfsck.cli.browse.model.tree import (
     tree_lines,
     unfolded_at_first,
 )
-from rocketfsck.cli.browse.views.base import UNCHECKED, Offer, Result, Session, StoreScreen, VerdictPane
-from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
+from rocketfsck.cli.browse.views.base import (
+    UNCHECKED,
+    HelpScreen,
+    Offer,
+    QuestionScreen,
+    Result,
+    Session,
+    StoreScreen,
+    VerdictPane,
+)
 from rocketfsck.cli.browse.views.filescreen import FileScreen
 from rocketfsck.cli.browse.views.lines import Lines, Stop
 from rocketfsck.cli.show.text import byte_size, count_of, visible

@@ -15,8 +15,7 @@ from textual.widgets import Footer, Static
 
 from rocketfsck.cli.browse.model.cells import Fields, Table
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile
-from rocketfsck.cli.browse.views.base import UNCHECKED, StoreScreen
-from rocketfsck.cli.browse.views.dialogs import LinksScreen
+from rocketfsck.cli.browse.views.base import UNCHECKED, LinksScreen, StoreScreen
 from rocketfsck.cli.browse.views.lines import Lines
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.show.text import count_of, visible

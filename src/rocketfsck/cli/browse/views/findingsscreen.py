@@ -14,8 +14,7 @@ from textual.widgets import Footer, Static
 
 from rocketfsck.cli.browse.model.repairs import Choice, Planned, plan_all, plan_without, save_plan, toggled
 from rocketfsck.cli.browse.model.tree import FindingEntry, finding_entries
-from rocketfsck.cli.browse.views.base import StoreScreen, VerdictPane
-from rocketfsck.cli.browse.views.dialogs import PathScreen
+from rocketfsck.cli.browse.views.base import PathScreen, StoreScreen, VerdictPane
 from rocketfsck.cli.browse.views.lines import Lines
 from rocketfsck.cli.show.text import visible
 from rocketfsck.repair.plan.planning import full_scene
