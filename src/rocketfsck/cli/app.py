@@ -18,9 +18,10 @@ from typing import Any
 import click
 
 from rocketfsck._version import __version__
-from rocketfsck.cli.base import Command, SpokenContext
+from rocketfsck.cli.base import Command
 from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING, load_command
 from rocketfsck.cli.lang import chosen_language, said, speak
+from rocketfsck.cli.lang.helping import SpokenContext
 from rocketfsck.cli.settings import Settings, common_params
 from rocketfsck.cli.show.text import terminal_columns, visible
 from rocketfsck.common.outputs import limited

@@ -28,7 +28,6 @@ from rocketfsck.common.outputs import limit_to
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.report import ignored_rules, report_by
 
 if TYPE_CHECKING:
     from rocketfsck.commands.masks import Masks
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
-    from rocketfsck.verify.report import Policy, Report
+    from rocketfsck.verify.policy import Policy
+    from rocketfsck.verify.report import Report
     from rocketfsck.verify.tasks.task import Fact
 
 
@@ -146,6 +146,7 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     from rocketfsck.query.start.verdict import verdict_of
     from rocketfsck.repair.state import check_status, gate_status
     from rocketfsck.repair.verdict import judge_store, plan_or_obstacle, predicted, ranked
+    from rocketfsck.verify.policy import report_by
     from rocketfsck.verify.run import check_store
 
     asked = _asked(options, policy)
@@ -184,6 +185,8 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
 
 def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
     """The options of the check itself, without the rules that the policy leaves out."""
+    from rocketfsck.verify.policy import ignored_rules
+
     if options.as_broker is not None:
         from rocketfsck.formats.dialect import dialect_for
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.apply import DryRun, WorkDir
+from rocketfsck.commands.repairing import DryRun, WorkDir
 from rocketfsck.commands.shared import (
     BrokerConf,
     BrokerVersion,
@@ -29,7 +29,6 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import LevelAsked
-from rocketfsck.verify.rules.catalog import RULES
 
 if TYPE_CHECKING:
     from rocketfsck.repair.compare.compare import Comparison
@@ -142,6 +141,8 @@ def exit_code(salvage: Salvage, written: SalvagedStore | None) -> int:
 
 def problems_of(report: Report) -> dict[str, int]:
     """Findings above info of the new store by rule, without those of what is missing."""
+    from rocketfsck.verify.rules.catalog import RULES
+
     return {
         rule: count
         for rule, count in report.counts.items()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.commands.apply import (
+from rocketfsck.commands.repairing import (
     DryRun,
     InPlace,
     LogFile,
@@ -24,7 +24,6 @@ from rocketfsck.common.options import Option
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.options import CheckOptions, LevelAsked
-from rocketfsck.verify.report import unpreened_rules
 
 if TYPE_CHECKING:
     from rocketfsck.repair.apply.results import ApplyReport
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store import Store
-    from rocketfsck.verify.report import Policy, Report
+    from rocketfsck.verify.policy import Policy
+    from rocketfsck.verify.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,7 @@ def _proposal(options: FixCommand, store: Store, report: Report, policy: Policy)
     from rocketfsck.repair.plan.basis import usual_sizes
     from rocketfsck.repair.plan.planning import make_plan
     from rocketfsck.repair.verdict import judge_store, predicted
+    from rocketfsck.verify.policy import unpreened_rules
 
     wishes = options.wishes
     wished: tuple[GroupOffset, ...] = wishes.wished(store)

@@ -2,6 +2,8 @@
 
 Each query is a dataclass of options, and a function that gives a `QueryAnswer`: what was found, with masks
 where they are wanted, and the exit status. `query_scan` gives messages as they are found.
+
+What a store held, and what consumers could get of it, at a time in the past.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer, Found, Outcome
     from rocketfsck.query.evidence import TextEvidence
     from rocketfsck.query.life import Life
-    from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
+    from rocketfsck.query.offsets import GroupOffsets, QueueOffsets, StoreThen
     from rocketfsck.query.places import TimeAnswer
     from rocketfsck.query.retention import Retention
     from rocketfsck.query.timers import TimedMessage
@@ -477,3 +479,22 @@ def _code_of(answer: Answer, via: str) -> int:
     """The exit status of an answer, in which the index may hide messages."""
     is_hiding = via == "both" and bool(answer.hidden)
     return _exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if is_hiding else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOfQuery(QueryCommand):
+    """A store at a time (ms)."""
+
+    query: ClassVar[str] = "as-of"
+    timestamp: Annotated[int, PutAfter("path"), Argument(metavar="TIME", kind="time")]
+    topic: Annotated[str | None, Option("Only this topic.")] = None
+
+
+def query_as_of(options: AsOfQuery) -> QueryAnswer[StoreThen]:
+    """Find what the store held at a time. Raises UsageError, StoreError."""
+    from rocketfsck.query.offsets import store_as_of
+    from rocketfsck.query.view import StoreView
+
+    with opened(options) as (store, masks), StoreView(store) as view:
+        found = store_as_of(view, options.timestamp, topic=options.topic)
+        return QueryAnswer(store, masked(masks, found), FOUND_CODE if found.queues else NOT_FOUND_CODE)

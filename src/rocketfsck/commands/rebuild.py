@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.apply import WorkDir
+from rocketfsck.commands.repairing import WorkDir
 from rocketfsck.commands.shared import (
     DelayLevels,
     Into,

@@ -39,7 +39,7 @@ def open_named_store(command: str, path: Path, **stated: Any) -> Store:
     store; StoreError or UsageError as `open_store` does.
     """
     from rocketfsck.store import open_store
-    from rocketfsck.store.identify import find_meant_stores
+    from rocketfsck.store.meant import find_meant_stores
 
     meant = find_meant_stores(path)
     if meant:

@@ -1,7 +1,5 @@
 """Puts what the files of a store say about time in the order of time.
 
-What a store held, and what consumers could get of it, at a time in the past.
-
 Predicts what a start of a broker would do to a store, without a start.
 """
 
@@ -9,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.commands.query import FOUND_CODE, NOT_FOUND_CODE, QueryAnswer, QueryCommand, masked, opened
 from rocketfsck.commands.shared import AsBroker, StoreOptions, StorePlace
-from rocketfsck.common.options import Argument, Option, PutAfter
+from rocketfsck.common.options import Option
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, StoreError
 from rocketfsck.verify.options import CheckOptions, LevelAsked
-from rocketfsck.verify.rules.catalog import RULES, describe
 
 if TYPE_CHECKING:
-    from rocketfsck.query.offsets import StoreThen
     from rocketfsck.query.start.model import Start
     from rocketfsck.query.start.verdict import Prediction
     from rocketfsck.query.timeline.events import TimelineEvent
@@ -86,25 +81,6 @@ def simulate(options: SimulateCommand) -> SimulateAnswer:
 
         classes = [(dialect_for(options.as_broker).version,)]
     return SimulateAnswer(store, predict_each(store, classes, losses=options.losses))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsOfQuery(QueryCommand):
-    """A store at a time (ms)."""
-
-    query: ClassVar[str] = "as-of"
-    timestamp: Annotated[int, PutAfter("path"), Argument(metavar="TIME", kind="time")]
-    topic: Annotated[str | None, Option("Only this topic.")] = None
-
-
-def query_as_of(options: AsOfQuery) -> QueryAnswer[StoreThen]:
-    """Find what the store held at a time. Raises UsageError, StoreError."""
-    from rocketfsck.query.offsets import store_as_of
-    from rocketfsck.query.view import StoreView
-
-    with opened(options) as (store, masks), StoreView(store) as view:
-        found = store_as_of(view, options.timestamp, topic=options.topic)
-        return QueryAnswer(store, masked(masks, found), FOUND_CODE if found.queues else NOT_FOUND_CODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +159,7 @@ def _time_of(finding: Finding, times: dict[int, int]) -> int | None:
 
 def _event(finding: Finding, at: int) -> TimelineEvent:
     from rocketfsck.query.timeline.events import TimelineEvent
+    from rocketfsck.verify.rules.catalog import RULES, describe
 
     where, rule = finding.where, RULES[finding.rule]
     text = f"{rule.id} {rule.slug}: {describe(finding)}"

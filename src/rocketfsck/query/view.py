@@ -30,7 +30,7 @@ from rocketfsck.formats.javatext import parse_int64, split_java
 from rocketfsck.formats.magic import INNER_BATCH, is_in_consume_queue
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.reader.configs import loaded_config, loaded_topics
-from rocketfsck.reader.records import HEAD_SIZE, RecordHead, decode_head
+from rocketfsck.reader.heads import HEAD_SIZE, RecordHead, decode_head
 from rocketfsck.reader.units import Unit, UnitReader, Units
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record

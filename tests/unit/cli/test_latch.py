@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.commands.fix import agreed_plan
+from rocketfsck.cli.latch import agreed_plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import judge_store

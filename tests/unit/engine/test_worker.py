@@ -18,7 +18,7 @@ from rocketfsck.engine.worker import run_tasks
 from rocketfsck.errors import PassingError, StoreError, UsageError, may_pass
 from rocketfsck.reader.shortqueues import read_short_queues
 from rocketfsck.store.areas import list_directory
-from rocketfsck.store.identify import find_meant_stores
+from rocketfsck.store.meant import find_meant_stores
 from rocketfsck.store.reading import FileReader, read_once
 
 pytest.importorskip("pyspark")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.record import Blank, Host, encode_blank, encode_record, make_record
-from rocketfsck.reader.records import begins_record, decode_head, first_head, head_of
+from rocketfsck.reader.heads import begins_record, decode_head, first_head, head_of
 from rocketfsck.store.openfiles import OpenFiles
 
 from tests.unit.verify.storemaker import LOG_SIZE, NOW, Maker, record_at

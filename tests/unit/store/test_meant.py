@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.store import identify
-from rocketfsck.store.identify import find_meant_stores
+from rocketfsck.store.meant import find_meant_stores
 
 
 @pytest.fixture

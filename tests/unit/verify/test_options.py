@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.options import CheckOptions, Subset
-from rocketfsck.verify.report import RulePolicy, ignored_rules, unpreened_rules
+from rocketfsck.verify.policy import RulePolicy, ignored_rules, unpreened_rules
 from rocketfsck.verify.rules.catalog import RULES
 
 

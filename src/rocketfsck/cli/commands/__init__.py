@@ -105,7 +105,6 @@ MODULES: dict[str, str] = {
     "salvage": "compare",
     "timeline": "simulate",
     "schema": "explain",
-    "browse": "dump",
 }
 """Commands that are not in a module of their name."""
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import Destination, open_output
-from rocketfsck.cli.settings import Jobs
 from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.bugreport import BugReportCommand, bugreport
 from rocketfsck.commands.certify import Certificate, CertifyAnswer, CertifyCommand, certify
@@ -103,7 +103,8 @@ def page_command(line: PageLine) -> None:
     --tables` or the directory of its Parquet or Delta tables, or the data of a page. With --store the page
     has all that `check --report` shows. A file called .json gets the data of the page.
     """
-    from rocketfsck.cli.pages.reading import PAGES, page_of_report, page_of_rows, read_said, write_page
+    from rocketfsck.cli.pages.reading import PAGES, page_of_report, page_of_rows, read_said
+    from rocketfsck.cli.pages.writing import write_page
     from rocketfsck.pipeline.fleet.model import STORES_KIND
 
     path, stated, output = line.path, line.stated, line.answer.path

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.config.options import policy_in_force, refuse_own_config
 from rocketfsck.cli.output import (
     BINARY_FORMATS,
@@ -24,9 +25,7 @@ from rocketfsck.cli.output import (
     open_rows,
     to_json,
 )
-from rocketfsck.cli.pages.reading import PageFile, groups_said, write_page
-from rocketfsck.cli.settings import Background, Jobs, ReadRate, max_memory
-from rocketfsck.cli.show.replication import stores_lines
+from rocketfsck.cli.pages.writing import PageFile, write_page
 from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
 from rocketfsck.commands.shared import refuse_inside
@@ -34,13 +33,12 @@ from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import WRITE_FILE, Option, PutAfter
 from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import UsageError, outcome_of
-from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
-from rocketfsck.repair.state import LOST_COLUMNS, LOST_KIND, lost_messages
 from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
-    from rocketfsck.verify.report import Policy, Report
+    from rocketfsck.verify.policy import Policy
+    from rocketfsck.verify.report import Report
 
 FORMS: Mapping[str, Format] = {
     ".csv": "csv",
@@ -77,6 +75,8 @@ def lost_form(path: Path) -> Format:
 
 def write_lost(store: Store, report: Report, path: Path, stores: Sequence[Path]) -> None:
     """Write the list. Raises UsageError where nothing was counted, StoreError."""
+    from rocketfsck.repair.state import LOST_COLUMNS, LOST_KIND, lost_messages
+
     form = lost_form(path)
     if report.account is None:
         raise UsageError(NOT_COUNTED)
@@ -168,6 +168,10 @@ def check_command(line: CheckLine, passes: Passes | None) -> int:
 
 def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, passes: Passes | None) -> int:
     """Check several stores, write what came of them, and give the exit status."""
+    from rocketfsck.cli.pages.reading import groups_said
+    from rocketfsck.cli.show.replication import stores_lines
+    from rocketfsck.pipeline.fleet.model import STORE_COLUMNS
+
     if line.write_baseline is not None:
         raise UsageError("--write-baseline is for the check of one store")
     if line.answer.form in CHECK_FORMS and line.answer.form != "openmetrics":

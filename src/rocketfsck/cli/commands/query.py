@@ -16,12 +16,13 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Destination
-from rocketfsck.cli.query.found import QueryGroup, QueryRequest, Shown, Traced
+from rocketfsck.cli.query.options import QueryGroup, QueryRequest, Shown, Traced
 from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import count_of
 from rocketfsck.commands.query import (
     FOUND_CODE,
     NOT_FOUND_CODE,
+    AsOfQuery,
     FindQuery,
     IdQuery,
     KeyOrTagQuery,
@@ -33,6 +34,7 @@ from rocketfsck.commands.query import (
     TimeQuery,
     TimersQuery,
     UniqueKeyQuery,
+    query_as_of,
     query_find,
     query_id,
     query_key,
@@ -44,7 +46,6 @@ from rocketfsck.commands.query import (
     query_time,
     query_timers,
 )
-from rocketfsck.commands.timeline import AsOfQuery, query_as_of
 from rocketfsck.common.options import PutAfter
 from rocketfsck.errors import EXIT_OPERATIONAL
 from rocketfsck.query.content.expression import FIELDS

@@ -11,12 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
+from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, open_rows, plain_values
-from rocketfsck.cli.settings import Jobs
 from rocketfsck.cli.show.text import aligned, shorten, text_columns, visible
 from rocketfsck.commands.timeline import SimulateAnswer, SimulateCommand, TimelineCommand, simulate, timeline
 from rocketfsck.common.options import Option, PutAfter
-from rocketfsck.verify.rules.catalog import RULES
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
@@ -84,6 +83,8 @@ def _rows(events: Iterable[tuple[TimelineEvent, Finding | None]]) -> Iterator[di
 
 
 def _of_finding(finding: Finding) -> dict[str, Any]:
+    from rocketfsck.verify.rules.catalog import RULES
+
     severity = RULES[finding.rule].severity.word
     return {"rule": finding.rule, "severity": severity, "fingerprint": finding.fingerprint}
 

@@ -53,7 +53,7 @@ from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.shared import resolved
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import SeverityName
-from rocketfsck.verify.report import Policy, RulePolicy
+from rocketfsck.verify.policy import Policy, RulePolicy
 from rocketfsck.verify.rules.catalog import RULES
 
 Kind = Literal["named", "project", "user"]
@@ -105,7 +105,7 @@ def _look(path: Path, kind: Kind) -> ConfigFile:
     except OSError:
         return ConfigFile(path, kind, False)
     if kind == "project":
-        from rocketfsck.store.identify import is_in_store
+        from rocketfsck.store.meant import is_in_store
 
         if is_in_store(path.parent):
             return ConfigFile(path, kind, True, "the file is inside a store")

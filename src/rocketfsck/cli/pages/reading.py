@@ -4,22 +4,17 @@ check --format json STORE               a report: the page of a store, with it o
 check --format json STORE STORE …       a table of verdicts: the page of a fleet
 check --tables DIR STORE STORE …        the same, the newest run in DIR (Parquet or Delta), with its findings
 check --report FILE.json                the data of a page
-
-Where a page goes: a file that appears when it is whole, as HTML, or as its document where it is called
-.json.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.output import open_output
 from rocketfsck.cli.show.replication import group_lines
 from rocketfsck.cli.show.text import visible
-from rocketfsck.common.documents import from_document, json_text, to_document
-from rocketfsck.common.options import WRITE_FILE, Option
+from rocketfsck.common.documents import from_document
 from rocketfsck.common.rows import named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
@@ -35,39 +30,6 @@ if TYPE_CHECKING:
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store.model import Store
     from rocketfsck.verify.report import Report
-
-JSON_SUFFIX = ".json"
-
-
-PageFile = Annotated[
-    Path | None,
-    Option(
-        "Write a page with pictures of the store, too; FILE.json: the data of the page.",
-        names=("--report",),
-        metavar="FILE.html",
-        kind=WRITE_FILE,
-    ),
-]
-
-
-def write_page(document: Any, path: Path | None, stores: Sequence[Path]) -> None:
-    """Write the page of a document: a `Page`, a `FleetPage`, or either as JSON values.
-
-    Raises UsageError for a file inside one of `stores`, StoreError for one that cannot be written.
-    """
-    values = document if isinstance(document, dict) else to_document(document)
-    with open_output(path, binary=False, forbidden=stores) as stream:
-        _write(stream, values, as_json=path is not None and path.suffix == JSON_SUFFIX)
-
-
-def _write(stream: IO[str], values: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        stream.write(json_text(values, compact=True) + "\n")
-    else:
-        from rocketfsck.page.html import render
-
-        stream.write(render(values))
-
 
 PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.fleet": "page.fleet.FleetPage"}
 

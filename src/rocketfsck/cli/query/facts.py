@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.query.found import FoundText, QueryRequest, found_columns, found_row, note_of
+from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
+from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
 from rocketfsck.commands.query import BrokerTime, OffsetsFound, QueryAnswer, Scanned, TextFound
 from rocketfsck.common.documents import members

@@ -1,65 +1,20 @@
-"""Messages that were found, as rows, and as text in the form of `dump`.
-
-How the answers of queries are shown: the options that several of them have.
-"""
+"""Messages that were found, as rows, and as text in the form of `dump`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import click
-
-from rocketfsck.cli.base import Command
 from rocketfsck.cli.dump.item import COMMON_COLUMNS, DumpFilter, Item, Kind, TextColumn, load_kind
 from rocketfsck.cli.dump.records import message_values
 from rocketfsck.cli.dump.render import TextRenderer
-from rocketfsck.cli.output import Bodies, BodyForm, Column, Destination, body_values
+from rocketfsck.cli.output import BodyForm, Column, body_values
+from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette
-from rocketfsck.commands.query import QueryCommand
-from rocketfsck.commands.shared import StoreOptions
 from rocketfsck.common.documents import members
-from rocketfsck.common.options import Option
 from rocketfsck.formats.layout import shown_values
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.ids import offset_id_of
-
-
-class QueryGroup(Command, click.Group):
-    """A group whose help ends with the table of exit statuses, as that of every command."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryRequest:
-    """Which store was asked, how the answer is shown, and where it goes."""
-
-    path: Path
-    stated: StoreOptions
-    answer: Destination
-    body: BodyForm = "none"
-    verbose: bool = False
-    traced: bool = False
-
-
-Traced = Annotated[
-    bool,
-    Option("Show the way to the answer: slots, entries, files left out and why.", names=("--trace",)),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How the messages of an answer are shown."""
-
-    bodies: Bodies = field(default_factory=Bodies)
-    verbose: Annotated[bool, Option("Show every field of every message.", names=("-v", "--verbose"))] = False
-
-    def request(self, query: QueryCommand, answer: Destination, *, traced: bool = False) -> QueryRequest:
-        """The same for a query; `traced`: with the way to the answer. Raises UsageError as `Bodies.form`."""
-        return QueryRequest(query.path, query.stated, answer, self.bodies.form(), self.verbose, traced)
-
 
 _QUEUE_WORDS = {
     UnitState.MISSING: "has no unit for it",

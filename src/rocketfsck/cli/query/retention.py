@@ -17,7 +17,7 @@ from typing import Any
 
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.query.facts import NAME_SHOWN, write
-from rocketfsck.cli.query.found import QueryRequest
+from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
 from rocketfsck.commands.query import QueryAnswer
 from rocketfsck.common.rows import columns_of

@@ -28,7 +28,8 @@ from rocketfsck.store.reading import named_errors
 from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.verify.finding import Level
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.report import FINDING_COLUMNS, Policy
+from rocketfsck.verify.policy import Policy
+from rocketfsck.verify.report import FINDING_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa

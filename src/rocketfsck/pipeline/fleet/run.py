@@ -64,11 +64,12 @@ from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import Verdict, judge_store, ranked
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.areas import absolute_path
-from rocketfsck.store.identify import find_meant_stores
+from rocketfsck.store.meant import find_meant_stores
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.report import Policy, Report, report_by
+from rocketfsck.verify.policy import Policy, report_by
+from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.since.proving import Begun, StateChangedError, begin
 from rocketfsck.verify.tasks.execute import PlannedTask, known_size, unit_files

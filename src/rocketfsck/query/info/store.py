@@ -41,7 +41,7 @@ from rocketfsck.query.info.model import (
     StrayInfo,
     WrittenByInfo,
 )
-from rocketfsck.reader.records import head_at
+from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.plain.entries import record_pos
 from rocketfsck.store import Store, identify_file
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS

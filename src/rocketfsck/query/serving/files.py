@@ -24,7 +24,7 @@ import numpy as np
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
 from rocketfsck.formats.dtypes import Longs, unit_dtype
-from rocketfsck.reader.records import HEAD_SIZE, decode_head
+from rocketfsck.reader.heads import HEAD_SIZE, decode_head
 from rocketfsck.reader.units import Unit
 from rocketfsck.store.model import QueueKind
 from rocketfsck.store.openfiles import Readers

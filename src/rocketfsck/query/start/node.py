@@ -30,7 +30,7 @@ from rocketfsck.query.start.model import FileChange, LogScan
 from rocketfsck.query.start.queues import StartFailedError
 from rocketfsck.query.start.read import LogWalker, Verdict
 from rocketfsck.query.start.recover import BatchHandler, drain, truncate_files
-from rocketfsck.reader.records import head_at
+from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.circumstances import parse_settings
 from rocketfsck.store.model import OtherKind, Store

@@ -13,7 +13,7 @@ from rocketfsck.query.start.databases import NO_MARKS, Marks
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LogScan, Skipped
 from rocketfsck.query.start.read import BrokerReading, Ending, Judged, LogWalker, Verdict, judge_record
-from rocketfsck.reader.records import HEAD_SIZE, RecordHead, decode_head
+from rocketfsck.reader.heads import HEAD_SIZE, RecordHead, decode_head
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.reading import FileReader
 

@@ -33,8 +33,9 @@ from typing import Any, Literal
 from rocketfsck.common.documents import LIMITS, parse_text
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.smallfiles import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
+from rocketfsck.reader.heads import RecordHead
 from rocketfsck.reader.index import readable_headers
-from rocketfsck.reader.records import LogReader, RecordHead
+from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.shortqueues import read_short_queues
 from rocketfsck.reader.units import Kind, UnitReader, kinds_of
 from rocketfsck.repair.log.edit import LogEnd, read_log_end

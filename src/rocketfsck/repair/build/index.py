@@ -39,8 +39,8 @@ from rocketfsck.formats.indexfile import (
     index_file_size,
 )
 from rocketfsck.progress import phase
+from rocketfsck.reader.heads import head_of
 from rocketfsck.reader.index import IndexReader, readable_headers
-from rocketfsck.reader.records import head_of
 from rocketfsck.repair.build.files import (
     BuiltIndexFile,
     IndexBuild,

@@ -30,7 +30,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dtypes import Bytes, Longs
 from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.progress import moved_to
-from rocketfsck.reader.records import head_at
+from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import Fault, RecordBatch, new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.resync import NOT_FOUND, find_header

@@ -31,8 +31,8 @@ from rocketfsck.formats.smallfiles import (
 )
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.reader.configs import BACKUP, EPOCH_LIMIT, epoch_files
+from rocketfsck.reader.heads import begins_record
 from rocketfsck.reader.index import readable_headers
-from rocketfsck.reader.records import begins_record
 from rocketfsck.repair.build.files import build_checkpoint, read_checkpoint
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.arguments import (

@@ -32,8 +32,8 @@ from rocketfsck.formats.smallfiles import (
     is_lock_content,
 )
 from rocketfsck.reader.configs import BACKUP, EPOCH_LIMIT, epoch_files
+from rocketfsck.reader.heads import begins_record, first_head
 from rocketfsck.reader.index import read_header
-from rocketfsck.reader.records import begins_record, first_head
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import IndexFile, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.openfiles import OpenFiles

@@ -20,7 +20,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import first_names
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.smallfiles import offset_to_filename
-from rocketfsck.reader.records import head_at, whole_head_at
+from rocketfsck.reader.heads import head_at, whole_head_at
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
 from rocketfsck.verify.finding import Finding, Where

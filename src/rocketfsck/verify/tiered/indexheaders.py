@@ -22,7 +22,7 @@ from rocketfsck.formats.tiered import (
     TIERED_INDEX_MAGIC_BEGIN,
     TIERED_INDEX_MAGIC_END,
 )
-from rocketfsck.reader.records import head_at
+from rocketfsck.reader.heads import head_at
 from rocketfsck.reader.tiered import SegmentRow, TieredIndexHeader, TieredQueue, is_old_local
 from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.store.model import StoreFile

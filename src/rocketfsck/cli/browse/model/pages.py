@@ -29,7 +29,7 @@ from rocketfsck.cli.dump.records import record_item, region_item
 from rocketfsck.formats.layout import shown_name
 from rocketfsck.progress import go_on
 from rocketfsck.query.view import KEY_ROOM
-from rocketfsck.reader.records import head_at
+from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.large import LargeRecord, append_large_record, read_large_record
 from rocketfsck.scan.log.regions import Region

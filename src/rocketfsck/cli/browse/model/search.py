@@ -20,7 +20,7 @@ from rocketfsck.progress import go_on, moved_to, part, phase
 from rocketfsck.query.keys import find_by_key
 from rocketfsck.query.places import find_by_offset, find_by_time
 from rocketfsck.query.view import StoreView
-from rocketfsck.reader.records import head_at
+from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.views.messages import MessageFilter, read_messages
 from rocketfsck.store.model import MappedFile
