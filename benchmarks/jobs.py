@@ -11,7 +11,7 @@ import numpy as np
 
 from rocketfsck.common.budget import core_count, within
 from rocketfsck.scan.columns import RecordBatch, new_batch
-from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

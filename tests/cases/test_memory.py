@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.budget import NEEDS
+from rocketfsck.cli.paramtypes import NEEDS
 from rocketfsck.engine.passes import MIB
 
 from tests.conftest import NIGHTLY

@@ -25,7 +25,9 @@ from rocketfsck.formats.consumequeue import (
 )
 from rocketfsck.formats.dtypes import ENTRY_DTYPE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, decode_header, entry_pos
-from rocketfsck.repair.build import IndexBuild, QueueBuild, build_index, build_queues
+from rocketfsck.repair.build.files import IndexBuild, QueueBuild
+from rocketfsck.repair.build.index import build_index
+from rocketfsck.repair.build.queues import build_queues
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.verify import check_store

@@ -24,11 +24,10 @@ from rocketfsck.verify.rules.catalog import severity_of
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer import EndState, WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter
-from rocketfsck.writer.synth import Mix, parse_mix, synthesize
+from rocketfsck.writer.synth import Mix, parse_mix, story_fill, synthesize
 from rocketfsck.writer.synth import bulk as bulk_module
 from rocketfsck.writer.synth.bulk import bulk_fill
 from rocketfsck.writer.synth.plan import make_plan
-from rocketfsck.writer.synth.synthesis import story_fill
 from rocketfsck.writer.writing import MadeStore, make_store
 
 from tests.reported import reported

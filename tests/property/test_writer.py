@@ -36,7 +36,7 @@ from rocketfsck.formats.magic import is_in_consume_queue, is_indexed
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import decode_record, encode_record
 from rocketfsck.formats.timer import deliver_timestamp
-from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.resync import Region, RegionKind
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, walk_messages
 from rocketfsck.store.reading import FileReader

@@ -32,7 +32,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import click
 
 from rocketfsck.cli.base import Command
-from rocketfsck.cli.budget import timed, timing_param, within_budget
 from rocketfsck.cli.commands import command_of_function
 from rocketfsck.cli.lang import said, say_line
 from rocketfsck.cli.output import Destination, format_params, integers_param, mode_params, output_param
@@ -45,6 +44,9 @@ from rocketfsck.cli.paramtypes import (
     ParsedText,
     StorePath,
     Timestamp,
+    timed,
+    timing_param,
+    within_budget,
 )
 from rocketfsck.cli.settings import common_params, keep_storage_options, own_params, write_options
 from rocketfsck.commands.shared import refuse_inside

@@ -21,9 +21,8 @@ from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING, load_command
 from rocketfsck.cli.lang import chosen_language, said, speak
-from rocketfsck.cli.lang.helping import SpokenContext
 from rocketfsck.cli.settings import Settings, common_params
-from rocketfsck.cli.show.text import terminal_columns, visible
+from rocketfsck.cli.show.text import SpokenContext, terminal_columns, visible
 from rocketfsck.common.outputs import limited
 from rocketfsck.errors import (
     EXIT_CANCELLED,

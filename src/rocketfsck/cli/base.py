@@ -18,8 +18,7 @@ from typing import IO, Any
 
 import click
 
-from rocketfsck.cli.lang import said, say_line
-from rocketfsck.cli.lang.helping import SpokenContext
+from rocketfsck.cli.lang import SpokenContext, said, say_line
 from rocketfsck.cli.settings import Settings, own_params, settings_of, write_options
 from rocketfsck.errors import (
     EXIT_CANCELLED,

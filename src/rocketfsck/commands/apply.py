@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from rocketfsck.repair.apply.results import ApplyReport, UndoReport
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.store import Store
-    from rocketfsck.verify.policy import Policy
     from rocketfsck.verify.report import Report
+    from rocketfsck.verify.stopping import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ def plan(options: PlanCommand, policy: Policy | None = None, passes: Passes | No
     from rocketfsck.repair.plan.basis import named_values
     from rocketfsck.repair.plan.planning import make_plan
     from rocketfsck.store.reading import read_document
-    from rocketfsck.verify.policy import unpreened_rules
     from rocketfsck.verify.report import Report
     from rocketfsck.verify.run import check_store
+    from rocketfsck.verify.stopping import unpreened_rules
 
     stated, wishes = options.stated, options.wishes
     with measured(passes, "open"):

@@ -21,7 +21,7 @@ from rocketfsck._version import __version__
 from rocketfsck.commands.shared import StoreOptions, refuse_inside
 from rocketfsck.common.documents import json_text, to_document
 from rocketfsck.common.options import WRITE_FILE, Argument, Option, PathKind
-from rocketfsck.common.outputs import is_special, written
+from rocketfsck.common.outputs import is_special, scratch_parent, written
 from rocketfsck.common.wording import byte_size, visible
 from rocketfsck.errors import RocketfsckError, UsageError
 from rocketfsck.verify.finding import Finding, Severity, SeverityName
@@ -372,8 +372,6 @@ def _pseudonyms(shift_times: bool, coarse_times: float | None) -> Pseudonyms:
 
 def _workplace(output: Path) -> str | None:
     """Where the copy is made: next to the archive, which is on the user's disk if it is a file."""
-    from rocketfsck.store.scratch import scratch_parent
-
     return scratch_parent() if is_special(output) else str(output.absolute().parent)
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
-    from rocketfsck.verify.policy import Policy
     from rocketfsck.verify.report import Report
+    from rocketfsck.verify.stopping import Policy
     from rocketfsck.verify.tasks.task import Fact
 
 
@@ -146,8 +146,8 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     from rocketfsck.query.start.verdict import verdict_of
     from rocketfsck.repair.state import check_status, gate_status
     from rocketfsck.repair.verdict import judge_store, plan_or_obstacle, predicted, ranked
-    from rocketfsck.verify.policy import report_by
     from rocketfsck.verify.run import check_store
+    from rocketfsck.verify.stopping import report_by
 
     asked = _asked(options, policy)
     named = options.find()
@@ -185,7 +185,7 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
 
 def _asked(options: CheckCommand, policy: Policy | None) -> CheckOptions:
     """The options of the check itself, without the rules that the policy leaves out."""
-    from rocketfsck.verify.policy import ignored_rules
+    from rocketfsck.verify.stopping import ignored_rules
 
     if options.as_broker is not None:
         from rocketfsck.formats.dialect import dialect_for

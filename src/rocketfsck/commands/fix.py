@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store import Store
-    from rocketfsck.verify.policy import Policy
     from rocketfsck.verify.report import Report
+    from rocketfsck.verify.stopping import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _proposal(options: FixCommand, store: Store, report: Report, policy: Policy)
     from rocketfsck.repair.plan.basis import usual_sizes
     from rocketfsck.repair.plan.planning import make_plan
     from rocketfsck.repair.verdict import judge_store, predicted
-    from rocketfsck.verify.policy import unpreened_rules
+    from rocketfsck.verify.stopping import unpreened_rules
 
     wishes = options.wishes
     wished: tuple[GroupOffset, ...] = wishes.wished(store)

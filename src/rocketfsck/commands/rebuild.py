@@ -148,7 +148,7 @@ def rebuild(command: RebuildCommand) -> RebuildAnswer:
     if is_local:
         rebuilt = rebuild_store(store, into, options)
     else:
-        from rocketfsck.pipeline.rebuild import rebuild_on
+        from rocketfsck.pipeline.rebuild.job import rebuild_on
 
         rebuilt = rebuild_on(engine, store, into, options, scratch=work_dir)
     starts: tuple[StartVerdict, ...] = ()

@@ -28,7 +28,7 @@ from rocketfsck.query.counts.counting import StoreCounts, TopicNumbers, count_ba
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.resync import Region, RegionKind
 from rocketfsck.scan.options import LogItem
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.circumstances import Geometry

@@ -28,7 +28,7 @@ from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import PropertyParser, log_options
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.views.gather import beyond_ascii, gather
+from rocketfsck.scan.views.arrow import beyond_ascii, gather
 from rocketfsck.scan.views.messages import Message, read_message
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader

@@ -12,7 +12,7 @@ from typing import Literal
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
-from rocketfsck.scan.log.regions import RegionKind
+from rocketfsck.scan.log.resync import RegionKind
 from rocketfsck.store.elsewhere import lost_queue_database
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.verify.report import Report

@@ -33,7 +33,7 @@ from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import continue_command, diagnose, next_commands, plan_command, stated_words
 from rocketfsck.verify.finding import Finding, MessageAccount, Where
-from rocketfsck.verify.log.crossfiles import merge_log_files
+from rocketfsck.verify.log.result import merge_log_files
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.origins import check_origins, compare_parts
 from rocketfsck.verify.queues.crossqueues import merge_queues

@@ -14,7 +14,7 @@ import pytest
 from rocketfsck.cli.commands import COMMANDS
 from rocketfsck.cli.config import options as config_options
 from rocketfsck.cli.config.options import SETTABLE, long_name, options_of, read_policy
-from rocketfsck.verify.policy import RulePolicy
+from rocketfsck.verify.stopping import RulePolicy
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import Directory

@@ -15,7 +15,7 @@ from rocketfsck.commands.fix import FixCommand, fix
 from rocketfsck.commands.shared import Masking, StoreOptions
 from rocketfsck.errors import EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.policy import RulePolicy
+from rocketfsck.verify.stopping import RulePolicy
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import Directory

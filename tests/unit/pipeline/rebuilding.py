@@ -9,7 +9,7 @@ from typing import Any
 
 from rocketfsck.engine import Engine, LocalEngine, Outcome
 from rocketfsck.pipeline.fleet.records import RECORDS
-from rocketfsck.pipeline.rebuild import rebuild_on
+from rocketfsck.pipeline.rebuild.job import rebuild_on
 from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, rebuild_store
 from rocketfsck.store.model import Store
 

@@ -27,7 +27,7 @@ from rocketfsck.pipeline.fleet.stages import Begin, Ended, run_small, run_step
 from rocketfsck.pipeline.sources import find_places, read_list
 from rocketfsck.repair.state import check_status
 from rocketfsck.repair.verdict import judge_store
-from rocketfsck.verify.policy import RulePolicy
+from rocketfsck.verify.stopping import RulePolicy
 
 from tests.conftest import Directory
 

@@ -16,8 +16,9 @@ import pytest
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.record import InnerItem
-from rocketfsck.pipeline.rebuild import rebuild_on, segment
+from rocketfsck.pipeline.rebuild import segment
 from rocketfsck.pipeline.rebuild.index import IndexTask, QueueTask, build_index_part
+from rocketfsck.pipeline.rebuild.job import rebuild_on
 from rocketfsck.pipeline.rebuild.places import SpillReader, SpillWriter
 from rocketfsck.pipeline.rebuild.segment import SegmentTask, bucket_of, keys_path, units_path
 from rocketfsck.repair.build.queuestates import WantedQueues

@@ -17,8 +17,8 @@ from rocketfsck.pipeline.views import model
 from rocketfsck.scan.columns import PropertyPairs
 from rocketfsck.scan.compiled import gather as compiled_gather
 from rocketfsck.scan.options import PropertyParser
-from rocketfsck.scan.views import gather
-from rocketfsck.scan.views.gather import Splitter
+from rocketfsck.scan.views import arrow
+from rocketfsck.scan.views.arrow import Splitter
 
 PIECES = st.text(alphabet="ab\x01\x02é\U0001f600", max_size=12).map(str.encode)
 
@@ -31,7 +31,7 @@ def test_ranges_side_by_side(compiled: bool) -> None:
         starts = [rng.randrange(5000) for _ in range(count)]
         sizes = [rng.choice((0, 1, 48, 49, rng.randrange(5001 - start))) for start in starts]
         sizes = [min(size, 5000 - start) for start, size in zip(starts, sizes, strict=True)]
-        offsets, data = gather.gather(
+        offsets, data = arrow.gather(
             buffer, np.array(starts, np.int64), np.array(sizes, np.int64), compiled=compiled
         )
         raw = buffer.tobytes()
@@ -57,15 +57,15 @@ def test_ranges_are_checked(compiled: bool, starts: list[int], sizes: list[int],
     arguments = buffer, np.array(starts, np.int64), np.array(sizes, np.int64)
     if said:
         with pytest.raises(ValueError, match=said):
-            gather.gather(*arguments, compiled=compiled)
+            arrow.gather(*arguments, compiled=compiled)
     else:
-        assert len(gather.gather(*arguments, compiled=compiled)[1]) == 3000
+        assert len(arrow.gather(*arguments, compiled=compiled)[1]) == 3000
 
 
 def test_two_gigabytes_are_too_many() -> None:
     starts, sizes = np.zeros(1 << 12, np.int64), np.full(1 << 12, 1 << 19)
     with pytest.raises(ValueError, match="2,147,483,648 bytes are too many"):
-        gather.offsets_of(np.zeros(1 << 19, np.uint8), starts, sizes)
+        arrow.offsets_of(np.zeros(1 << 19, np.uint8), starts, sizes)
 
 
 def _taken_apart(texts: Sequence[bytes], parser: PropertyParser, split: Splitter) -> list[dict[str, str]]:
@@ -89,7 +89,7 @@ def _taken_apart(texts: Sequence[bytes], parser: PropertyParser, split: Splitter
     return rows
 
 
-@pytest.mark.parametrize("split", [gather.split_pairs, compiled_gather.split_pairs])
+@pytest.mark.parametrize("split", [arrow.split_pairs, compiled_gather.split_pairs])
 @given(texts=st.lists(PIECES, max_size=6), parser=st.sampled_from(["split", "scan"]))
 def test_properties_as_the_broker_sees_them(
     split: Splitter, texts: list[bytes], parser: PropertyParser
@@ -100,7 +100,7 @@ def test_properties_as_the_broker_sees_them(
     assert [list(one) for one in found] == [list(one) for one in expected]
 
 
-@pytest.mark.parametrize("split", [gather.split_pairs, compiled_gather.split_pairs])
+@pytest.mark.parametrize("split", [arrow.split_pairs, compiled_gather.split_pairs])
 def test_as_many_properties_as_fit(split: Splitter) -> None:
     many = b"\x02".join(b"%x\x01%x" % (number % 4000, number) for number in range(4500))[:32_767]
     (found,) = _taken_apart([many], "scan", split)
@@ -130,10 +130,10 @@ def test_texts_as_java_decodes_them(pieces: list[bytes]) -> None:
 def test_equal_texts_have_equal_hashes(compiled: bool) -> None:
     texts = [b"", b"a", b"b", b"a" * 8, b"a" * 9, b"a" * 8 + b"\0", bytes(8), bytes(9), b"a", b"", bytes(3)]
     starts = np.cumsum([0, *map(len, texts)])
-    hashes = gather.hash_texts(b"".join(texts), starts, compiled=compiled).tolist()
+    hashes = arrow.hash_texts(b"".join(texts), starts, compiled=compiled).tolist()
     assert len(set(hashes)) == len(set(texts))
     assert [hashes[texts.index(text)] for text in texts] == hashes
-    assert gather.hash_texts(b"", np.zeros(1, np.int64), compiled=compiled).tolist() == []
+    assert arrow.hash_texts(b"", np.zeros(1, np.int64), compiled=compiled).tolist() == []
 
 
 @pytest.mark.parametrize("starts", [[0, 11], [-1, 3], [0, 5, 2]])
@@ -146,7 +146,7 @@ def test_bounds_of_texts_are_checked(starts: list[int]) -> None:
 def test_ranges_beyond_ascii(compiled: bool) -> None:
     data = np.frombuffer(b"abc\x80de\xff", np.uint8)
     starts, sizes = np.array([0, 0, 3, 3, 4, 4, 7]), np.array([3, 4, 0, 1, 2, 3, 0])
-    found = gather.beyond_ascii(data, starts, sizes, compiled=compiled)
+    found = arrow.beyond_ascii(data, starts, sizes, compiled=compiled)
     assert found.tolist() == [False, True, False, True, False, True, False]
     with pytest.raises(ValueError, match="outside"):
-        gather.beyond_ascii(data, np.array([5]), np.array([3]), compiled=compiled)
+        arrow.beyond_ascii(data, np.array([5]), np.array([3]), compiled=compiled)

@@ -17,7 +17,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import WantedRows, plan_parts
 from rocketfsck.reader.units import BLOCK_COUNT, UnitReader
-from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import walk_messages
 from rocketfsck.store import Store, open_store

@@ -29,7 +29,7 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import Subset
-from rocketfsck.verify.policy import Policy, RulePolicy, report_by
+from rocketfsck.verify.stopping import Policy, RulePolicy, report_by
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import Directory

@@ -9,7 +9,7 @@ from typing import Any
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.record import Host, encode_record, make_record
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

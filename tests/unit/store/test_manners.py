@@ -14,7 +14,7 @@ from struct import pack
 
 import pytest
 
-from rocketfsck.cli.budget import within_budget
+from rocketfsck.cli.paramtypes import within_budget
 from rocketfsck.errors import UsageError
 from rocketfsck.reader.shortqueues import read_short_queues
 from rocketfsck.store.reading import PIECE_SIZE, FileReader, Manners, read_once, reading_politely

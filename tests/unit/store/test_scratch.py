@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.store.scratch import scratch_parent
+from rocketfsck.common.outputs import scratch_parent
 
 
 def test_where_intermediate_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,8 +23,8 @@ from rocketfsck.verify.finding import Finding, Where, unit_place
 from rocketfsck.verify.index import entryjoin
 from rocketfsck.verify.index.crossindex import merge_index_files
 from rocketfsck.verify.index.file import check_index_file
-from rocketfsck.verify.log.crossfiles import Ground, LogMap, merge_log_files
 from rocketfsck.verify.log.file import check_log_file
+from rocketfsck.verify.log.result import Ground, LogMap, merge_log_files
 from rocketfsck.verify.queues import unitcompare
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.queues.file import check_queues

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.options import CheckOptions, Subset
-from rocketfsck.verify.policy import RulePolicy, ignored_rules, unpreened_rules
 from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.stopping import RulePolicy, ignored_rules, unpreened_rules
 
 
 def test_all_rules_by_default_and_only_those_of_the_level_are_looked_for() -> None:

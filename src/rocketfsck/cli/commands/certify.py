@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import Destination, open_output
+from rocketfsck.cli.paramtypes import Jobs
 from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.bugreport import BugReportCommand, bugreport
 from rocketfsck.commands.certify import Certificate, CertifyAnswer, CertifyCommand, certify

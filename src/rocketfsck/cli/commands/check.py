@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.config.options import policy_in_force, refuse_own_config
 from rocketfsck.cli.output import (
     BINARY_FORMATS,
@@ -26,6 +25,7 @@ from rocketfsck.cli.output import (
     to_json,
 )
 from rocketfsck.cli.pages.writing import PageFile, write_page
+from rocketfsck.cli.paramtypes import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.show.text import text_columns
 from rocketfsck.commands.check import CheckAnswer, CheckCommand, check, check_fleet
 from rocketfsck.commands.shared import refuse_inside
@@ -37,8 +37,8 @@ from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
-    from rocketfsck.verify.policy import Policy
     from rocketfsck.verify.report import Report
+    from rocketfsck.verify.stopping import Policy
 
 FORMS: Mapping[str, Format] = {
     ".csv": "csv",

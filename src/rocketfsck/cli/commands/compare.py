@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, WritingCommand, command_of
-from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination, open_output
+from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.replication import config_lines, differing_offsets, replication_lines
 from rocketfsck.cli.show.start import verdict_lines
 from rocketfsck.cli.show.text import Palette, byte_size, count_of, text_columns, timestamp, visible

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import ROWS_SIZE, Jobs, max_memory
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination, plain_values, to_json
+from rocketfsck.cli.paramtypes import ROWS_SIZE, Jobs, max_memory
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.commands.export import ExportCommand, export
 from rocketfsck.common.options import PutAfter

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs, max_memory
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Column, Destination, open_rows
+from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.text import text_columns, visible
 from rocketfsck.commands.info import CountCommand, InfoAnswer, InfoCommand, Part, count, info
 from rocketfsck.common.documents import to_document

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.budget import Jobs
 from rocketfsck.cli.output import FORMATS, SCHEMA_VERSION, Column, Destination, open_rows, plain_values
+from rocketfsck.cli.paramtypes import Jobs
 from rocketfsck.cli.show.text import aligned, shorten, text_columns, visible
 from rocketfsck.commands.timeline import SimulateAnswer, SimulateCommand, TimelineCommand, simulate, timeline
 from rocketfsck.common.options import Option, PutAfter

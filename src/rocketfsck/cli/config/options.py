@@ -53,8 +53,8 @@ from rocketfsck.cli.show.text import visible
 from rocketfsck.commands.shared import resolved
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import SeverityName
-from rocketfsck.verify.policy import Policy, RulePolicy
 from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.stopping import Policy, RulePolicy
 
 Kind = Literal["named", "project", "user"]
 PROJECT_NAME = "rocketfsck.toml"

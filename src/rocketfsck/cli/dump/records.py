@@ -54,7 +54,7 @@ from rocketfsck.formats.record import BLANK, RECORD, decode_host
 from rocketfsck.formats.tiered import segment_offset
 
 if TYPE_CHECKING:
-    from rocketfsck.scan.log.regions import Region
+    from rocketfsck.scan.log.resync import Region
     from rocketfsck.scan.views.messages import Message
 
 
@@ -224,7 +224,7 @@ def columns(wanted: DumpFilter) -> tuple[Column, ...]:
 def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
     from rocketfsck.scan.log.live import LiveScan
-    from rocketfsck.scan.log.regions import RegionKind
+    from rocketfsck.scan.log.resync import RegionKind
     from rocketfsck.scan.options import ScanOptions
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter, walk_messages
 

@@ -37,10 +37,10 @@ from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.policy import Policy, RulePolicy, report_by
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.run import check_store
+from rocketfsck.verify.stopping import Policy, RulePolicy, report_by
 from rocketfsck.verify.tasks.task import Fact, QueueFacts
 
 if TYPE_CHECKING:

@@ -20,16 +20,16 @@ from weakref import finalize
 
 from rocketfsck._version import __version__
 from rocketfsck.common.documents import members, to_document
+from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.rows import Column, Text, arrow_batch, arrow_schema, columns_of, named_row
 from rocketfsck.errors import EXIT_PROBLEMS, Outcome, outcome_of
 from rocketfsck.repair.compare.groups import ReplicaGroup
 from rocketfsck.repair.state import State
 from rocketfsck.store.reading import named_errors
-from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.verify.finding import Level
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.policy import Policy
 from rocketfsck.verify.report import FINDING_COLUMNS
+from rocketfsck.verify.stopping import Policy
 
 if TYPE_CHECKING:
     import pyarrow as pa

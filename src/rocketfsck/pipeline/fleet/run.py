@@ -68,10 +68,10 @@ from rocketfsck.store.meant import find_meant_stores
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.policy import Policy, report_by
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.since.proving import Begun, StateChangedError, begin
+from rocketfsck.verify.stopping import Policy, report_by
 from rocketfsck.verify.tasks.execute import PlannedTask, known_size, unit_files
 
 _NO_LIMIT = 1 << 62

@@ -42,6 +42,7 @@ from pyarrow import parquet as pq
 
 from rocketfsck._version import __version__
 from rocketfsck.common.documents import printable
+from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.rows import Column, arrow_schema, name_pair, named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
@@ -69,7 +70,6 @@ from rocketfsck.pipeline.fleet.model import (
     run_timestamp,
 )
 from rocketfsck.store.places.urls import file_system, is_remote
-from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.writer.disk.publish import sync_path
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """The view `regions`: what every byte range of the commit log files is, one row a range.
 
-The ranges tile the files. The kinds and reasons are the scan's (`scan.log.regions`); where records of an
+The ranges tile the files. The kinds and reasons are the scan's (`scan.log.resync`); where records of an
 earlier life of the log begin, a range of records is cut in two, and what is there and after it is not `live`.
 One part a file.
 
 The view `damage`: one row a place of the commit log where a sound message should be and is not.
 
-    damaged, malformed, torn, zero    a range of bytes that holds no message (`scan.log.regions`)
+    damaged, malformed, torn, zero    a range of bytes that holds no message (`scan.log.resync`)
     record                            a message with a wrong CRC; topic and queue are those that it names
     unreadable                        bytes that could not be read, where such files are to be ignored
 
@@ -43,7 +43,7 @@ from rocketfsck.pipeline.views.model import (
 )
 from rocketfsck.pipeline.views.walking import DAMAGE, Chunk, DamagedRange, Rows, chunks_of, topic_of
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.log.regions import Reason, Region, RegionKind
+from rocketfsck.scan.log.resync import Reason, Region, RegionKind
 from rocketfsck.scan.options import LogItem, log_item
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.arrow import LogBatch

@@ -42,12 +42,11 @@ from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_
 from rocketfsck.pipeline.views import model
 from rocketfsck.scan.columns import KEY_WORD, Fault, PropertyPairs, RecordBatch, fault_name
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.log.regions import Reason, Region, RegionKind
+from rocketfsck.scan.log.resync import Reason, Region, RegionKind
 from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.threads.pieces import PIECE_SIZE
-from rocketfsck.scan.views.arrow import LogBatch
-from rocketfsck.scan.views.gather import gather, splitter
+from rocketfsck.scan.views.arrow import LogBatch, gather, splitter
 from rocketfsck.store.places.urls import Location
 from rocketfsck.store.reading import FileReader
 

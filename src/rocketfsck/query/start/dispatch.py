@@ -30,8 +30,8 @@ from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
+from rocketfsck.scan.build.units import dispatches_of
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
-from rocketfsck.scan.dispatch import dispatches_of
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueBounds, QueueKind
 

@@ -31,7 +31,7 @@ from rocketfsck.query.start.model import LostRange, Skipped
 from rocketfsck.query.start.queues import FAR
 from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.scan.columns import Fault, RecordBatch
-from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

@@ -36,9 +36,17 @@ from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import TimerStart
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.timers import Slots, TimerBlock, TimerUnits, is_unit, mapped_progress, timer_queue
+from rocketfsck.reader.timers import (
+    SLOT_COUNT,
+    Slots,
+    TimerBlock,
+    TimerUnits,
+    WheelReplay,
+    is_unit,
+    mapped_progress,
+    timer_queue,
+)
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.store.rocks.families import MESSAGE_DATABASE, Content, database_at, decode_row

@@ -50,8 +50,10 @@ from rocketfsck.query.start.timerlog import (
 )
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.timers import (
+    SLOT_COUNT,
     WHEEL,
     TimerProgress,
+    WheelReplay,
     mapped_progress,
     precision_of,
     progress_file,
@@ -62,7 +64,6 @@ from rocketfsck.reader.timers import (
     wheel_files,
 )
 from rocketfsck.reader.units import StreamReader, UnitReader
-from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.store.reading import FileReader

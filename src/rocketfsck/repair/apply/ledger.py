@@ -26,7 +26,7 @@ from rocketfsck.reader.records import is_fence_topic
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.model import Loss, Notice
 from rocketfsck.scan.columns import Fault, RecordBatch
-from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable

@@ -31,6 +31,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.common.documents import printable
+from rocketfsck.common.outputs import free_size
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
@@ -65,7 +66,6 @@ from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store, StoreFile
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader, first_unequal, os_error_text
-from rocketfsck.store.scratch import free_size
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.task import RegionTotal
 from rocketfsck.writer.disk import fileops

@@ -34,7 +34,7 @@ from pathlib import Path
 
 from rocketfsck.common.documents import printable
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.area.links import Cloner, pin_on, pins_of
+from rocketfsck.repair.area.manifests import Cloner, pin_on, pins_of
 from rocketfsck.store.places.entries import drop_layers, lay, layers, move_layers
 from rocketfsck.store.reading import FileReader, file_kind, named_errors
 from rocketfsck.writer.disk import fileops

@@ -6,26 +6,3 @@
 
 The source is the commit log alone; nothing of the store is changed.
 """
-
-from __future__ import annotations
-
-from rocketfsck.repair.build.files import (
-    BuiltIndexFile,
-    BuiltQueue,
-    IndexBuild,
-    QueueBuild,
-    QueueGap,
-)
-from rocketfsck.repair.build.index import build_index, relink_index_file
-from rocketfsck.repair.build.queues import build_queues
-
-__all__ = [
-    "BuiltIndexFile",
-    "BuiltQueue",
-    "IndexBuild",
-    "QueueBuild",
-    "QueueGap",
-    "build_index",
-    "build_queues",
-    "relink_index_file",
-]

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck._version import __version__
+from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.wording import count_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
@@ -48,7 +49,6 @@ from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
+from rocketfsck.common.outputs import free_size, scratch_parent
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import RocketfsckError, StoreError
 from rocketfsck.progress import phase
@@ -40,7 +41,6 @@ from rocketfsck.repair.plan.planning import all_repairs, describe_store, open_pl
 from rocketfsck.repair.plan.table import ActScene, is_near
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import Closing, os_error_text
-from rocketfsck.store.scratch import free_size, scratch_parent
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace
 

@@ -25,7 +25,7 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
 )
 from rocketfsck.reader.index import read_entry, readable_headers
-from rocketfsck.repair.build import build_index, relink_index_file
+from rocketfsck.repair.build.index import build_index, relink_index_file
 from rocketfsck.repair.plan.arguments import (
     HEADER_FIELDS,
     Arguments,

@@ -30,8 +30,7 @@ from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import answer, by_file, log_file, one_by_one, record_count
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.log.regions import Region, RegionKind
-from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.log.resync import Ground, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

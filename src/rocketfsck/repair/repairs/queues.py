@@ -20,7 +20,7 @@ from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import Kind, UnitReader, count_bit_maps, kinds_of
-from rocketfsck.repair.build import build_queues
+from rocketfsck.repair.build.queues import build_queues
 from rocketfsck.repair.plan.arguments import Arguments, Name, QueuesToBuild
 from rocketfsck.repair.plan.basis import queues_of
 from rocketfsck.repair.plan.model import Action, Extent, Loss

@@ -17,8 +17,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.dialect import NEWEST_NAME
 from rocketfsck.formats.smallfiles import filename_to_offset, is_directory_name, offset_to_filename
-from rocketfsck.repair.area.links import dead_link_above, pin_on, pins_of
-from rocketfsck.repair.area.manifests import outside_directories
+from rocketfsck.repair.area.manifests import dead_link_above, outside_directories, pin_on, pins_of
 from rocketfsck.repair.plan.arguments import Name
 from rocketfsck.repair.plan.table import PlanScene
 from rocketfsck.repair.repairs.answers import number, one_by_one, queue_of
@@ -347,7 +346,7 @@ def occupied(blocked: Collection[str], finding: Finding) -> str:
 
 
 def pins_now(scene: PlanScene) -> dict[str, str]:
-    """The names that no repair of this store changes because of links (`repair.area.links.pins_of`)."""
+    """The names that no repair of this store changes because of links (`repair.area.manifests.pins_of`)."""
     root, locations = str(scene.store.root), scene.store.commitlog.locations
     return pins_of(root, [str(path) for path in outside_directories(root, locations) if path.is_dir()])
 

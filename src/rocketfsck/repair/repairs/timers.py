@@ -17,9 +17,11 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, Flags, Longs
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
 from rocketfsck.reader.timers import (
+    SLOT_COUNT,
     WHEEL,
     Slots,
     TimerGap,
+    WheelReplay,
     precision_of,
     put_block,
     read_progress,
@@ -35,7 +37,6 @@ from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import answer, by_file, notice, one_by_one, rules_in, whole_file
 from rocketfsck.scan.spans import group_bounds
-from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 

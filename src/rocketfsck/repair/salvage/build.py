@@ -35,7 +35,7 @@ from rocketfsck.repair.log.edit import filler_records
 from rocketfsck.repair.salvage.choose import Placement, moves_of
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.views.gather import gather
+from rocketfsck.scan.views.arrow import gather
 from rocketfsck.store.circumstances import Source
 from rocketfsck.store.model import Store
 from rocketfsck.store.openfiles import Readers
@@ -273,9 +273,10 @@ def fill_store(
 
     `carry` puts there what does not follow from the log. Raises StoreError.
     """
-    from rocketfsck.repair.build import build_index, build_queues
     from rocketfsck.repair.build.config import build_topics
     from rocketfsck.repair.build.files import build_checkpoint, take_owner
+    from rocketfsck.repair.build.index import build_index
+    from rocketfsck.repair.build.queues import build_queues
 
     total = int(made.found["total_size"][made.placement.rows].sum())
     with phase("writing the commit log", total) as at, LogWriter(building, made) as writer:

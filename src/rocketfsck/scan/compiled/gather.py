@@ -1,4 +1,4 @@
-"""Properties taken apart, compiled: as `scan.views.gather` says; texts hashed and looked through."""
+"""Properties taken apart, compiled: as `scan.views.arrow` says; texts hashed and looked through."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEED = secrets.randbits(31) | 1  # so that nobody can choose names that all fal
 
 @entry
 def put_together(buffer: Bytes, starts: Longs, offsets: Words, out: Bytes) -> None:
-    """The ranges of the buffer that begin at `starts` one after the other, as `scan.views.gather.gather`."""
+    """The ranges of the buffer that begin at `starts` one after the other, as `scan.views.arrow.gather`."""
     for row in range(len(starts)):
         start, low = starts[row], offsets[row]
         for at in range(offsets[row + 1] - low):
@@ -99,7 +99,7 @@ def _split(
 
 
 def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> PropertyPairs:
-    """As `scan.views.gather.split_pairs`. Raises ValueError for offsets that are not ranges of the data."""
+    """As `scan.views.arrow.split_pairs`. Raises ValueError for offsets that are not ranges of the data."""
     sizes = np.diff(offsets)
     if len(sizes) and (offsets[0] < 0 or sizes.min() < 0 or offsets[-1] > len(data)):
         raise ValueError(f"ranges outside a buffer of {len(data)} bytes")

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_SIZE, UNIT_SIZE
 from rocketfsck.formats.dtypes import UNIT_DTYPE, Flags, Longs
-from rocketfsck.scan.dispatch import UNKNOWN_TAGS
+from rocketfsck.scan.build.units import UNKNOWN_TAGS
 from rocketfsck.scan.machine.intrinsics import load_i32, load_i64
 from rocketfsck.scan.machine.jit import entry
 

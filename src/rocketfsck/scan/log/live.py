@@ -21,7 +21,7 @@ import numpy as np
 from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.resync import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

@@ -31,8 +31,7 @@ from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.progress import moved_to
 from rocketfsck.scan.columns import RecordBatch, batch_for
 from rocketfsck.scan.log.large import append_large_record, read_large_record
-from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
-from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.log.resync import REASON_OF_STOP, Ground, Region, RegionKind
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions, Stop
 from rocketfsck.scan.plain import records as plain

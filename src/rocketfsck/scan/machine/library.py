@@ -54,7 +54,7 @@ KERNELS = (
     "rocketfsck.scan.compiled.units:unit_runs",
     "rocketfsck.scan.build.units:_link",
     "rocketfsck.scan.build.units:_place",
-    "rocketfsck.scan.join.keymerge:join_entry_rows",
+    "rocketfsck.scan.join.keyjoin:join_entry_rows",
     "rocketfsck.scan.synth.compiled:make_records",
 )
 """All kernels. The first takes as long to compile as all others together."""

@@ -25,7 +25,7 @@ The properties of a record in plain Python: the values that a scan wants, the ke
 
     properties := name 0x01 value (0x02 name 0x01 value)* 0x02?        (reference 2.5)
 
-The oracle of `scan.compiled.properties` and `scan.compiled.dispatch`.
+The oracle of `scan.compiled.dispatch` and `scan.compiled.dispatch`.
 """
 
 from __future__ import annotations

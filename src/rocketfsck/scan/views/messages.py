@@ -31,7 +31,7 @@ from rocketfsck.formats.properties import parse_properties, split_keys, tags_cod
 from rocketfsck.formats.record import RecordHeader, decode_host
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, fault_name
 from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.scan.queues import QueueTable

@@ -26,6 +26,7 @@ from typing import IO, Literal
 
 import numpy as np
 
+from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.errors import StoreError, install_hint
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.rocks import MARKS
@@ -34,7 +35,6 @@ from rocketfsck.store.places.urls import is_remote
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.store.rocks import child, rowchild
 from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
-from rocketfsck.store.scratch import scratch_parent
 
 Mode = Literal["strict", "tolerant", "estimate", "mark"]
 

@@ -50,7 +50,7 @@ from rocketfsck.formats.rocks import AT, MARKS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.indexrows import IndexRows, log_batches
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.views.gather import hash_texts
+from rocketfsck.scan.views.arrow import hash_texts
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.elsewhere import lost_queue_database
 from rocketfsck.store.model import Other, Store

@@ -33,7 +33,7 @@ from rocketfsck.verify.index.entryfeed import header_place
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE, judge_tags
 from rocketfsck.verify.index.spread import check_names, check_neighbours, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
-from rocketfsck.verify.log.crossfiles import Ground, LogMap
+from rocketfsck.verify.log.result import Ground, LogMap
 from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.task import Context, IndexFacts, TaskResult, capped
 

@@ -21,10 +21,10 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import lists_in, skipped_names
 from rocketfsck.reader.records import LogReader, is_fence_topic
+from rocketfsck.scan.build.units import Dispatches, dispatches_of
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
-from rocketfsck.scan.dispatch import Dispatches, dispatches_of
 from rocketfsck.scan.log.live import UNKNOWN, QueueRows, QueueTracker, find_stale_row
-from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.resync import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options

@@ -37,8 +37,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import Fault, RecordBatch
-from rocketfsck.scan.log.regions import Reason, Region, RegionKind
-from rocketfsck.scan.log.resync import NOT_FOUND, find_candidate
+from rocketfsck.scan.log.resync import NOT_FOUND, Reason, Region, RegionKind, find_candidate
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import true_spans
 from rocketfsck.store.model import MappedFile, Store

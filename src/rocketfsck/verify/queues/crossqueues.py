@@ -41,7 +41,7 @@ from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Where, queue_place, unit_place
-from rocketfsck.verify.log.crossfiles import Ground, LogMap
+from rocketfsck.verify.log.result import Ground, LogMap
 from rocketfsck.verify.queues.looseunits import DeletedQueues, LooseUnits, Missed
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
 from rocketfsck.verify.queues.unitranges import (

@@ -39,7 +39,7 @@ from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, Units, kinds_
 from rocketfsck.scan.spans import among, common_spans, group_bounds, true_spans
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.finding import Finding, Scalar, unit_place
-from rocketfsck.verify.log.crossfiles import Ground, LogMap
+from rocketfsck.verify.log.result import Ground, LogMap
 from rocketfsck.verify.queues.unitranges import CountedOnce
 
 Name = tuple[str, int]

@@ -43,7 +43,7 @@ from rocketfsck.reader.compaction import (
 from rocketfsck.reader.configs import compacted_topics
 from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.columns import KEY_WORD, Fault, RecordBatch
-from rocketfsck.scan.log.regions import Reason, Region, RegionKind
+from rocketfsck.scan.log.resync import Reason, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

@@ -30,7 +30,7 @@ from rocketfsck.formats.tiered import NO_TIMESTAMP, TIERED_CODA
 from rocketfsck.reader.tiered import SegmentRow, TieredQueue, heads_at
 from rocketfsck.reader.units import StreamReader, UnitReader, Units, read_data_blocks
 from rocketfsck.scan.columns import Fault, RecordBatch
-from rocketfsck.scan.log.regions import Reason, Region, RegionKind
+from rocketfsck.scan.log.resync import Reason, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

@@ -41,12 +41,14 @@ from rocketfsck.formats.timer import (
 )
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.timers import (
+    SLOT_COUNT,
     SNAPSHOT,
     WHEEL,
     Slots,
     TimerBlock,
     TimerGap,
     TimerProgress,
+    WheelReplay,
     belongs,
     is_unit,
     newest_first,
@@ -64,7 +66,6 @@ from rocketfsck.reader.timers import (
     wheel_files,
 )
 from rocketfsck.reader.units import StreamReader, UnitReader
-from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at
 from rocketfsck.verify.finding import Facts, Finding, Where, unit_place

@@ -18,6 +18,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.dledger import (
@@ -34,7 +35,6 @@ from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile
 from rocketfsck.store.rocks.families import DEFAULT, databases_of
 from rocketfsck.store.rocks.reading import read_rows, row_pipe
-from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import RECORD_CHANGED, TAIL_LOST, PromisedPlace, rules
 

@@ -30,7 +30,7 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6, transaction_type
 from rocketfsck.formats.record import RECORD
 from rocketfsck.scan.columns import RecordBatch, Trait
-from rocketfsck.scan.log.regions import RegionKind
+from rocketfsck.scan.log.resync import RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable

@@ -31,7 +31,7 @@ from rocketfsck.progress import phase
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.resync import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable

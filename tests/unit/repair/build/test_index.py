@@ -9,8 +9,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import ENTRY, decode_header, encode_header, entry_pos
-from rocketfsck.repair.build import build_index, relink_index_file
-from rocketfsck.repair.build.index import store_timestamp_at
+from rocketfsck.repair.build.index import build_index, relink_index_file, store_timestamp_at
 from rocketfsck.store.model import Store
 
 from tests.unit.repair.build.making import START, change_log, files, make_store, message, records, reopen

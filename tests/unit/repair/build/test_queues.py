@@ -13,8 +13,8 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.record import InnerItem
 from rocketfsck.formats.smallfiles import is_directory_name
 from rocketfsck.reader.configs import CONFIG_LIMIT
-from rocketfsck.repair.build import QueueGap, build_queues
-from rocketfsck.repair.build.queues import batch_topics_of
+from rocketfsck.repair.build.files import QueueGap
+from rocketfsck.repair.build.queues import batch_topics_of, build_queues
 from rocketfsck.writer import Kind, OutgoingMessage
 
 from tests.unit.repair.build.making import (

@@ -19,8 +19,7 @@ from rocketfsck.repair.apply.publish import bring, second_name, take_back
 from rocketfsck.repair.apply.sharing import undo
 from rocketfsck.repair.area.journal import Journal, StoreLock, find_areas, make_area, only_repair, read_file
 from rocketfsck.repair.area.journal import write_file as write_json
-from rocketfsck.repair.area.links import Cloner, pins_of
-from rocketfsck.repair.area.manifests import changed_files, list_files, some_of
+from rocketfsck.repair.area.manifests import Cloner, changed_files, list_files, pins_of, some_of
 from rocketfsck.store.inuse import JOURNAL, unfinished_repair
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Traits, give_traits, lost_traits, open_root, traits_of

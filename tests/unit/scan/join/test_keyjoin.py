@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from rocketfsck.common.budget import within
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, decode_header, index_file_size
 from rocketfsck.formats.magic import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rocketfsck.scan.build.units import UNKNOWN_TAGS, dispatches_of
 from rocketfsck.scan.columns import RecordBatch, new_batch
-from rocketfsck.scan.dispatch import UNKNOWN_TAGS, dispatches_of
 from rocketfsck.scan.join.keyjoin import EntryCode, EntryJoin, Mismatches, put_rows
-from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain.records import further_queues

@@ -12,7 +12,7 @@ import pytest
 from rocketfsck.common.budget import within
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, ENTRY_HEADER_SIZE
 from rocketfsck.scan.columns import RecordBatch, new_batch
-from rocketfsck.scan.log.regions import Reason, Region, RegionKind
+from rocketfsck.scan.log.resync import Reason, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

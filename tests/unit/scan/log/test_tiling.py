@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import StoreError
 from rocketfsck.scan.columns import Fault, new_batch
-from rocketfsck.scan.log.regions import Reason, RegionKind
+from rocketfsck.scan.log.resync import Reason, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

@@ -15,7 +15,7 @@ import pytest
 from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
 from rocketfsck.scan.columns import new_batch
-from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

@@ -15,7 +15,7 @@ from rocketfsck.common.budget import current, within
 from rocketfsck.errors import StoreError
 from rocketfsck.scan.columns import RECORD_DTYPES, new_batch
 from rocketfsck.scan.log import tiling
-from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.resync import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.formats.record import Host
-from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.resync import Region, RegionKind
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, MessageFilter, read_messages, walk_messages
 from rocketfsck.store.reading import FileReader

@@ -32,8 +32,7 @@ from rocketfsck.query.view import KEY_ROOM
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.large import LargeRecord, append_large_record, read_large_record
-from rocketfsck.scan.log.regions import Region
-from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.log.resync import Ground, Region
 from rocketfsck.scan.options import ScanOptions, Stop
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.threads.readahead import ReadAhead
