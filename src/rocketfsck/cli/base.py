@@ -19,6 +19,7 @@ from typing import IO, Any
 import click
 
 from rocketfsck.cli.settings import Settings, own_params, settings_of, write_options
+from rocketfsck.cli.lang import said, say_line
 from rocketfsck.cli.show.text import SpokenContext
 from rocketfsck.errors import (
     EXIT_CANCELLED,
