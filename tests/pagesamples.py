@@ -31,10 +31,10 @@ from rocketfsck.page.surveying import Survey
 from rocketfsck.page.tables import DEFAULT, Limits
 from rocketfsck.page.topictimes import TopicCounter
 from rocketfsck.pipeline.fleet.model import ORDER, StoreRow
-from rocketfsck.query.counts.counting import StoreCounts, Tally
+from rocketfsck.query.counts import StoreCounts, Tally
 from rocketfsck.query.retention import FileRetention, Retention, RetentionRules, UnconsumedMessages
 from rocketfsck.query.start.verdict import Prediction
-from rocketfsck.query.timeline.events import TimelineEvent
+from rocketfsck.query.timeline import TimelineEvent
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Plan, PlanTarget
 from rocketfsck.repair.verdict import Verdict, judge_store, predicted
 from rocketfsck.store import open_store

@@ -35,7 +35,7 @@ LARGE: dict[tuple[str, str], tuple[int, int, str]] = {
     ("repair/repairs/answers.py", "answer"): (60, 10, FIELDS),
     ("repair/repairs/queues.py", "rebuild_queues"): (73, 8, ORDER),
     ("repair/salvage/salvage.py", "finish_story"): (60, 9, FIELDS),
-    ("scan/build/units.py", "_place"): (108, 9, KERNEL),
+    ("scan/units.py", "_place"): (108, 9, KERNEL),
     ("scan/compiled/gather.py", "_split"): (67, 8, KERNEL),
     ("scan/compiled/index.py", "replay"): (66, 10, KERNEL),
     ("scan/compiled/records.py", "_scan"): (290, 8, KERNEL),

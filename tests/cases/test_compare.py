@@ -18,7 +18,7 @@ from rocketfsck.engine import LocalEngine, Outcome
 from rocketfsck.repair.compare import compare
 from rocketfsck.repair.compare import records as compare_bytes
 from rocketfsck.repair.compare.compare import compare_stores
-from rocketfsck.repair.log.edit import filler_records
+from rocketfsck.repair.log import filler_records
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store import open_store

@@ -14,7 +14,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.pipeline.tail.place import log_of
-from rocketfsck.query.counts.counting import count_log
+from rocketfsck.query.counts import count_log
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.sharing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store

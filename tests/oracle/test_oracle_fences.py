@@ -15,7 +15,7 @@ import pytest
 
 from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.formats.record import decode_host
-from rocketfsck.repair.log.edit import filler_records
+from rocketfsck.repair.log import filler_records
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store.reading import FileReader

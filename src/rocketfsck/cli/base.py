@@ -18,8 +18,8 @@ from typing import IO, Any
 
 import click
 
-from rocketfsck.cli.settings import Settings, own_params, settings_of, write_options
 from rocketfsck.cli.lang import said, say_line
+from rocketfsck.cli.settings import Settings, own_params, settings_of, write_options
 from rocketfsck.cli.show.text import SpokenContext
 from rocketfsck.errors import (
     EXIT_CANCELLED,
@@ -140,7 +140,7 @@ class Command(click.Command):
             settings = settings_of(ctx)
             asked = {name for param in order for name in param.opts}
             if not asked & {"--help", "--help-all"}:
-                from rocketfsck.cli.config.options import apply_config
+                from rocketfsck.cli.config import apply_config
 
                 named = given.get("config")
                 none = bool(given.get("no_config")) or (settings.no_config and named is None)
@@ -151,7 +151,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         if isinstance(self, click.Group):
             return super().invoke(ctx)
-        from rocketfsck.cli.config.options import refuse_own_config
+        from rocketfsck.cli.config import refuse_own_config
 
         refuse_own_config(ctx)
         _begin_progress(ctx)

@@ -17,7 +17,7 @@ from rocketfsck.verify.options import CheckOptions, LevelAsked
 if TYPE_CHECKING:
     from rocketfsck.query.start.model import Start
     from rocketfsck.query.start.verdict import Prediction
-    from rocketfsck.query.timeline.events import TimelineEvent
+    from rocketfsck.query.timeline import TimelineEvent
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
     from rocketfsck.verify.report import Report
@@ -131,7 +131,7 @@ def timeline(options: TimelineCommand) -> TimelineAnswer:
 def _events(
     store: Store, report: Report | None, gap_ms: int
 ) -> Iterator[tuple[TimelineEvent, Finding | None]]:
-    from rocketfsck.query.timeline.events import due_events, file_events, first_events, log_events
+    from rocketfsck.query.timeline import due_events, file_events, first_events, log_events
 
     findings: Sequence[Finding] = () if report is None else report.findings
     offsets = [file.start_offset or 0 for file in store.commitlog.files]
@@ -158,7 +158,7 @@ def _time_of(finding: Finding, times: dict[int, int]) -> int | None:
 
 
 def _event(finding: Finding, at: int) -> TimelineEvent:
-    from rocketfsck.query.timeline.events import TimelineEvent
+    from rocketfsck.query.timeline import TimelineEvent
     from rocketfsck.verify.rules.catalog import RULES, describe
 
     where, rule = finding.where, RULES[finding.rule]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.page.tables import Counts, Groups, Limits, QueueColumns, Topics, columns, shown
-from rocketfsck.query.counts.counting import StoreCounts, Tally, merged
+from rocketfsck.query.counts import StoreCounts, Tally, merged
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.task import QueueFacts

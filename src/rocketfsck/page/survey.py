@@ -24,7 +24,7 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.page.tables import Limits, SpanKind
 from rocketfsck.page.topictimes import FIRST_STEP_MS, TopicCells, TopicCounter
 from rocketfsck.progress import part
-from rocketfsck.query.counts.counting import StoreCounts, TopicNumbers, count_batches
+from rocketfsck.query.counts import StoreCounts, TopicNumbers, count_batches
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan

@@ -38,10 +38,10 @@ from rocketfsck.page.tables import (
 )
 from rocketfsck.page.topictimes import LAST_MS, topic_times
 from rocketfsck.progress import phase
-from rocketfsck.query.counts.counting import StoreCounts
+from rocketfsck.query.counts import StoreCounts
 from rocketfsck.query.offsets import group_positions
 from rocketfsck.query.retention import Retention, foresee_retention, retention_rules
-from rocketfsck.query.timeline.events import TimelineEvent, file_events, gap_text
+from rocketfsck.query.timeline import TimelineEvent, file_events, gap_text
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.options import log_item
 from rocketfsck.store.model import Store, StoreFile

@@ -1,7 +1,7 @@
 """What the stores of a cluster hold, counted on any engine: by broker, topic, queue, day and key.
 
 A task counts a run of log files and sends one account back, so that the driver's memory goes with the number
-of queues, topics and days, which are bounded (`query.counts.counting`), and not with messages or files. The
+of queues, topics and days, which are bounded (`query.counts`), and not with messages or files. The
 job is in `fleet.counting`.
 
 Which keys are the most frequent, and how many there are: in two passes, in bounded memory.
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.query.counts.counting import (
+from rocketfsck.query.counts import (
     FileRun,
     LogStatistics,
     StoreCounts,

@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from rocketfsck.common.rows import Text
 from rocketfsck.errors import FormatError, UsageError
 from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, parse_int64
-from rocketfsck.query.counts.counting import reserved_hours
+from rocketfsck.query.counts import reserved_hours
 from rocketfsck.query.info.store import log_info
 from rocketfsck.query.offsets import Position, group_positions
 from rocketfsck.query.view import QueueView, StoreView

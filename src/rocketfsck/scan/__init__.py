@@ -1,13 +1,13 @@
 """Bytes to columns: the files of a store as batches of NumPy columns and regions, plain or compiled.
 
     columns   the columns of a batch, what may be wrong with a record, why a run of records ends
-    queues    a number for each (topic, queueId); dispatch, options, sorting, spans: what many rooms use
+    queues    a number for each (topic, queueId); options, spans: what many rooms use
     plain     the bytes of records to rows, in plain Python; compiled: the same, as kernels, file by file
     machine   whether kernels are wanted, how they are compiled and kept, single machine operations
     log       a whole commit log file: runs of records, what lies between them, what of it is live
     threads   reading ahead, tasks in order, a file in pieces by several threads
     join      records against index entries; index files by the replay of their puts
-    build     records to units and index entries: what a rebuild and the writer put
+    units     records to units and index entries: what a rebuild and the writer put
     synth     what a made-up message is, number by number; compiled writes many
     views     whole messages as Python values, columns as Arrow batches, byte ranges side by side
 

@@ -72,7 +72,7 @@ from rocketfsck.verify.tasks.task import (
     gather,
 )
 from rocketfsck.verify.tiered.check import Tiered, check_tiered
-from rocketfsck.verify.timers.check import check_timers
+from rocketfsck.verify.timers import check_timers
 
 if TYPE_CHECKING:
     from rocketfsck.verify.since.proving import Begun

@@ -11,9 +11,9 @@ from typing import Any
 import click
 import pytest
 
+from rocketfsck.cli import config as config_options
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.config import options as config_options
-from rocketfsck.cli.config.options import SETTABLE, long_name, options_of, read_policy
+from rocketfsck.cli.config import SETTABLE, long_name, options_of, read_policy
 from rocketfsck.verify.stopping import RulePolicy
 from rocketfsck.writer.damage import damage_store
 

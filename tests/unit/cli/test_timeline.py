@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.cli.commands.simulate import TEXT_LIMIT, _row
-from rocketfsck.query.timeline.events import GAP_LIMIT, LogMarks, TimelineEvent, log_events
+from rocketfsck.query.timeline import GAP_LIMIT, LogMarks, TimelineEvent, log_events
 from rocketfsck.query.timers import timed_messages
 from rocketfsck.store.opening import open_store
 

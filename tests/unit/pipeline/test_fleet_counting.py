@@ -18,7 +18,7 @@ from rocketfsck.pipeline.fleet.counting import CountJob, count_stores
 from rocketfsck.pipeline.fleet.stages import Begin, Share
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.statistics import ClusterStatistics
-from rocketfsck.query.counts.counting import LogStatistics
+from rocketfsck.query.counts import LogStatistics
 
 from tests.conftest import Directory
 from tests.unit.pipeline.fleeting import Distant

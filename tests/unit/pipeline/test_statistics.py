@@ -28,7 +28,7 @@ from rocketfsck.pipeline.statistics import (
     KeyCount,
     KeyCounts,
 )
-from rocketfsck.query.counts.counting import count_log
+from rocketfsck.query.counts import count_log
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store

@@ -13,8 +13,8 @@ import pytest
 from rocketfsck.api import iter_messages, read_entries
 from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
-from rocketfsck.query.counts import counting
-from rocketfsck.query.counts.counting import DAY_MS, LogStatistics, count_log, plan_runs
+from rocketfsck.query import counts
+from rocketfsck.query.counts import DAY_MS, LogStatistics, count_log, plan_runs
 from rocketfsck.query.info import statistics
 from rocketfsck.query.info.statistics import measure_skew
 from rocketfsck.scan.queues import QueueTable
@@ -97,7 +97,7 @@ def test_an_account_is_of_a_run_of_files(store_dir: Directory) -> None:
 def test_what_is_told_apart_is_bounded(store_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(store_dir("5.3.3-basic"))
     whole = count_log(store)
-    monkeypatch.setattr(counting, "MAX_TALLIES", 3)
+    monkeypatch.setattr(counts, "MAX_TALLIES", 3)
     counted = count_log(store)
     assert (len(counted.queues), len(counted.topic_days)) == (3, 3)
     assert counted.total == whole.total
@@ -138,7 +138,7 @@ def test_queues_beyond_the_table_are_counted_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(_written(tmp_path / "store", *range(START, START + 5)))
-    monkeypatch.setattr(counting, "QueueTable", lambda: QueueTable(max_queues=2))
+    monkeypatch.setattr(counts, "QueueTable", lambda: QueueTable(max_queues=2))
     counted = count_log(store)
     assert len(counted.queues) == 2
     assert counted.uncounted_queues == 3

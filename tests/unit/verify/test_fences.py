@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.repair.log.edit import filler_records
+from rocketfsck.repair.log import filler_records
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, Report, check_store

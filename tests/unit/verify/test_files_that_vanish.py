@@ -15,7 +15,7 @@ from rocketfsck.verify.databases.messages import check_database_files
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Context
-from rocketfsck.verify.timers.check import check_timers
+from rocketfsck.verify.timers import check_timers
 
 from tests.conftest import Directory
 

@@ -28,8 +28,7 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import describe
 from rocketfsck.verify.tasks.task import Context
-from rocketfsck.verify.timers import check
-from rocketfsck.verify.timers.check import check_timers
+from rocketfsck.verify.timers import check_timers
 
 from tests.conftest import Directory
 
@@ -213,7 +212,7 @@ def test_a_message_that_is_not_scheduled(timers: Timers) -> None:
 def test_messages_without_a_unit_are_looked_at_up_to_a_limit(
     timers: Timers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check, "LOOKED_AT", 1)
+    monkeypatch.setattr(timer_checks, "LOOKED_AT", 1)
     for row in (-1, -2, -3):
         timers.write(LOG, 52 * (len(timers.units) + row), bytes(52))
     assert any(isinstance(item, NotChecked) for item in timers.items())

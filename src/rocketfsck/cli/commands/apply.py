@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, SkipPause, WritingCommand, command_of, pause_before, say_notes
-from rocketfsck.cli.config.options import policy_in_force
+from rocketfsck.cli.config import policy_in_force
 from rocketfsck.cli.output import Destination, open_output, to_json
 from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.text import Palette, text_columns, visible

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, command_of
-from rocketfsck.cli.config.options import policy_in_force, refuse_own_config
+from rocketfsck.cli.config import policy_in_force, refuse_own_config
 from rocketfsck.cli.output import (
     BINARY_FORMATS,
     CHECK_FORMS,

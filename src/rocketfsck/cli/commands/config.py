@@ -14,7 +14,7 @@ from click.shell_completion import get_completion_class
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.config.options import (
+from rocketfsck.cli.config import (
     Kind,
     Setting,
     check_values,

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, WritingCommand, command_of, pause_before_danger, say_notes
-from rocketfsck.cli.config.options import policy_in_force
+from rocketfsck.cli.config import policy_in_force
 from rocketfsck.cli.output import Destination, to_json
 from rocketfsck.cli.paramtypes import Jobs, max_memory
 from rocketfsck.cli.show.text import byte_size, text_columns

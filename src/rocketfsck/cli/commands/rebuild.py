@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from rocketfsck.cli.adapter import Formats, WritingCommand, command_of
-from rocketfsck.cli.config.options import refuse_own_config
+from rocketfsck.cli.config import refuse_own_config
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import Destination, to_json
 from rocketfsck.cli.paramtypes import Jobs, max_memory

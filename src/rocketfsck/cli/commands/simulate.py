@@ -20,7 +20,7 @@ from rocketfsck.common.options import Option, PutAfter
 if TYPE_CHECKING:
     from rocketfsck.cli.show.text import Palette
     from rocketfsck.query.start.verdict import Prediction
-    from rocketfsck.query.timeline.events import TimelineEvent
+    from rocketfsck.query.timeline import TimelineEvent
     from rocketfsck.verify.finding import Finding
 
 TEXT_LIMIT = 32_765

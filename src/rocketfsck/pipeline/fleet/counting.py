@@ -33,7 +33,7 @@ from rocketfsck.pipeline.statistics import (
     recount_run,
 )
 from rocketfsck.progress import phase
-from rocketfsck.query.counts.counting import LogStatistics, StoreCounts, plan_runs, statistics_of
+from rocketfsck.query.counts import LogStatistics, StoreCounts, plan_runs, statistics_of
 from rocketfsck.store import Store
 from rocketfsck.store.areas import demand_listed
 

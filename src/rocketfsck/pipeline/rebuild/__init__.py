@@ -2,8 +2,8 @@
 
     job       rebuild_on: the stages, and what the driver does between them
     segment   the first stage: a commit log file into scratch files (spill)
-    index     index files as ranges of keys
-    queues    consume queues by buckets; places: where tasks write
+    index     index files as ranges of keys, consume queues by buckets
+    places    where tasks write
 
 No sort and no shuffle: what a task needs of others is in scratch files, in the order of the log.
 """

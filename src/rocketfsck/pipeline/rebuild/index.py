@@ -39,7 +39,7 @@ from rocketfsck.repair.build.files import BuiltIndexFile, BuiltQueue, make_direc
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.queues import QueueBuilder
 from rocketfsck.repair.build.queuestates import Name, QueueStates
-from rocketfsck.scan.build.units import BASE, INDEX, REFUSED_NAME, ROW_SIZE, KeyRows
+from rocketfsck.scan.units import BASE, INDEX, REFUSED_NAME, ROW_SIZE, KeyRows
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import Closing
 

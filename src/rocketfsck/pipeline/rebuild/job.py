@@ -52,7 +52,7 @@ from rocketfsck.repair.build.run import (
     write_checkpoint,
 )
 from rocketfsck.repair.build.walk import LogWalked, log_is_large
-from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import named_errors
 

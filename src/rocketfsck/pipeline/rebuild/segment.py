@@ -26,7 +26,7 @@ from rocketfsck.pipeline.rebuild.places import COLUMN_SIZE, SpillWriter
 from rocketfsck.progress import part
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.scan.build.units import (
+from rocketfsck.scan.units import (
     BASE,
     FLAGS,
     INDEX,

@@ -132,7 +132,7 @@ def _expiry(store: Store, log: MappedFileQueue) -> dict[int | None, int]:
     By the time of the next file's first message; where that cannot be read, by the file's own time, which a
     copy may not have from its original.
     """
-    from rocketfsck.query.counts.counting import reserved_hours
+    from rocketfsck.query.counts import reserved_hours
     from rocketfsck.query.info.store import log_info
 
     hours, _ = reserved_hours(store)

@@ -20,7 +20,7 @@ from rocketfsck.common.documents import FLAT, LEFT_OUT
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import ENTRY_SIZE, expected_used_slots
 from rocketfsck.formats.javatext import index_hash
-from rocketfsck.query.counts.counting import LogStatistics, QueueTally, Tally, count_log
+from rocketfsck.query.counts import LogStatistics, QueueTally, Tally, count_log
 from rocketfsck.reader.index import Entries, IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.spans import distinct

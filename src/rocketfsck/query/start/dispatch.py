@@ -30,9 +30,9 @@ from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
-from rocketfsck.scan.build.units import dispatches_of
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.units import dispatches_of
 from rocketfsck.store.model import QueueBounds, QueueKind
 
 Bound = tuple[int, int]

@@ -35,7 +35,7 @@ from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.query.offsets import DELIVERY, Standing, group_offsets
 from rocketfsck.query.view import QueueView, StoreView
 from rocketfsck.reader.configs import CONFIG_LIMIT
-from rocketfsck.repair.log.edit import live_rows
+from rocketfsck.repair.log import live_rows
 from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import distinct

@@ -43,7 +43,7 @@ from rocketfsck.reader.indexrows import log_batches
 from rocketfsck.repair.build.files import BuiltQueue, QueueBuild
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.repair.build.walk import LogWalked
-from rocketfsck.scan.build.units import FLAGS, INDEX, OFFSET, OWN, QUEUE, SIZE, SKIPPED, TAGS, TIME
+from rocketfsck.scan.units import FLAGS, INDEX, OFFSET, OWN, QUEUE, SIZE, SKIPPED, TAGS, TIME
 from rocketfsck.store.model import Store
 from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
 from rocketfsck.store.rocks.reading import RowPipe, read_rows, row_pipe

@@ -38,7 +38,7 @@ from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.shortqueues import read_short_queues
 from rocketfsck.reader.units import Kind, UnitReader, kinds_of
-from rocketfsck.repair.log.edit import LogEnd, read_log_end
+from rocketfsck.repair.log import LogEnd, read_log_end
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader, named_errors, read_whole
 from rocketfsck.writer.disk import fileops

@@ -51,8 +51,8 @@ from rocketfsck.repair.build.files import (
     write_part,
 )
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
-from rocketfsck.scan.build.units import KeyRows, link_entries, put_entries, rows_from
 from rocketfsck.scan.machine.jit import compiled_wanted
+from rocketfsck.scan.units import KeyRows, link_entries, put_entries, rows_from
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.disk import fileops

@@ -44,9 +44,9 @@ from rocketfsck.repair.build.files import (
 )
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames, queue_end
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
-from rocketfsck.repair.log.edit import read_log_end
-from rocketfsck.scan.build import units
-from rocketfsck.scan.build.units import P_OFFSET, PENDING_SIZE, QUEUE, UNIT_SIZES, pack_units
+from rocketfsck.repair.log import read_log_end
+from rocketfsck.scan import units
+from rocketfsck.scan.units import P_OFFSET, PENDING_SIZE, QUEUE, UNIT_SIZES, pack_units
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.disk import fileops
@@ -72,7 +72,7 @@ class QueueArea:
 
 @dataclass(slots=True)
 class UnitWriter:
-    """Collects units of one area: whoever makes them puts their rows (`scan.build.units.P_…`) into
+    """Collects units of one area: whoever makes them puts their rows (`scan.units.P_…`) into
     `pending`. `newest_offset` is the highest physical offset of a unit that was written, -1 before the first.
     """
 

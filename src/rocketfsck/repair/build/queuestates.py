@@ -12,7 +12,7 @@ from rocketfsck.formats.dtypes import Dtype, Longs, unit_dtype
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.smallfiles import is_directory_name
 from rocketfsck.reader.units import BLOCK_COUNT
-from rocketfsck.scan.build.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
+from rocketfsck.scan.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.store.reading import FileReader
 

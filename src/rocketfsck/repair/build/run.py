@@ -44,7 +44,7 @@ from rocketfsck.repair.build.index import IndexBuilder, index_build
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.repair.log.edit import LogEnd
+from rocketfsck.repair.log import LogEnd
 from rocketfsck.store.areas import Lister, demand_listed, list_indexes
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store

@@ -27,7 +27,6 @@ from rocketfsck.formats.record import read_frame
 from rocketfsck.formats.timer import parse_delay_levels
 from rocketfsck.progress import Phase, moved_to, phase
 from rocketfsck.repair.build.queuestates import RawNames
-from rocketfsck.scan.build.units import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.resync import Ground
@@ -36,6 +35,7 @@ from rocketfsck.scan.options import ScanOptions, Stop, log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.threads.pieces import NOWHERE, Piece, pieces_of, scan_pieces, times_fall
 from rocketfsck.scan.threads.readahead import ReadAhead
+from rocketfsck.scan.units import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 

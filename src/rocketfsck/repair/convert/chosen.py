@@ -45,7 +45,7 @@ from rocketfsck.reader.units import BLOCK_COUNT, Kind, is_light_queue, kinds_of
 from rocketfsck.repair.build.files import last_in_queues
 from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.convert.model import PartLeftOut, QueueLeftOut
-from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.repair.salvage.choose import takes_queue_offset
 from rocketfsck.repair.salvage.ledger import QueueAccount
 from rocketfsck.scan.spans import among, group_bounds

@@ -41,7 +41,7 @@ from rocketfsck.repair.compare.records import (
     left_in_file,
     range_of,
 )
-from rocketfsck.repair.log.edit import blank_bytes
+from rocketfsck.repair.log import blank_bytes
 from rocketfsck.repair.plan.model import Conflict, Gain, Loss
 from rocketfsck.repair.salvage.choose import Fate, choose, find_overlapped, is_fence, place_kept
 from rocketfsck.repair.salvage.ledger import Salvage, SalvageOptions

@@ -33,7 +33,7 @@ from rocketfsck.progress import phase
 from rocketfsck.query.nodes import node_side
 from rocketfsck.repair.apply.judging import START_SETTINGS
 from rocketfsck.repair.area.manifests import dead_link_above, pin_on
-from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.repair.plan.basis import confirming
 from rocketfsck.repair.plan.law import CLEARING, areas_changed, areas_written, dependents, judge, unknown_in

@@ -34,7 +34,7 @@ from rocketfsck.reader.configs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.build.files import build_checkpoint, read_checkpoint
-from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.repair.plan.arguments import (
     TIMER_FIELDS,
     Arguments,

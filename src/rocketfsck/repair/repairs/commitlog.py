@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.log.edit import (
+from rocketfsck.repair.log import (
     COPY_SIZE,
     frames_in,
     keep_bytes,

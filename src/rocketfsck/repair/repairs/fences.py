@@ -14,7 +14,7 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
 from rocketfsck.formats.smallfiles import offset_to_filename
-from rocketfsck.repair.log.edit import (
+from rocketfsck.repair.log import (
     QueueFrames,
     blank_pos_of,
     frames_in,

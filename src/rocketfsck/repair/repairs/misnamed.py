@@ -24,7 +24,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.formats.smallfiles import offset_to_filename
-from rocketfsck.repair.log.edit import LARGEST_FRAME, PHYSICAL_OFFSET_POS, frames_in
+from rocketfsck.repair.log import LARGEST_FRAME, PHYSICAL_OFFSET_POS, frames_in
 from rocketfsck.repair.plan.arguments import NewName, RecordPositions
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row

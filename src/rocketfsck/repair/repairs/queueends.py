@@ -12,7 +12,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.units import Kind, UnitReader, kinds_of
-from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.repair.plan.arguments import LogEndArgument, Name, UnitsFrom
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row

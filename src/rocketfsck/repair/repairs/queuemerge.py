@@ -22,7 +22,7 @@ from rocketfsck.formats.smallfiles import filename_to_offset, offset_to_filename
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import Kind, kinds_of
 from rocketfsck.repair.area.worktree import WorkTree
-from rocketfsck.repair.log.edit import live_rows
+from rocketfsck.repair.log import live_rows
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.disk import fileops

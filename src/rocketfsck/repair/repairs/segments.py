@@ -21,7 +21,7 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.repair.area.worktree import WorkTree
-from rocketfsck.repair.log.edit import first_record_of, read_log_end
+from rocketfsck.repair.log import first_record_of, read_log_end
 from rocketfsck.repair.plan.arguments import Arguments, FileParts, NewSize
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row

@@ -31,7 +31,7 @@ from rocketfsck.progress import Phase, phase
 from rocketfsck.query.start.verdict import versions_of
 from rocketfsck.repair.apply.judging import predict_output
 from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile, crcs_of
-from rocketfsck.repair.log.edit import filler_records
+from rocketfsck.repair.log import filler_records
 from rocketfsck.repair.salvage.choose import Placement, moves_of
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.machine.jit import compiled_wanted

@@ -36,7 +36,7 @@ from rocketfsck.formats.magic import (
 )
 from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.carve.confidence import Confidence, Level
-from rocketfsck.repair.log.edit import RECORD_SIZE_LIMIT, min_filler_size
+from rocketfsck.repair.log import RECORD_SIZE_LIMIT, min_filler_size
 from rocketfsck.scan.spans import among, distinct
 
 

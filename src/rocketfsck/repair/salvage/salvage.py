@@ -34,7 +34,7 @@ from rocketfsck.repair.carve.carve import (
     list_sources,
 )
 from rocketfsck.repair.carve.confidence import Confidence, judge
-from rocketfsck.repair.log.edit import min_filler_size
+from rocketfsck.repair.log import min_filler_size
 from rocketfsck.repair.salvage.build import NewStore, fill_store
 from rocketfsck.repair.salvage.choose import (
     Fate,

@@ -15,9 +15,9 @@ from typing import Annotated, NamedTuple
 
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_SIZE, UNIT_SIZE
 from rocketfsck.formats.dtypes import UNIT_DTYPE, Flags, Longs
-from rocketfsck.scan.build.units import UNKNOWN_TAGS
 from rocketfsck.scan.machine.intrinsics import load_i32, load_i64
 from rocketfsck.scan.machine.jit import entry
+from rocketfsck.scan.units import UNKNOWN_TAGS
 
 _SIZE_AT, _TAGS_AT = (int(UNIT_DTYPE.fields[name][1]) for name in ("size", "tagsCode"))  # type: ignore[index]
 

@@ -52,8 +52,8 @@ KERNELS = (
     "rocketfsck.scan.compiled.gather:_find_beyond_ascii",
     "rocketfsck.scan.compiled.units:meet_units",
     "rocketfsck.scan.compiled.units:unit_runs",
-    "rocketfsck.scan.build.units:_link",
-    "rocketfsck.scan.build.units:_place",
+    "rocketfsck.scan.units:_link",
+    "rocketfsck.scan.units:_place",
     "rocketfsck.scan.join.keyjoin:join_entry_rows",
     "rocketfsck.scan.synth.compiled:make_records",
 )

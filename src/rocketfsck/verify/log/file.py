@@ -21,7 +21,6 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import lists_in, skipped_names
 from rocketfsck.reader.records import LogReader, is_fence_topic
-from rocketfsck.scan.build.units import Dispatches, dispatches_of
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.log.live import UNKNOWN, QueueRows, QueueTracker, find_stale_row
 from rocketfsck.scan.log.resync import Region, RegionKind
@@ -29,6 +28,7 @@ from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.spans import distinct
+from rocketfsck.scan.units import Dispatches, dispatches_of
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed

@@ -2,10 +2,9 @@
 
     statements.tsv    every statement of the released sources: class#method, level, versions, template
     families/         what statements mean that say the same, as rows; issues of the tracker; what to do
-    areas.py          what the classes do, for a statement without a row of its own
-    lines.py          texts as entries: a message, its level, the frames of a stack trace
+    areas.py          what a row is; what the classes do, for a statement without a row of its own
     matching.py       a message as one of the statements, with what is in the holes of its template
-    answers.py        entries as answers
+    answers.py        texts as entries (a message, its level, the frames of a stack trace), entries as answers
 
 Nothing of it reads a store or loads NumPy; `query.evidence` looks up what a line names.
 """

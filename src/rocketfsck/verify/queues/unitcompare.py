@@ -24,7 +24,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.consumequeue import EXT_UNIT, EXT_UNIT_MIN_SIZE, MAX_EXT_ADDRESS
 from rocketfsck.formats.dtypes import EXT_HEAD_DTYPE, Flags, Longs
 from rocketfsck.reader.units import StreamReader, UnitReader, Units, read_data_blocks
-from rocketfsck.scan.build.units import UNKNOWN_TAGS
+from rocketfsck.scan.units import UNKNOWN_TAGS
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.verify.finding import Where, unit_place
 from rocketfsck.verify.tasks.task import Collector, add_rows

@@ -21,10 +21,10 @@ from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.properties import is_light
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.reader.units import OffsetSearch, UnitReader, Units
-from rocketfsck.scan.build.units import UNKNOWN_TAGS, Dispatches
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import distinct, group_bounds, true_spans
+from rocketfsck.scan.units import UNKNOWN_TAGS, Dispatches
 from rocketfsck.store.model import Store
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
 from rocketfsck.verify.queues.unitranges import (

@@ -25,10 +25,10 @@ from rocketfsck.formats.javatext import INT64_MAX, int64, java_hash
 from rocketfsck.formats.properties import CLUSTER, KEYS, TAGS, UNIQ_KEY, WAIT, tags_code
 from rocketfsck.formats.record import Host, encode_host
 from rocketfsck.progress import Phase, phase
-from rocketfsck.scan.build.units import put_entries
 from rocketfsck.scan.machine.jit import chosen
 from rocketfsck.scan.synth import compiled as kernels
 from rocketfsck.scan.synth.draws import Columns, Parameters, Words, mix
+from rocketfsck.scan.units import put_entries
 from rocketfsck.writer.commitlog import CommitLog, make_room, write_at
 from rocketfsck.writer.consumequeue import QueueState, put_unit
 from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file, put_key

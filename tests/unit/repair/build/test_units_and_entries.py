@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT, ExtUnit, encode_ext_unit
 from rocketfsck.formats.indexfile import ENTRY, slot_of, time_diff
-from rocketfsck.scan.build import units
-from rocketfsck.scan.build.units import put_entries
+from rocketfsck.scan import units
+from rocketfsck.scan.units import put_entries
 
 _OFFSETS = st.sampled_from((0, 1, 2, 3, 4, 5, 7, 40, -1, 1 << 40, (1 << 63) - 1, -(1 << 63)))
 _ROWS = st.lists(

@@ -16,8 +16,8 @@ from rocketfsck.common.budget import job_count, within
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.build import walk
 from rocketfsck.repair.build.walk import KeyThread, LogWalked, walk_log
-from rocketfsck.scan.build.units import OFFSET, KeyRows
 from rocketfsck.scan.threads import pieces
+from rocketfsck.scan.units import OFFSET, KeyRows
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 

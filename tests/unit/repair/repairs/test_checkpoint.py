@@ -12,7 +12,7 @@ from rocketfsck.repair.build.files import (
     last_in_queues,
     read_checkpoint,
 )
-from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.writer.damage import damage_store
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names

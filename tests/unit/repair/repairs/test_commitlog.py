@@ -10,9 +10,9 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import UnitReader, Units
+from rocketfsck.repair import log
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.log import edit
-from rocketfsck.repair.log.edit import (
+from rocketfsck.repair.log import (
     Fillers,
     QueueFrames,
     fence_parts,
@@ -132,7 +132,7 @@ def test_units_of_several_ranges_are_those_of_each(
     store = patient("4.4.0-multiseg").open()
     spans = [(SEGMENT - 900, SEGMENT), (100, 700), (700, 701), (0, 3 * SEGMENT)]
     each = [frames_in(store, start, end) for start, end in spans]
-    monkeypatch.setattr(edit, "TOGETHER", together)
+    monkeypatch.setattr(log, "TOGETHER", together)
     monkeypatch.setattr("rocketfsck.reader.units.SEARCH_COUNT", 1)
     read: list[int] = []
     units = UnitReader.units

@@ -12,7 +12,7 @@ from rocketfsck.common.budget import within
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.records import LogReader
 from rocketfsck.repair.build.files import last_in_queues
-from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.table import PlanScene

@@ -14,8 +14,8 @@ from rocketfsck.formats.dialect import ALL_VERSION_NAMES, dialect_for
 from rocketfsck.formats.magic import TRANSACTION_ROLLBACK, is_in_consume_queue, is_indexed, transaction_type
 from rocketfsck.formats.properties import parse_properties, property_crc, property_crc_value
 from rocketfsck.formats.record import Host, Record, body_crc, decode_record
-from rocketfsck.repair.log import edit
-from rocketfsck.repair.log.edit import RECORD_SIZE_LIMIT, filler_records, min_filler_size
+from rocketfsck.repair import log
+from rocketfsck.repair.log import RECORD_SIZE_LIMIT, filler_records, min_filler_size
 
 WHEN = 1_700_000_000_000
 
@@ -124,7 +124,7 @@ def test_a_version_without_property_crc_is_refused_one() -> None:
 def test_a_property_crc_of_zero_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions 5.2.0 to 5.3.1 take 0 for no CRC at all."""
     answers = iter([0, 0, 77])
-    monkeypatch.setattr(edit, "property_crc", lambda _record: next(answers))
+    monkeypatch.setattr(log, "property_crc", lambda _record: next(answers))
     data = b"".join(filler_records(0, 112, version="5.2.0", store_timestamp=WHEN))
     assert decode_record(data).flag == 2
     assert data.endswith(b"__CRC32#\x017700000000\x02")

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from rocketfsck.common.budget import within
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, decode_header, index_file_size
 from rocketfsck.formats.magic import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from rocketfsck.scan.build.units import UNKNOWN_TAGS, dispatches_of
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.join.keyjoin import EntryCode, EntryJoin, Mismatches, put_rows
 from rocketfsck.scan.log.resync import Region
@@ -24,6 +23,7 @@ from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain.records import further_queues
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.units import UNKNOWN_TAGS, dispatches_of
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader, read_whole

@@ -23,7 +23,7 @@ from rocketfsck.formats.indexfile import HEADER, decode_header
 from rocketfsck.formats.smallfiles import CHECKPOINT
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.progress import phase
-from rocketfsck.query.counts.counting import LogStatistics, StoreCounts, count_file, statistics_of
+from rocketfsck.query.counts import LogStatistics, StoreCounts, count_file, statistics_of
 from rocketfsck.query.timers import delayed_units, wheel_messages
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch

@@ -3,7 +3,7 @@
     color = "never"          options of all commands, before the first table
     [check]                  options of one command by their long names; [query] is for all of its commands
     level = "cross"
-    [rules.CL007]            see `cli.config.options`
+    [rules.CL007]            see `cli.config`
 
 The environment has the same options: ROCKETFSCK_CHECK_LEVEL, ROCKETFSCK_COLOR. What is not in `SETTABLE`
 cannot be set: the paths of stores, where something is written, consent, and what is dangerous belong on the

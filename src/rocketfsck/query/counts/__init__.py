@@ -1,1 +1,0 @@
-"""What a store holds, counted: records, bytes, keys, slots."""

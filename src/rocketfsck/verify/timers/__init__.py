@@ -1,1 +1,0 @@
-"""Timer wheel, timer log and timer progress against each other and against the commit log."""
