@@ -80,7 +80,8 @@ def counted(session: Any, store: str) -> int:
         frame.groupBy("topic").count().collect()
         return 0
     from rocketfsck.pipeline.sources import find_sources
-    from rocketfsck.pipeline.views import WantedRows, plan_parts, read_part
+    from rocketfsck.pipeline.views.model import WantedRows
+    from rocketfsck.pipeline.views.table import plan_parts, read_part
 
     wanted = WantedRows(columns=("topic",))
 

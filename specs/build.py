@@ -18,8 +18,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import get_type_hints
 
-from rocketfsck.formats.dialect import ALL_VERSIONS, BrokerTraits, dialect_of, when
+from rocketfsck.formats.dialect import ALL_VERSIONS, dialect_of, when
 from rocketfsck.formats.layout import Layout, registry
+from rocketfsck.formats.versions import BrokerTraits
 from rocketfsck.repair.plan.planning import all_repairs, repairs_of, rules_of
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.verify.finding import Rule

@@ -8,7 +8,7 @@ from __future__ import annotations
 import runpy
 import sys
 
-from rocketfsck.formats.dialect import VERSIONS
+from rocketfsck.formats.versions import VERSIONS
 
 INVENTED = "5.99.0"
 ROW = {"trailing_separator": False, "recovery_file_limit": 20}

@@ -17,16 +17,8 @@ from rocketfsck.cli.base import EXIT_STATUS, examples_of
 from rocketfsck.cli.commands import COMMANDS, GROUPS, PLUMBING
 from rocketfsck.cli.manpages import ENVIRONMENT, PROGRAM, contexts, summary
 from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
-from rocketfsck.formats.dialect import (
-    ALL_VERSION_NAMES,
-    VERSIONS,
-    BrokerTraits,
-    Dialect,
-    StartTraits,
-    dialect_for,
-    lineage_of,
-    parse_version,
-)
+from rocketfsck.formats.dialect import ALL_VERSION_NAMES, Dialect, dialect_for, lineage_of, parse_version
+from rocketfsck.formats.versions import VERSIONS, BrokerTraits, StartTraits
 from rocketfsck.repair.plan.planning import repairs_of
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES

@@ -33,7 +33,7 @@ from rocketfsck.storedmessage import StoredMessage, Time, milliseconds
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rocketfsck.pipeline.views import WantedRows
+    from rocketfsck.pipeline.views.model import WantedRows
     from rocketfsck.query.offsets import GroupOffsets
     from rocketfsck.repair.apply.results import ApplyReport
     from rocketfsck.repair.plan.model import Plan
@@ -253,7 +253,8 @@ class OpenedStore:
 
         Read the stream once, while the store is open. Raises UsageError for an unknown column.
         """
-        from rocketfsck.pipeline.views import CORRUPT, WantedRows, schema_of
+        from rocketfsck.pipeline.views.model import CORRUPT, WantedRows
+        from rocketfsck.pipeline.views.table import schema_of
 
         wanted = WantedRows(
             topic=topic,
@@ -289,7 +290,7 @@ class OpenedStore:
         offsets and what is lost. Damage of units, regions and files has `_corrupt_record`. Raises
         UsageError for a view, column or condition that there is not; for findings, see `Report.to_arrow`.
         """
-        from rocketfsck.pipeline.views import WantedRows
+        from rocketfsck.pipeline.views.model import WantedRows
 
         chosen = None if columns is None else tuple(columns)
         return self._stream(view, WantedRows(columns=chosen, topic=topic, queue_id=queue_id), timestamps)

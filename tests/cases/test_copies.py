@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.formats.checkpoint import CHECKPOINT_SIZE
 from rocketfsck.formats.dialect import parse_version
-from rocketfsck.formats.smallfiles import CHECKPOINT_SIZE
 from rocketfsck.query.start.verdict import predict_each, start_classes, verdict_of
 from rocketfsck.repair.verdict import Verdict, judge_store
 from rocketfsck.store import open_store

@@ -54,7 +54,7 @@ ADDED = {
         _after(f"previous: Annotated[int, field({LINK})]", TIME),
         _before("@property", OFFSET),
     ),
-    "formats/smallfiles.py": (_before("def values(self) -> dict[str, int]:", OFFSET),),
+    "formats/checkpoint.py": (_before("def values(self) -> dict[str, int]:", OFFSET),),
     "formats/magic.py": (_after("MIN_RECORD_SIZE: Final = 91", "MIN_RECORD_SIZE += 12"),),
 }
 """By module: a line that is there once, and the lines that take its place.

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.formats.smallfiles import CHECKPOINT
+from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.writer import Event, Expiry, Restart, WrittenStore, write_store
 
 from tests.cases.broker_input import BrokerStore

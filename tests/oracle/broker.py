@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.formats import dialect as table
+from rocketfsck.formats import versions as table
 from rocketfsck.store.circumstances import Geometry
 
 from tests.conftest import NIGHTLY

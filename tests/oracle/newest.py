@@ -5,7 +5,7 @@
 
 What changed in classes, constants, defaults of settings and paths of files is read from the code of both
 versions; then the oracle's tests run on the new one. In the end stands a draft of its row of the table of
-versions (`formats.dialect`): a person looks at what is printed, and completes it.
+versions (`formats.versions`): a person looks at what is printed, and completes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.request import urlopen
 from xml.etree import ElementTree
 
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.dialect import VERSIONS
+from rocketfsck.formats.versions import VERSIONS
 
 from tests.oracle.jvm import BUILD
 

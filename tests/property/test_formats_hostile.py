@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import FormatError
+from rocketfsck.formats.checkpoint import decode_checkpoint
 from rocketfsck.formats.config import (
     compaction_offsets,
     consumer_offsets,
@@ -44,12 +45,7 @@ from rocketfsck.formats.record import (
     encode_record,
 )
 from rocketfsck.formats.rocks import decode_bound_key, decode_unit_key
-from rocketfsck.formats.smallfiles import (
-    decode_abort,
-    decode_broker_identity,
-    decode_checkpoint,
-    decode_epochs,
-)
+from rocketfsck.formats.smallfiles import decode_abort, decode_broker_identity, decode_epochs
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile
 

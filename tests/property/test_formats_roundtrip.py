@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats import rocks
+from rocketfsck.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from rocketfsck.formats.config import InlineList, decode_config, encode_config
 from rocketfsck.formats.consumequeue import (
     ExtUnit,
@@ -63,15 +64,12 @@ from rocketfsck.formats.rocks import (
 )
 from rocketfsck.formats.smallfiles import (
     BrokerIdentity,
-    Checkpoint,
     EpochEntry,
     decode_abort,
     decode_broker_identity,
-    decode_checkpoint,
     decode_epochs,
     encode_abort,
     encode_broker_identity,
-    encode_checkpoint,
     encode_epochs,
     filename_to_offset,
     index_filename,

@@ -18,8 +18,8 @@ from rocketfsck.api import iter_messages
 from rocketfsck.pipeline import register
 from rocketfsck.pipeline.columns import METADATA, OPTION_NAMES, declared, shaped
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part
-from rocketfsck.pipeline.views.table import view_named
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts, read_part, view_named
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory

@@ -16,7 +16,8 @@ from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.pipeline.export import job
 from rocketfsck.pipeline.fleet.counting import count_stores
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import VIEW_NAMES
 from rocketfsck.store.places.locations import locate
 
 from tests.conftest import Directory

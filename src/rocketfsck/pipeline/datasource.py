@@ -97,7 +97,7 @@ from rocketfsck.pipeline.tail.reading import (
     split_range,
 )
 from rocketfsck.pipeline.tail.walk import WalkBounds
-from rocketfsck.pipeline.views import plan_parts, read_part
+from rocketfsck.pipeline.views.table import plan_parts, read_part
 from rocketfsck.store.places.urls import is_remote
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from rocketfsck.pipeline.columns import Request
-    from rocketfsck.pipeline.views import Part
+    from rocketfsck.pipeline.views.model import Part
 
 COMMENT = "comment"
 """The key of a column's comment in its metadata."""

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.config import data_version
 from rocketfsck.formats.indexfile import HEADER, decode_header
-from rocketfsck.formats.smallfiles import CHECKPOINT
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.progress import phase
 from rocketfsck.query.counts import LogStatistics, StoreCounts, count_file, statistics_of

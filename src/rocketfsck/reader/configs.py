@@ -16,10 +16,11 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.formats.config import TopicConfig, data_version, decode_config, topic_configs
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.formats.properties import HALF_TOPIC, OP_TOPIC
-from rocketfsck.formats.smallfiles import CHECKPOINT, Checkpoint, EpochEntry, decode_checkpoint, decode_epochs
+from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.areas import list_directory
 from rocketfsck.store.elsewhere import has_queues_elsewhere

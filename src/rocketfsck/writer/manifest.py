@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from rocketfsck.common.documents import FLAT, LEFT_OUT, to_document
+from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.messageid import OffsetMessageId, encode_offset_id
 from rocketfsck.formats.properties import KEYS, TAGS, UNIQ_KEY, parse_properties, split_keys
 from rocketfsck.formats.record import Record
-from rocketfsck.formats.smallfiles import Checkpoint
 from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, Geometry
 from rocketfsck.store.reading import FileReader

@@ -9,12 +9,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.formats.dialect import WRITTEN_NAME, Dialect, dialect_for
 from rocketfsck.formats.indexfile import index_file_size
 from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, parse_int32
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.formats.smallfiles import Checkpoint
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.store.circumstances import Geometry, Settings
 from rocketfsck.store.geometry import read_geometry

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rocketfsck.errors import FormatError, UsageError
+from rocketfsck.formats.checkpoint import decode_checkpoint
 from rocketfsck.formats.consumequeue import (
     BATCH_UNIT,
     BATCH_UNIT_SIZE,
@@ -27,7 +28,6 @@ from rocketfsck.formats.consumequeue import (
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, SLOT_SIZE, decode_header, index_file_size
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
 from rocketfsck.formats.record import body_crc, decode_record, read_frame
-from rocketfsck.formats.smallfiles import decode_checkpoint
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import FormatError, UsageError
+from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.formats.config import PERM_READ, PERM_WRITE, decode_config, encode_config, topic_configs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.properties import (
@@ -37,14 +38,7 @@ from rocketfsck.formats.properties import (
     java_hash_map_order,
 )
 from rocketfsck.formats.record import Record
-from rocketfsck.formats.smallfiles import (
-    ABORT_NAME,
-    LOCK_CONTENT,
-    LOCK_NAME,
-    Checkpoint,
-    encode_abort,
-    encode_checkpoint,
-)
+from rocketfsck.formats.smallfiles import ABORT_NAME, LOCK_CONTENT, LOCK_NAME, encode_abort
 from rocketfsck.writer.commitlog import (
     CommitLog,
     append_record,

@@ -11,7 +11,7 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.messageid import OffsetMessageId, encode_offset_id
 from rocketfsck.formats.properties import parse_properties
 from rocketfsck.formats.record import decode_record
-from rocketfsck.pipeline.views import VIEW_NAMES
+from rocketfsck.pipeline.views.table import VIEW_NAMES
 from rocketfsck.writer.damage import DAMAGES
 
 from tests.hostile.fuzz.drawing import Ground

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.errors import FormatError
+from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.formats.magic import BORN_HOST_V6, INNER_BATCH, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.record import BLANK, RECORD
-from rocketfsck.formats.smallfiles import CHECKPOINT
 from rocketfsck.formats.tiered import (
     TIERED_CODA,
     TIERED_COMPACTED_ITEM,

@@ -21,7 +21,7 @@ import rocketfsck
 from rocketfsck.common.rows import html_of
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.magic import COMPRESSED
-from rocketfsck.pipeline.views import VIEW_NAMES, schema_of
+from rocketfsck.pipeline.views.table import VIEW_NAMES, schema_of
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 from tests.conftest import Directory, Document

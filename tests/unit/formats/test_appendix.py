@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.indexfile import (
     ENTRY,
@@ -40,7 +41,6 @@ from rocketfsck.formats.record import (
     encode_record,
     make_record,
 )
-from rocketfsck.formats.smallfiles import Checkpoint, encode_checkpoint
 from rocketfsck.formats.timer import deliver_timestamp
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile

@@ -12,8 +12,6 @@ from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import (
     ALL_VERSION_NAMES,
     ALL_VERSIONS,
-    VERSIONS,
-    BrokerTraits,
     Version,
     dialect_for,
     dialect_of,
@@ -24,6 +22,7 @@ from rocketfsck.formats.dialect import (
     versions_with,
     when,
 )
+from rocketfsck.formats.versions import VERSIONS, BrokerTraits
 
 
 def _names(**traits: Any) -> set[str]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.formats.dialect import NEWEST_NAME, BrokerTraits, parse_version, versions_with
+from rocketfsck.formats.dialect import NEWEST_NAME, parse_version, versions_with
+from rocketfsck.formats.versions import BrokerTraits
 from rocketfsck.store import open_store
 
 from tests.invented import INVENTED, ROW

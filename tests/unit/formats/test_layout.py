@@ -18,6 +18,7 @@ import pytest
 
 from rocketfsck import formats
 from rocketfsck.errors import FormatError
+from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint
 from rocketfsck.formats.consumequeue import EXT_UNIT, UNIT, ExtUnit
 from rocketfsck.formats.indexfile import ENTRY, HEADER, Entry, IndexHeader
 from rocketfsck.formats.layout import Layout, members_of, registry
@@ -32,7 +33,6 @@ from rocketfsck.formats.record import (
     Record,
     RecordHeader,
 )
-from rocketfsck.formats.smallfiles import CHECKPOINT, Checkpoint
 
 LAYOUTS = registry()
 FIXED = {name: layout for name, layout in LAYOUTS.items() if layout.is_fixed}

@@ -10,6 +10,7 @@ import pytest
 
 from rocketfsck.errors import FormatError, UsageError
 from rocketfsck.formats import dledger, tiered, timer
+from rocketfsck.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from rocketfsck.formats.record import InnerItem, decode_items, encode_items
 from rocketfsck.formats.rocks import (
     BoundKey,
@@ -21,15 +22,12 @@ from rocketfsck.formats.rocks import (
 )
 from rocketfsck.formats.smallfiles import (
     BrokerIdentity,
-    Checkpoint,
     EpochEntry,
     decode_abort,
     decode_broker_identity,
-    decode_checkpoint,
     decode_epochs,
     encode_abort,
     encode_broker_identity,
-    encode_checkpoint,
     encode_epochs,
     epoch_crc,
     filename_to_offset,

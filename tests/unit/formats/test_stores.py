@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, decode_checkpoint, encode_checkpoint
 from rocketfsck.formats.config import (
     consumer_offsets,
     data_version,
@@ -71,12 +72,8 @@ from rocketfsck.formats.record import (
     encode_record,
 )
 from rocketfsck.formats.smallfiles import (
-    CHECKPOINT,
-    CHECKPOINT_SIZE,
     decode_abort,
-    decode_checkpoint,
     encode_abort,
-    encode_checkpoint,
     filename_to_offset,
     index_filename,
     index_filename_time,

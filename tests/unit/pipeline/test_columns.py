@@ -19,9 +19,9 @@ from rocketfsck.pipeline.columns import (
     shaped,
 )
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part, schema_of
 from rocketfsck.pipeline.views.messages import PartReader
-from rocketfsck.pipeline.views.table import view_named
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts, read_part, schema_of, view_named
 from rocketfsck.pipeline.views.walking import Chunk
 
 from tests.conftest import Directory

@@ -25,7 +25,8 @@ from rocketfsck.pipeline.export import local
 from rocketfsck.pipeline.export.model import ExportOptions
 from rocketfsck.pipeline.export.rows import folder_name
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts, read_part
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts, read_part
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory

@@ -25,7 +25,7 @@ from rocketfsck.pipeline.export.local import Written, write_here
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult, marks_from_json
 from rocketfsck.pipeline.export.tables import TableChangedError
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import WantedRows
+from rocketfsck.pipeline.views.model import WantedRows
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory

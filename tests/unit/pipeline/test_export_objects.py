@@ -29,7 +29,7 @@ from rocketfsck.pipeline.export.local import Written, write_here
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.export.tables import TableChangedError
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import WantedRows
+from rocketfsck.pipeline.views.model import WantedRows
 from rocketfsck.store.places.locations import locate
 from rocketfsck.store.places.urls import file_system
 

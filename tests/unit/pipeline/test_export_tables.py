@@ -14,7 +14,7 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError, install_hint
 from rocketfsck.pipeline.export import tables
-from rocketfsck.pipeline.views import WantedRows
+from rocketfsck.pipeline.views.model import WantedRows
 
 from tests.conftest import Directory
 from tests.unit.pipeline.exporting import ODD_TOPICS, export, odd_topics_store, rows_of

@@ -21,7 +21,7 @@ from rocketfsck.errors import StoreError, UsageError, may_pass
 from rocketfsck.pipeline.columns import declared, parse_options, shaped
 from rocketfsck.pipeline.datasource import RocketMQDataSource, RocketMQStreamReader
 from rocketfsck.pipeline.tail.place import DataLossError
-from rocketfsck.pipeline.views import plan_parts, read_part, schema_of
+from rocketfsck.pipeline.views.table import plan_parts, read_part, schema_of
 
 from tests.conftest import Directory
 from tests.unit.pipeline.viewing import hide

@@ -13,8 +13,9 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.config import decode_config
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import VIEW_NAMES, WantedRows, plan_parts
 from rocketfsck.pipeline.views.findings import HOUR_MS
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts
 from rocketfsck.query.offsets import group_offsets, queue_offsets
 from rocketfsck.query.start.verdict import predict_starts, start_classes, versions_of
 from rocketfsck.reader import configs
@@ -269,7 +270,7 @@ def test_when_files_expire(store_copy: Directory, tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("fileReservedTime=48\n")
     (source,) = find_sources([root], broker_confs=[conf])
-    from rocketfsck.pipeline.views import read_part
+    from rocketfsck.pipeline.views.table import read_part
 
     (part,) = plan_parts("files", [replace(source, listed=2)])
     rows = [row for batch in read_part(part) for row in batch.to_pylist()]

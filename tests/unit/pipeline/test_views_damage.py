@@ -15,7 +15,8 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.pipeline.sources import find_sources, open_source
-from rocketfsck.pipeline.views import WantedRows, plan_parts
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import plan_parts
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory

@@ -12,7 +12,8 @@ from rocketfsck.api import iter_messages
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.properties import split_keys
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import WantedRows, plan_parts, schema_of
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import plan_parts, schema_of
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import Message

@@ -10,7 +10,8 @@ import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.columns import BODY, NARROW, OPTION_NAMES, PROPERTIES, Request, parse_options
-from rocketfsck.pipeline.views import WantedRows, plan_parts, schema_of
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import plan_parts, schema_of
 
 from tests.conftest import Directory
 

@@ -15,7 +15,8 @@ import pytest
 from rocketfsck.api import read_entries, read_units
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import WantedRows, plan_parts
+from rocketfsck.pipeline.views.model import WantedRows
+from rocketfsck.pipeline.views.table import plan_parts
 from rocketfsck.reader.units import BLOCK_COUNT, UnitReader
 from rocketfsck.scan.log.resync import Region
 from rocketfsck.scan.options import ScanOptions
@@ -281,7 +282,7 @@ def test_what_a_check_could_not_read(store_copy: Directory) -> None:
     sources = find_sources([root])
     (part,) = plan_parts("findings", sources)
     from rocketfsck.pipeline.sources import open_source
-    from rocketfsck.pipeline.views import read_part
+    from rocketfsck.pipeline.views.table import read_part
 
     open_source(part.source)
     log.unlink()

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Part, WantedRows, plan_parts, walking
+from rocketfsck.pipeline.views import walking
+from rocketfsck.pipeline.views.model import Part, WantedRows
+from rocketfsck.pipeline.views.table import plan_parts
 from rocketfsck.pipeline.views.walking import Continuations, PartWalk, WalkedPart, identity
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log import tiling

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.pipeline.sources import find_sources
-from rocketfsck.pipeline.views import Part, WantedRows, plan_parts, read_part, schema_of
+from rocketfsck.pipeline.views.model import Part, WantedRows
+from rocketfsck.pipeline.views.table import plan_parts, read_part, schema_of
 from rocketfsck.store.places import entries
 
 Row = dict[str, Any]

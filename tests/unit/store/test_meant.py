@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.store import identify
+from rocketfsck.store import meant
 from rocketfsck.store.meant import find_meant_stores
 
 
@@ -42,7 +42,7 @@ def test_a_search_has_an_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(5):
         (root.parent / f"a{number}" / "b").mkdir(parents=True)
     assert find_meant_stores(root.parent) == (root,)
-    monkeypatch.setattr(identify, "NAME_LIMIT", 1)  # too few to tell a store
+    monkeypatch.setattr(meant, "NAME_LIMIT", 1)  # too few to tell a store
     assert find_meant_stores(root.parent) == ()
 
 

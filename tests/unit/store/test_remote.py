@@ -550,7 +550,7 @@ def test_a_check_of_a_directory_imports_nothing_for_urls(store_dir: Directory) -
 import sys
 from rocketfsck import open_store
 open_store(sys.argv[1])
-names = ("fsspec", "rocketfsck.store.places.remote", "rocketfsck.store.places.remote")
+names = ("fsspec", "rocketfsck.store.places.remote", "rocketfsck.store.places.blocks")
 print([name for name in names if name in sys.modules])
 """
     done = subprocess.run(

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.formats.config import encode_config
 from rocketfsck.formats.indexfile import IndexHeader, encode_header, index_file_size
 from rocketfsck.formats.record import Host, encode_record, make_record
-from rocketfsck.formats.smallfiles import Checkpoint, encode_checkpoint, offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked

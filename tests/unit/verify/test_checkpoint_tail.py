@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.smallfiles import decode_checkpoint
+from rocketfsck.formats.checkpoint import decode_checkpoint
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.plan.law import NOT_UNDERSTOOD
 from rocketfsck.repair.plan.planning import make_plan

@@ -24,6 +24,7 @@ from rocketfsck.formats.timer import (
     timer_slot_of,
 )
 from rocketfsck.store import open_store
+from rocketfsck.verify import timers as timer_checks
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import describe

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.checkpoint import Checkpoint, decode_checkpoint
 from rocketfsck.formats.config import decode_config, topic_configs
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT
 from rocketfsck.formats.indexfile import decode_header, index_file_size
 from rocketfsck.formats.record import InnerItem
-from rocketfsck.formats.smallfiles import Checkpoint, decode_checkpoint
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.writer import (
     EndState,

@@ -44,7 +44,6 @@ from rocketfsck.commands.shared import (
 )
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.progress import Phase, phase
 from rocketfsck.store.reading import FileReader
 
@@ -232,6 +231,8 @@ class _Run:
             return target.store.dialect.property_parser
         if self.version is None:
             return "scan"
+        from rocketfsck.formats.dialect import dialect_for
+
         return dialect_for(self.version).property_parser
 
     def file_items(self, source: DumpSource, kind: Kind, at: Phase, before: int) -> Iterator[Item]:

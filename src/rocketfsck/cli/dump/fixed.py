@@ -31,6 +31,7 @@ from rocketfsck.cli.dump.records import record_spans
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import count_of, timestamp
 from rocketfsck.errors import FormatError
+from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import (
     BATCH_UNIT,
     EXT_END_MARK,
@@ -57,7 +58,7 @@ from rocketfsck.formats.dledger import (
 )
 from rocketfsck.formats.layout import shown_unit_name
 from rocketfsck.formats.properties import tags_code
-from rocketfsck.formats.smallfiles import CHECKPOINT, decode_epochs
+from rocketfsck.formats.smallfiles import decode_epochs
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:

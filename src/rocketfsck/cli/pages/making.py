@@ -20,10 +20,10 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.passes import give_back_memory
 from rocketfsck.errors import FormatError, RocketfsckError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT, entry_pos
 from rocketfsck.formats.layout import shown_name, shown_unit_name
-from rocketfsck.formats.smallfiles import CHECKPOINT
 from rocketfsck.page.after import Tried
 from rocketfsck.page.findings import left_report
 from rocketfsck.page.model import ByteWindow, FieldSaid

@@ -19,9 +19,9 @@ from rocketfsck.commands.explain import Explained
 from rocketfsck.common.rows import columns_of
 from rocketfsck.engine.passes import Pass
 from rocketfsck.errors import Outcome
+from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.indexfile import HEADER
 from rocketfsck.formats.layout import Layout, shown_name
-from rocketfsck.formats.smallfiles import CHECKPOINT
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.pipeline.export.model import DeletedRange
 from rocketfsck.query.answers import Dispatched, IndexStep, Lead, ScanStep

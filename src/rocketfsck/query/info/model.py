@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rocketfsck.common.documents import FLAT, LEFT_OUT
+from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.formats.smallfiles import Checkpoint
 from rocketfsck.store.circumstances import Evidence, Source
 
 

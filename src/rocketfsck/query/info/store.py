@@ -14,10 +14,11 @@ from pathlib import Path
 
 from rocketfsck.common.documents import members
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE, UNIT, UNIT_SIZE, is_valid_unit
 from rocketfsck.formats.indexfile import HEADER, IndexHeader, decode_header
 from rocketfsck.formats.layout import Layout, shown_values
-from rocketfsck.formats.smallfiles import CHECKPOINT, decode_abort, decode_broker_identity, decode_checkpoint
+from rocketfsck.formats.smallfiles import decode_abort, decode_broker_identity
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.query.info.model import (
     AbortInfo,

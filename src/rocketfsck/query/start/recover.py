@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.smallfiles import Checkpoint
 from rocketfsck.query.start.databases import NO_MARKS, Marks
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LogScan, Skipped

@@ -10,8 +10,9 @@ from dataclasses import dataclass, fields, replace
 
 from rocketfsck.common.wording import count_of, fill_numbers
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.dialect import StartTraits, Version, dialect_of
+from rocketfsck.formats.dialect import Version, dialect_of
 from rocketfsck.formats.smallfiles import is_queue_name
+from rocketfsck.formats.versions import StartTraits
 from rocketfsck.query.start.load import NO_AREAS, Areas
 from rocketfsck.query.start.model import Refusal, Start
 from rocketfsck.query.start.settings import NotCoveredError

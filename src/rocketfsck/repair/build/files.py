@@ -32,7 +32,7 @@ from typing import Any, Literal
 
 from rocketfsck.common.documents import LIMITS, parse_text
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.smallfiles import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from rocketfsck.reader.heads import RecordHead
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader

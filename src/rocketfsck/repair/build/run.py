@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rocketfsck._version import __version__
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.smallfiles import encode_checkpoint
+from rocketfsck.formats.checkpoint import encode_checkpoint
 from rocketfsck.query.start.databases import database_path, kind_of_queues
 from rocketfsck.repair.build.databases import (
     MessageRows,

@@ -19,16 +19,9 @@ from dataclasses import replace
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
 from rocketfsck.formats.javatext import parse_int32, parse_int64
-from rocketfsck.formats.smallfiles import (
-    CHECKPOINT,
-    CHECKPOINT_SIZE,
-    Checkpoint,
-    EpochEntry,
-    decode_epochs,
-    encode_checkpoint,
-    encode_epochs,
-)
+from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.reader.configs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.checkpoint import encode_checkpoint
 from rocketfsck.formats.columns import IPV6_GROWTH, PHYSICAL_OFFSET_AT, PREPARED_OFFSET_AT
 from rocketfsck.formats.dtypes import Bytes, Longs
 from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
 from rocketfsck.formats.record import Blank, encode_blank
-from rocketfsck.formats.smallfiles import encode_checkpoint, offset_to_filename
+from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.progress import Phase, phase
 from rocketfsck.query.start.verdict import versions_of
 from rocketfsck.repair.apply.judging import predict_output

@@ -7,7 +7,7 @@ stands for all. A version that the user names is used as it is.
 
 What the bytes of a store show about the version that wrote them: one clue a fact. Reference 0.4.
 
-A clue names a trait of `formats.dialect` and the value that something in the store shows: which versions
+A clue names a trait of `formats.versions` and the value that something in the store shows: which versions
 have it follows from the table, and so does what the clue says of them. The weight of a clue says how sure it
 is: what the newest data shows comes before what may be left over from an older or newer broker, and that
 before what is only missing.
@@ -23,6 +23,7 @@ from typing import Any
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.dialect import (
     ALL_VERSIONS,
     Version,
@@ -41,7 +42,6 @@ from rocketfsck.formats.magic import (
     STORE_HOST_V6,
 )
 from rocketfsck.formats.record import Record
-from rocketfsck.formats.smallfiles import CHECKPOINT, decode_checkpoint
 from rocketfsck.store.circumstances import DialectEvidence, Evidence
 from rocketfsck.store.dialect.sampling import Clue, Samples, Weight, clue, count_tagged
 from rocketfsck.store.elsewhere import QUEUE_DATABASES

@@ -16,11 +16,17 @@ from functools import cache
 from pathlib import Path
 
 from rocketfsck.verify.logged.areas import AREAS, ClassArea, Family
-from rocketfsck.verify.logged.families import FAMILIES
+from rocketfsck.verify.logged.families import log, queues, recovery, services
 
 HOLE = re.compile(r"\{(\w*)\}")
 _WORD = re.compile(r"[A-Za-z_]{3,}")
 _TABLE = Path(__file__).with_name("statements.tsv")
+
+
+FAMILIES: dict[str, Family] = {
+    family.name: family for module in (recovery, log, queues, services) for family in module.FAMILIES
+}
+"""All rows of what lines mean, in the order in which they are looked through."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,12 @@ from itertools import accumulate
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.smallfiles import (
-    CHECKPOINT,
-    CHECKPOINT_SIZE,
-    Checkpoint,
     EpochEntry,
     EpochFile,
     decode_broker_identity,
-    decode_checkpoint,
     decode_epochs,
     is_lock_content,
 )

@@ -10,17 +10,9 @@ from typing import Any
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, decode_checkpoint, encode_checkpoint
 from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
-from rocketfsck.formats.smallfiles import (
-    ABORT_NAME,
-    CHECKPOINT,
-    CHECKPOINT_SIZE,
-    EpochEntry,
-    decode_checkpoint,
-    encode_abort,
-    encode_checkpoint,
-    encode_epochs,
-)
+from rocketfsck.formats.smallfiles import ABORT_NAME, EpochEntry, encode_abort, encode_epochs
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, TIMER_CHECK, TIMER_CHECK_SIZE, delay_queue_id
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import DamageError, PromisedPlace, rules

@@ -14,11 +14,11 @@ import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
+from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
-from rocketfsck.formats.smallfiles import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.spans import distinct

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import EXT_UNIT_MIN_SIZE
 from rocketfsck.formats.dtypes import ENTRY_DTYPE, TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE, Dtype, Longs
 from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE, entry_pos, time_diff
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN
-from rocketfsck.formats.smallfiles import CHECKPOINT
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE, TIMER_WHEEL_SIZE
 from rocketfsck.writer.mask.names import Times, are_times
 

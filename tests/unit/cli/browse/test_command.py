@@ -41,7 +41,7 @@ def test_begins_in_one_place(cli: Cli, store_dir: Directory) -> None:
 
 
 def test_says_how_to_install_textual(cli: Cli, store_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.cli.commands.dump.is_terminal", lambda: True)
+    monkeypatch.setattr("rocketfsck.cli.commands.browse.is_terminal", lambda: True)
     monkeypatch.setitem(sys.modules, "textual", None)
     ended = cli("browse", store_dir("4.4.0-basic"))
     assert ended.code == EXIT_USAGE
@@ -61,7 +61,7 @@ def test_nothing_else_loads_textual() -> None:
 def test_a_list_of_files_needs_no_numpy(store_dir: Directory) -> None:
     """What is needed to look into files is imported with the first of them."""
     code = (
-        "import sys, rocketfsck.cli.app, rocketfsck.cli.commands.dump, rocketfsck.cli.browse.views.app\n"
+        "import sys, rocketfsck.cli.app, rocketfsck.cli.commands.browse, rocketfsck.cli.browse.views.app\n"
         "from rocketfsck.cli.browse.model.files import Shelf\n"
         "from rocketfsck.store import open_store\n"
         "shelf = Shelf(open_store(sys.argv[1]))\n"
@@ -76,7 +76,7 @@ def test_a_list_of_files_needs_no_numpy(store_dir: Directory) -> None:
 def browsed(monkeypatch: pytest.MonkeyPatch) -> list[BrowseApp]:
     """The browsers that commands run, which end at once."""
     apps: list[BrowseApp] = []
-    monkeypatch.setattr("rocketfsck.cli.commands.dump.is_terminal", lambda: True)
+    monkeypatch.setattr("rocketfsck.cli.commands.browse.is_terminal", lambda: True)
     monkeypatch.setattr(BrowseApp, "run", lambda app: apps.append(app))
     return apps
 

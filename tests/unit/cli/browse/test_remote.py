@@ -50,7 +50,7 @@ def put() -> Iterator[Put]:
 def cost(monkeypatch: pytest.MonkeyPatch) -> Cost:
     """Gives the bytes that were fetched since the last call; nothing of former tests is in memory."""
     real, fetched = RemoteFile.fetch, [0]
-    monkeypatch.setattr("rocketfsck.store.places.remote._shared", Blocks())
+    monkeypatch.setattr("rocketfsck.store.places.blocks._shared", Blocks())
 
     def counted(file: RemoteFile, start: int, end: int) -> bytes:
         fetched[0] += end - start
@@ -143,7 +143,7 @@ def test_the_command_line_of_a_check_has_the_options() -> None:
 
 @pytest.mark.usefixtures("put")
 def test_a_url_without_a_store_is_a_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.cli.commands.dump.is_terminal", lambda: True)
+    monkeypatch.setattr("rocketfsck.cli.commands.browse.is_terminal", lambda: True)
     ended = cli("browse", "s3://bucket/nothing")
     assert ended.code == 8
     assert len(ended.err.splitlines()) == 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.smallfiles import Checkpoint, encode_checkpoint
+from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store

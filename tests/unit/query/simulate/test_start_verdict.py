@@ -12,7 +12,8 @@ import pytest
 
 import rocketfsck.query
 from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.dialect import ALL_VERSIONS, BrokerTraits, StartTraits, dialect_of, parse_version
+from rocketfsck.formats.dialect import ALL_VERSIONS, dialect_of, parse_version
+from rocketfsck.formats.versions import BrokerTraits, StartTraits
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.query.start.verdict import (
     COMPARED,

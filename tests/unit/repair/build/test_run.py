@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.checkpoint import decode_checkpoint
 from rocketfsck.formats.record import InnerItem
-from rocketfsck.formats.smallfiles import decode_checkpoint
 from rocketfsck.progress import State, watched
 from rocketfsck.repair.build import files as building_files
 from rocketfsck.repair.build import queuestates

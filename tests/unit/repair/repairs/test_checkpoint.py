@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rocketfsck.formats.smallfiles import EpochEntry, decode_checkpoint, decode_epochs, encode_epochs
+from rocketfsck.formats.checkpoint import decode_checkpoint
+from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.repair.build.files import (
     build_checkpoint,

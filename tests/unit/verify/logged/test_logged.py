@@ -11,8 +11,7 @@ import pytest
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.verify.logged.answers import entries_of, explain_text
 from rocketfsck.verify.logged.areas import AREAS
-from rocketfsck.verify.logged.families import FAMILIES
-from rocketfsck.verify.logged.matching import Saying, family_of, match, sayings, statements
+from rocketfsck.verify.logged.matching import FAMILIES, Saying, family_of, match, sayings, statements
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 
 LOGS = Path(__file__).parents[3] / "data/logs"
