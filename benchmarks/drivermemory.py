@@ -38,8 +38,8 @@ GOAL = 1.25
 MIB = 1 << 20
 _SHARES = """
 import sys
-from rocketfsck.pipeline.fleet import driving
-driving.WHOLE_WEIGHT = 0
+from rocketfsck.pipeline.fleet import run as driver
+driver.WHOLE_WEIGHT = 0
 from rocketfsck.cli.app import run
 sys.exit(run(sys.argv[1:]))
 """

@@ -73,7 +73,7 @@ def counted(session: Any, store: str) -> int:
     Here on two threads, as a session has two slots.
     """
     if session is not None:
-        from rocketfsck.pipeline.registered import register
+        from rocketfsck.pipeline import register
 
         register(session)
         frame = session.read.format("rocketmq").option("columns", "topic").load(store)

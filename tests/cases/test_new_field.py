@@ -70,7 +70,7 @@ from pathlib import Path
 
 from rocketfsck.cli.app import run
 from rocketfsck.cli.schema.table import document_schema
-from rocketfsck.formats.smallfiles import CHECKPOINT, Checkpoint, encode_checkpoint
+from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, encode_checkpoint
 from rocketfsck.formats.consumequeue import UNIT, ExtUnit, decode_ext_unit, encode_ext_unit
 from rocketfsck.formats.indexfile import ENTRY, HEADER, SLOT, IndexHeader, decode_header, encode_header
 from rocketfsck.formats.layout import registry

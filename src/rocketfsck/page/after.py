@@ -23,9 +23,16 @@ from rocketfsck.page.files import (
 )
 from rocketfsck.page.findings import later_findings
 from rocketfsck.page.model import After, Cells, ChangedTable, FileFate, Page, StartSaid
-from rocketfsck.page.queues import QueueFindings, groups_of, queues_of, queues_stated, topics_of
 from rocketfsck.page.survey import IndexSurvey
-from rocketfsck.page.surveying import Survey, timeline_of
+from rocketfsck.page.surveying import (
+    QueueFindings,
+    Survey,
+    groups_of,
+    queues_of,
+    queues_stated,
+    timeline_of,
+    topics_of,
+)
 from rocketfsck.page.tables import Indexes, Limits, columns, runs_of, shown
 from rocketfsck.query.start import model
 from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of

@@ -28,9 +28,16 @@ from rocketfsck.page.after import StartText, Tried, after_of, damaged_size, inde
 from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, put_log, put_queues
 from rocketfsck.page.findings import WindowOf, findings_of
 from rocketfsck.page.model import ActionSaid, LeftOut, Page, PlanSaid, StartSaid, Summary, UnansweredSaid
-from rocketfsck.page.queues import groups_of, names_of, queues_of, queues_stated, topics_of
 from rocketfsck.page.survey import LogSurvey
-from rocketfsck.page.surveying import Survey, timeline_of
+from rocketfsck.page.surveying import (
+    Survey,
+    groups_of,
+    names_of,
+    queues_of,
+    queues_stated,
+    timeline_of,
+    topics_of,
+)
 from rocketfsck.page.tables import (
     DEFAULT,
     Counts,

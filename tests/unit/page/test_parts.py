@@ -20,9 +20,8 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.page.files import FileTable, file_table
 from rocketfsck.page.findings import chosen, findings_of, later_findings
 from rocketfsck.page.model import Findings, FindingsAfter
-from rocketfsck.page.queues import QueueFindings
 from rocketfsck.page.survey import KINDS, LogSurvey, LogTask, Span, Strip, TimeBuckets, survey_log
-from rocketfsck.page.surveying import survey_store, timeline_of
+from rocketfsck.page.surveying import QueueFindings, survey_store, timeline_of
 from rocketfsck.page.tables import DEFAULT, Limits, all_shown, shown
 from rocketfsck.scan.options import log_item
 from rocketfsck.store import open_store

@@ -7,3 +7,9 @@
 
 No sort and no shuffle: what a task needs of others is in scratch files, in the order of the log.
 """
+
+from __future__ import annotations
+
+from rocketfsck.pipeline.rebuild.job import rebuild_on
+
+__all__ = ["rebuild_on"]

@@ -8,3 +8,19 @@
 Each row says where it is from: broker, file and place in the file. What a part gives does not depend on how
 many parts there are.
 """
+
+from rocketfsck.pipeline.views.model import CORRUPT, MODES, Mode, Part, View, WantedRows
+from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts, read_part, schema_of
+
+__all__ = [
+    "CORRUPT",
+    "MODES",
+    "VIEW_NAMES",
+    "Mode",
+    "Part",
+    "View",
+    "WantedRows",
+    "plan_parts",
+    "read_part",
+    "schema_of",
+]
