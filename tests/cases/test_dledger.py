@@ -16,7 +16,7 @@ from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE, INDEX_U
 from rocketfsck.pipeline.tail.place import log_of
 from rocketfsck.query.counts import count_log
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.heal.plan import plan_heal
 from rocketfsck.repair.heal.records import heal_stores

@@ -20,7 +20,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.results import ApplyReport
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.heal.plan import HealOptions, plan_heal
 from rocketfsck.repair.plan.document import parse_plan, plan_text, read_plan
 from rocketfsck.repair.plan.law import all_assumptions

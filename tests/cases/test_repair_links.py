@@ -15,7 +15,7 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.repairs.reasons import LINKED
 from rocketfsck.store import open_store

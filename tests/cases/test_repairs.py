@@ -22,7 +22,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.results import ApplyReport
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.basis import BASES
 from rocketfsck.repair.plan.document import plan_text
 from rocketfsck.repair.plan.law import all_assumptions

@@ -16,7 +16,7 @@ import pytest
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.holding import held_plan
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.law import assumed_names
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store

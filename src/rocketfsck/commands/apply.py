@@ -184,8 +184,8 @@ class UndoAnswer:
 
 def undo(options: UndoCommand, pause: Pause = no_pause) -> UndoAnswer:
     """Take back the last repair of a store. Raises StoreError, and where messages would leave the store."""
-    from rocketfsck.repair.apply.sharing import last_plan
-    from rocketfsck.repair.apply.sharing import undo as take_back
+    from rocketfsck.repair.apply.undoing import last_plan
+    from rocketfsck.repair.apply.undoing import undo as take_back
 
     path, work_dir = options.path, options.work_dir
     stores = [path, *options.outside]

@@ -108,7 +108,7 @@ def _show(stream: IO[Any], palette: Palette, report: Report, plan: Plan, verdict
 
 def _show_cost(stream: IO[Any], store: Store) -> None:
     """What it costs to keep the former store whole, where that is much."""
-    from rocketfsck.repair.apply.sharing import SAID_SIZE, copied_size
+    from rocketfsck.repair.apply.undoing import SAID_SIZE, copied_size
 
     size = copied_size(store)
     if size >= SAID_SIZE:

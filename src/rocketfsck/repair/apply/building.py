@@ -28,7 +28,7 @@ from rocketfsck.repair.apply.ledger import Ledger, make_ledger
 from rocketfsck.repair.apply.publish import save_before, sync_tree
 from rocketfsck.repair.apply.results import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, logged_actions, write_actions
-from rocketfsck.repair.apply.sharing import Differences, demand_room, part_from_kept
+from rocketfsck.repair.apply.undoing import Differences, demand_room, part_from_kept
 from rocketfsck.repair.area.journal import Area, Manifests, StoreLock, real_root, write_file, write_manifests
 from rocketfsck.repair.area.manifests import (
     Manifest,

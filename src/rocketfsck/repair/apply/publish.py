@@ -25,7 +25,7 @@ from rocketfsck.writer.disk.confined import ConfinedPlace, Root, open_root, trai
 def settle(tree: ConfinedPlace, shared: Collection[str]) -> None:
     """Make all files of a tree our own but those that may stay hard links, by their names in it.
 
-    Which these are is for `repair.apply.sharing` to say. Raises OSError or StoreError.
+    Which these are is for `repair.apply.undoing` to say. Raises OSError or StoreError.
     """
     for place, status in _linked(tree, shared):
         if status.st_nlink > 1:

@@ -1,4 +1,4 @@
-"""The times in the files of a store, changed in place by one map (`times.py`).
+"""The times in the files of a store, changed in place by one map (`names.Times`).
 
 Reference 1.8, 2.1, 3, 4.1, 5.1.
 

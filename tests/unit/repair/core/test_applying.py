@@ -20,7 +20,7 @@ from rocketfsck.repair.apply import applying
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount, OffsetRange
 from rocketfsck.repair.apply.results import ApplyReport
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Extent, Plan
 from rocketfsck.repair.plan.table import ActScene, Row

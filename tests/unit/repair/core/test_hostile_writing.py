@@ -17,7 +17,7 @@ import pytest
 
 from rocketfsck.errors import NoStoreError, RocketfsckError, StoreError, UsageError
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.area.journal import find_areas, make_area
 from rocketfsck.repair.build.files import make_directory, write_part
 from rocketfsck.repair.plan.arguments import NewSize

@@ -16,7 +16,7 @@ import pytest
 from rocketfsck.common.documents import from_document, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.publish import bring, second_name, take_back
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.area.journal import Journal, StoreLock, find_areas, make_area, only_repair, read_file
 from rocketfsck.repair.area.journal import write_file as write_json
 from rocketfsck.repair.area.manifests import Cloner, changed_files, list_files, pins_of, some_of

@@ -17,7 +17,7 @@ from rocketfsck.cli.show.repair import apply_lines
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action

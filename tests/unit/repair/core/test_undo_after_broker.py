@@ -18,7 +18,7 @@ from rocketfsck.cli.show.text import Palette
 from rocketfsck.errors import StoreError
 from rocketfsck.query.start.verdict import predict_each, start_classes, versions_of
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.sharing import sound_end, undo
+from rocketfsck.repair.apply.undoing import sound_end, undo
 from rocketfsck.repair.plan.law import all_assumptions
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import Store, open_store

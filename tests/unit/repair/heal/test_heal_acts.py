@@ -12,7 +12,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.heal.plan import HealOptions, _wanted, plan_heal
 from rocketfsck.repair.plan.arguments import CopiedRanges, RangeArgument
 from rocketfsck.repair.plan.model import Action, Extent

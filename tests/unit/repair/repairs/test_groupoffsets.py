@@ -11,7 +11,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.config import consumer_offsets, decode_config, encode_config
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.config import wished_offsets
 from rocketfsck.repair.plan.arguments import GroupOffset, OffsetChange, OffsetChanges
 from rocketfsck.repair.plan.document import plan_from_json, plan_to_json

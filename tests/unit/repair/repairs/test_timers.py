@@ -17,7 +17,7 @@ from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.apply.sharing import undo
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.arguments import WheelPrecision
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
