@@ -97,6 +97,11 @@ def load_configs(store: Store) -> Configs:
     return Configs(views, files, tuple(findings))
 
 
+def is_slave(store: Store) -> bool:
+    """Whether a broker.conf says that the store is a slave's: it takes offsets and files of its master."""
+    return (store.settings.get("brokerRole") or "").strip() == "SLAVE"
+
+
 def parse_file(file: StoreFile) -> Parsed:
     """Parse one file. Raises StoreError if it cannot be read or is too large."""
     data = read_whole(file.path, CONFIG_LIMIT)
@@ -150,7 +155,7 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
     elif backup is not None and not backup.sound and backup.file.size:
         where = Where(file=backup.file.relative, start=backup.offset, end=backup.file.size)
         yield Finding(RuleName.CONFIG_BACKUP_DAMAGED, where, {"reason": backup.reason})
-    elif backup is not None and backup.sound:
+    elif backup is not None and backup.sound and not is_slave(store):
         yield from _check_age(main, backup)
 
 

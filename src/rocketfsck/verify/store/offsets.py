@@ -38,7 +38,7 @@ from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.reader.configs import is_swept
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.store.configfiles import Configs, parse_file
+from rocketfsck.verify.store.configfiles import Configs, is_slave, parse_file
 from rocketfsck.verify.tasks.facts import Known, QueueFacts
 
 OFFSETS = "consumerOffset.json"
@@ -184,7 +184,6 @@ def _are_gone(store: Store, configs: Configs, topics: Mapping[str, Any], known: 
 
 
 STATIC_TOPICS = "topicQueueMapping.json"
-SLAVE = "SLAVE"
 LEAST_GROUPS = 2
 """Groups that must have gone back before a whole file counts as an old one: one may have been reset."""
 Positions = Mapping[tuple[str, str, int], int]
@@ -253,7 +252,7 @@ def check_consumer_offsets(
 
 def _loose_topics(store: Store) -> set[str] | None:
     """Topics whose committed offsets need not be in their queues; None for all topics."""
-    if (store.settings.get("brokerRole") or "").strip() == SLAVE:
+    if is_slave(store):
         return None
     for file in store.configs:
         if file.name == STATIC_TOPICS:
