@@ -82,7 +82,7 @@ def merge_queues(
     gatherer.copied(copied.values())
     log_map = LogMap(context.store, logs, misnamed)
     if not misnamed:
-        yield from check_beginning(context.store, gatherer)
+        yield from check_beginning(context.store, logs, gatherer)
     away = _Away(
         log_map,
         misplaced,
