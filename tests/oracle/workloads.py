@@ -221,6 +221,8 @@ WORKLOADS = (
         "replicas-change-places",
         ALL,
         (
+            _send("Order", 3),
+            {"do": "InSync"},  # a slave that comes later begins with the last file of the log
             _send("Order", 150),
             {"do": "InSync"},
             {"do": "Stop", "node": 1},
