@@ -10,6 +10,7 @@ Each leg gives what is not as said, in words.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.cli.show.verdict import headline_of
+from rocketfsck.formats.properties import KEYS, parse_properties
 from rocketfsck.query import BrokerView
 from rocketfsck.repair.state import LEFT_BY_A_KILL
 from rocketfsck.repair.verdict import Verdict, judge_store
@@ -181,8 +183,9 @@ def _repaired(made: Made, damage: str, root: Path) -> Repaired:
 def _judged_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]:
     """In what the first line and its numbers are not what became of the messages, on a copy at `root`."""
     made = said.made
-    before = reachable(made.root, made.log_file_size, made.records)
-    after = None if started.refusal is not None else _served(started)
+    compacted = _compacted(made)
+    before = reachable(made.root, made.log_file_size, made.records) - compacted.superseded
+    after = None if started.refusal is not None else compacted.as_sent(started)
     present = records_in(made.root, made.log_file_size, made.records)
     destroyed = present - records_in(root, made.log_file_size, made.records)
     truth = Truth(before, before, after, destroyed & {message[1][2] for message in before}, present)
@@ -190,6 +193,46 @@ def _judged_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]
     fit = fit_of(said.verdict.may_start, truth, takes_more=any(getattr(start, name) for name in UNSEEN))
     found = verdicts.differences(start, truth)
     return found if fit == "right" else [f"{fit}: {headline_of(said.verdict)}", *found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compacted:
+    """Messages of compaction topics, by queue and queue offset and with the hash of their bodies; and those
+    that a later message with their key supersedes: a broker may take them at any time.
+
+    A broker serves such a topic from copies, whose records say another physicalOffset.
+    """
+
+    sent: Mapping[tuple[QueueName, int], tuple[Message, str]]
+    superseded: frozenset[Message]
+
+    def as_sent(self, answer: GroupAnswer) -> frozenset[Message]:
+        """What a broker served, with the messages of the log in place of their copies."""
+        node = answer.answers[0]
+        assert node is not None
+        found = set(_served(answer))
+        for name, queue in node.state.queues.items():
+            for item in queue.messages:
+                fields = item.fields or {}
+                message, body = self.sent.get((name, fields.get("recordQueueOffset", -1)), (None, ""))
+                if message is not None and fields["bodySha256"] == body:
+                    found.add(message)
+        return frozenset(found)
+
+
+def _compacted(made: Made) -> _Compacted:
+    topics = {path.name for path in made.root.glob("compaction/compactionLog/*")}
+    parser = open_store(made.root, version=made.version, broker_conf=made.conf).dialect.property_parser
+    sent: dict[tuple[QueueName, int], tuple[Message, str]] = {}
+    newest: dict[tuple[QueueName, str], Message] = {}
+    for sha256, record in made.records.items():  # in the order of the log
+        name = record.topic.decode(), record.queue_id
+        if name[0] in topics:
+            message = name, (record.physical_offset, record.total_size, sha256)
+            sent[name, record.queue_offset] = message, hashlib.sha256(record.body).hexdigest()
+            key = (parse_properties(record.properties, parser) or {})[KEYS]
+            newest[name, key] = message
+    return _Compacted(sent, frozenset(message for message, _ in sent.values()) - set(newest.values()))
 
 
 def _started_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]:
