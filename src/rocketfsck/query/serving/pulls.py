@@ -6,6 +6,7 @@ whatever they are. Pre-blank units are units like others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,7 +61,23 @@ def pull(queue: ServedQueue, log: ServedLog, dialect: Dialect, offset: int, max_
     found = locate(queue, offset)
     if found is None:
         return PullAnswer("OFFSET_FOUND_NULL", (), _next_file(queue, offset), low, high)
-    return _Pull(queue, log, dialect, offset, max_num).run(*found)
+    units = _rows(queue, offset, max_num) if queue.in_database else _units(queue, *found)
+    return _Pull(queue, log, dialect, offset, max_num).run(units)
+
+
+def _units(queue: ServedQueue, file: ServedFile, pos: int) -> Iterator[Unit]:
+    """The units of one file of the queue from a position on: a pull does not go on into the next file."""
+    for place in range(pos, file.wrote_pos, queue.unit_size):
+        yield queue.unit(file, place)
+
+
+def _rows(queue: ServedQueue, offset: int, max_num: int) -> Iterator[Unit]:
+    """The rows of a database for as many messages as were asked for, up to one that is missing."""
+    for queue_offset in range(offset, offset + max_num):
+        unit = queue.unit_at(queue_offset)
+        if unit is None:
+            return
+        yield unit
 
 
 def locate(queue: ServedQueue, offset: int) -> tuple[ServedFile, int] | None:
@@ -75,15 +92,15 @@ def commit_log_offset(queue: ServedQueue, offset: int) -> int:
 
 
 def _next_file(queue: ServedQueue, offset: int) -> int:
-    """`rollNextFile` of a queue: a batch queue has none and says 0."""
-    if queue.kind == "batch":
+    """`rollNextFile` of a queue: a batch queue and one in a database have none and say 0."""
+    if queue.kind == "batch" or queue.in_database:
         return 0
     units = max(queue.file_size // queue.unit_size, 1)
     return offset + units - offset % units
 
 
 class _Pull:
-    """The walk over the units of one file of the queue: a pull does not go on into the next file."""
+    """The walk over the units of a queue from the offset on."""
 
     def __init__(
         self, queue: ServedQueue, log: ServedLog, dialect: Dialect, offset: int, max_num: int
@@ -99,17 +116,17 @@ class _Pull:
         self.status: Status = "NO_MATCHED_MESSAGE"
         self.skip_below: int | None = None
 
-    def run(self, file: ServedFile, pos: int) -> PullAnswer:
+    def run(self, units: Iterable[Unit]) -> PullAnswer:
         following = self.offset
-        while pos < file.wrote_pos and following < self.queue.max_offset:
-            unit = self.queue.unit(file, pos)
+        for unit in units:
+            if following >= self.queue.max_offset:
+                break
             skipped = self.skip_below is not None and unit.physical_offset < self.skip_below
             if self._is_too_far(unit):
                 break
             if self._is_full(unit) and not (skipped and self.dialect.pull_skips_first):
                 break
             following = unit.queue_offset + unit.count
-            pos += self.queue.unit_size
             if not skipped:
                 self._take(unit)
         bounds = self.queue.min_offset, self.queue.max_offset
