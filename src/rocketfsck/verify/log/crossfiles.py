@@ -12,6 +12,7 @@ import numpy as np
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.scan.log.live import UNKNOWN
+from rocketfsck.store.elsewhere import has_queue_database
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.queues.unitrooms import KnownQueues
@@ -26,7 +27,8 @@ def merge_log_files(context: Context, logs: Sequence[TaskResult | None]) -> Iter
 
 
 def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
-    known = {(queue.topic, queue.queue_id) for queue in context.store.queues}
+    queues = {(queue.topic, queue.queue_id) for queue in context.store.queues}
+    known = None if has_queue_database(context.store) else queues
     following = _Following(context)
     before: TaskResult | None = None
     fence: int | None = None
@@ -109,13 +111,14 @@ def _queue_offsets(
     log: TaskResult,
     following: _Following,
     adjacent: bool,
-    known: set[tuple[str, int]],
+    known: set[tuple[str, int]] | None,
     fence: int | None,
 ) -> Iterator[Finding]:
     """Compare each queue's first record with the last one in the files before.
 
     Where a commit log file is missing in between, or filler from `fence` on stands for lost records, the
-    units of the queue say what is lost (XR011, XR015); only a queue without units is reported here.
+    units of the queue say what is lost (XR011, XR015), as do rows of a database (`known` is None then); only
+    a queue without units is reported here.
     """
     span, units = log.summary.queues, log.summary.units
     facts = _facts(log)
@@ -130,7 +133,7 @@ def _queue_offsets(
         rule = RuleName.QUEUE_BEGINS_AGAIN if first == 0 < expected else rule
         physical = int(span.physical[row])
         explained = not adjacent or (fence is not None and fence < physical)
-        if rule == RuleName.QUEUE_OFFSET_GAP and explained and name in known:
+        if rule == RuleName.QUEUE_OFFSET_GAP and explained and (known is None or name in known):
             continue
         where = Where(
             file=facts.file,
