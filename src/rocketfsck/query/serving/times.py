@@ -44,14 +44,21 @@ def offset_of_time(
 
 
 def _database_search(queue: ServedQueue, log: ServedLog, timestamp: int, boundary: Boundary) -> int:
-    """`binarySearchInCQByTime`: over the queue offsets of a queue in RocksDB, whatever files there were."""
+    """`binarySearchInCQByTime`: over the queue offsets of a queue in RocksDB, by the times in its rows."""
     floor, ceiling = queue.min_offset, queue.max_offset - 1
     if ceiling < 0:
         return 0
 
     def time_of(place: int) -> int | None:
         unit = queue.unit_at(place)
-        return None if unit is None else log.store_timestamp(unit.physical_offset, unit.size)
+        if unit is None:
+            return None
+        stored = queue.row_time(place)
+        return log.store_timestamp(unit.physical_offset, unit.size) if stored is None else stored
+
+    def is_expired(place: int) -> bool:
+        unit = queue.unit_at(place)
+        return unit is not None and unit.physical_offset < log.min_offset
 
     last, first = time_of(ceiling), time_of(floor)
     if last is not None and last < timestamp:
@@ -64,6 +71,10 @@ def _database_search(queue: ServedQueue, log: ServedLog, timestamp: int, boundar
         stored = time_of(middle)
         if stored is None:
             low = middle + 1
+        elif is_expired(middle):
+            low, left = middle + 1, middle
+        elif stored < 0:
+            return 0
         elif stored == timestamp:
             step = 1 if boundary == "upper" else -1
             while floor <= middle + step <= ceiling and time_of(middle + step) == timestamp:
