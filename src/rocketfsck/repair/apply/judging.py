@@ -238,8 +238,12 @@ _COUNTED = "the check before counted this finding without listing it"
 _OF_LOG = ("CL", "ST")
 """Families of rules of files and the log; all others compare something with the log, or follow from it."""
 
-SAME_FAULT: Mapping[str, str] = {RuleName.DATABASE_LOG_CUT: RuleName.DATABASE_FILE_DAMAGED}
-"""Two rules of one fault: by the first while `abort` is there, by the second once a repair removed that."""
+SAME_FAULT: Mapping[str, str] = {
+    RuleName.DATABASE_LOG_CUT: RuleName.DATABASE_FILE_DAMAGED,
+    RuleName.ENTRY_OF_DAMAGED_RECORD: RuleName.ENTRY_KEY,
+}
+"""Two rules of one fault: by the first while `abort` is there, by the second once a repair removed that; by
+the first while a record is damaged, by the second once filler, which has no keys, is in its place."""
 
 SHOWN_BY: Mapping[str, str] = {RuleName.TOPICS_GONE: "rebuild-queue"}
 """Rules of what was amiss before and shows only once an action has made something again: topics that no
