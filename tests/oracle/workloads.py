@@ -396,6 +396,7 @@ WORKLOADS = (
             (last,),
             _CHAIN_WORKS,
             ("record-malformed", "index-lost"),
+            store={"maxIndexNum": 900},  # two index files at least
             before=tuple((version, _CHAIN_WORKS) for version in before),
         )
         for last, before in CHAINS.items()
