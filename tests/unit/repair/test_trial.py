@@ -217,3 +217,5 @@ def test_a_log_is_repaired_where_its_index_must_be_left(store_dir: Directory, tm
     held = held_plan(make_plan(store, report), store, report)
     assert {action.name for action in held.actions} == {"salvage-log"}
     assert not held.refused_actions
+    assert {item.rule for item in held.unanswered} == {RuleName.ENTRY_KEY}
+    assert all("--only rebuild-index" in item.reason for item in held.unanswered)
