@@ -7,6 +7,7 @@ import pytest
 from rocketfsck import iter_messages
 from rocketfsck.query import BrokerView
 from rocketfsck.query.serving.files import Boundary
+from rocketfsck.repair.log import filler_records
 from rocketfsck.store import open_store
 from rocketfsck.store.rocks.lifting import lifted
 
@@ -41,3 +42,31 @@ def test_every_time_of_every_queue(real_dir: Directory, name: str, boundary: Bou
                 asked += 1
         assert broker.offset_in_queue_by_time("NoTopic", 0, 1, boundary) <= 0
     assert asked > 100
+
+
+def test_a_row_keeps_its_time(real_copy: Directory) -> None:
+    """A broker goes by the times in the rows: filler in the place of a record has another one."""
+    root = real_copy("5.5.0-rocksdb-cq")
+    store = open_store(root, version="5.5.0")
+    messages = [*iter_messages(store, topic="RockBulk0", queue_id=0)]
+    times = [message.store_timestamp for message in messages]
+    lost = messages[len(messages) // 2]
+    (path,) = [
+        file.path
+        for file in store.commitlog.files
+        if 0 <= lost.physical_offset - (file.start_offset or 0) < file.size
+    ]
+    data, pos = bytearray(path.read_bytes()), lost.physical_offset - int(path.name)
+    data[pos : pos + lost.total_size] = b"".join(
+        filler_records(lost.physical_offset, lost.total_size, version="5.5.0", store_timestamp=times[0])
+    )
+    path.write_bytes(data)
+    with (
+        lifted(open_store(root, version="5.5.0")) as lifting,
+        BrokerView(lifting.store, "5.5.0", state="started") as broker,
+    ):
+        boundaries: tuple[Boundary, ...] = ("lower", "upper")
+        for boundary in boundaries:
+            for timestamp in sorted({time + step for time in times for step in (-1, 0, 1)}):
+                said = broker.offset_in_queue_by_time("RockBulk0", 0, timestamp, boundary)
+                assert said == wanted(times, timestamp, boundary)

@@ -10,14 +10,18 @@ Each leg gives what is not as said, in words.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from rocketfsck.cli.show.verdict import headline_of
+from rocketfsck.formats.properties import KEYS, parse_properties
 from rocketfsck.query import BrokerView
 from rocketfsck.repair.state import LEFT_BY_A_KILL
 from rocketfsck.repair.verdict import Verdict, judge_store
@@ -38,6 +42,7 @@ from tests.oracle.verdicts import Message, Truth, fit_of, reachable, records_in
 from tests.oracle.workloads import Workload
 from tests.oracle.written import ENDS, Made, write
 
+_FORCED = re.compile(r"--only (\S+) forces the repair")
 SEED = 5
 SHOWN = 5
 
@@ -166,23 +171,33 @@ def _rocketfsck(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def _repaired(made: Made, damage: str, root: Path) -> Repaired:
-    """Damage a copy and have it repaired."""
+    """Damage a copy and have it repaired; by name, too, where the first answer says that this is needed."""
     damage_store(
         made.root, root, [damage], SEED, version=made.version, broker_conf=made.conf, write_truth=False
     )
     present = records_in(root, made.log_file_size, made.records)
-    done = _rocketfsck("fix", root, "--yes", "--format", "json", *_stated(made))
-    document = json.loads(done.stdout) if done.stdout.startswith("{") else {}
-    actions = (document.get("plan") or {}).get("actions", ())
-    lost = sum(loss["count"] for action in actions for loss in action["losses"] if loss["what"] == "record")
+    fix = "fix", root, "--yes", "--format", "json", *_stated(made)
+    done = _rocketfsck(*fix)
+    lost = _lost_count(done.stdout)
+    if forced := set(_FORCED.findall(done.stdout)):  # an index that a later version built is left alone
+        done = _rocketfsck(*fix, *chain.from_iterable(("--only", name) for name in sorted(forced)))
+        lost += _lost_count(done.stdout)
     return Repaired(made.at(root), done.returncode, lost, present, done.stdout + done.stderr)
+
+
+def _lost_count(printed: str) -> int:
+    """The records that a plan gave up."""
+    document = json.loads(printed) if printed.startswith("{") else {}
+    actions = (document.get("plan") or {}).get("actions", ())
+    return sum(loss["count"] for action in actions for loss in action["losses"] if loss["what"] == "record")
 
 
 def _judged_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]:
     """In what the first line and its numbers are not what became of the messages, on a copy at `root`."""
     made = said.made
-    before = reachable(made.root, made.log_file_size, made.records)
-    after = None if started.refusal is not None else _served(started)
+    compacted = _compacted(made)
+    before = reachable(made.root, made.log_file_size, made.records) - compacted.superseded
+    after = None if started.refusal is not None else compacted.as_sent(started)
     present = records_in(made.root, made.log_file_size, made.records)
     destroyed = present - records_in(root, made.log_file_size, made.records)
     truth = Truth(before, before, after, destroyed & {message[1][2] for message in before}, present)
@@ -190,6 +205,46 @@ def _judged_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]
     fit = fit_of(said.verdict.may_start, truth, takes_more=any(getattr(start, name) for name in UNSEEN))
     found = verdicts.differences(start, truth)
     return found if fit == "right" else [f"{fit}: {headline_of(said.verdict)}", *found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compacted:
+    """Messages of compaction topics, by queue and queue offset and with the hash of their bodies; and those
+    that a later message with their key supersedes: a broker may take them at any time.
+
+    A broker serves such a topic from copies, whose records say another physicalOffset.
+    """
+
+    sent: Mapping[tuple[QueueName, int], tuple[Message, str]]
+    superseded: frozenset[Message]
+
+    def as_sent(self, answer: GroupAnswer) -> frozenset[Message]:
+        """What a broker served, with the messages of the log in place of their copies."""
+        node = answer.answers[0]
+        assert node is not None
+        found = set(_served(answer))
+        for name, queue in node.state.queues.items():
+            for item in queue.messages:
+                fields = item.fields or {}
+                message, body = self.sent.get((name, fields.get("recordQueueOffset", -1)), (None, ""))
+                if message is not None and fields["bodySha256"] == body:
+                    found.add(message)
+        return frozenset(found)
+
+
+def _compacted(made: Made) -> _Compacted:
+    topics = {path.name for path in made.root.glob("compaction/compactionLog/*")}
+    parser = open_store(made.root, version=made.version, broker_conf=made.conf).dialect.property_parser
+    sent: dict[tuple[QueueName, int], tuple[Message, str]] = {}
+    newest: dict[tuple[QueueName, str], Message] = {}
+    for sha256, record in made.records.items():  # in the order of the log
+        name = record.topic.decode(), record.queue_id
+        if name[0] in topics:
+            message = name, (record.physical_offset, record.total_size, sha256)
+            sent[name, record.queue_offset] = message, hashlib.sha256(record.body).hexdigest()
+            key = (parse_properties(record.properties, parser) or {})[KEYS]
+            newest[name, key] = message
+    return _Compacted(sent, frozenset(message for message, _ in sent.values()) - set(newest.values()))
 
 
 def _started_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]:

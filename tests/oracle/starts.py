@@ -63,12 +63,12 @@ def predict(root: Path, version: str, conf: Path) -> Predicted:
 
 
 def sizes_of(root: Path) -> dict[str, int]:
-    """Every file of log, queues and index with its length."""
+    """Every file of log, queues and index with its length; but those of databases."""
     return {
         os.path.relpath(path, root): path.stat().st_size
         for area in AREAS
         for path in (root / area).rglob("*")
-        if path.is_file()
+        if path.is_file() and not (path.parent / "CURRENT").exists()
     }
 
 

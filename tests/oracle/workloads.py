@@ -221,6 +221,8 @@ WORKLOADS = (
         "replicas-change-places",
         ALL,
         (
+            _send("Order", 3),
+            {"do": "InSync"},  # a slave that comes later begins with the last file of the log
             _send("Order", 150),
             {"do": "InSync"},
             {"do": "Stop", "node": 1},
@@ -394,6 +396,7 @@ WORKLOADS = (
             (last,),
             _CHAIN_WORKS,
             ("record-malformed", "index-lost"),
+            store={"maxIndexNum": 900},  # two index files at least
             before=tuple((version, _CHAIN_WORKS) for version in before),
         )
         for last, before in CHAINS.items()

@@ -126,7 +126,10 @@ def _questions(records: Mapping[str, Record], store: Store) -> Questions:
     times = sorted({record.store_timestamp for record in records.values()})
     some = tuple(time + more for time in _evenly(times, TIMES_ASKED) for more in (-1, 0, 1))
     ask = Ask((-1, 0, *some, 1 << 50), max_nums=(1, 32), most=PULLS_OF_A_QUEUE)
-    queues = tuple((queue.topic, queue.queue_id) for queue in store.queues)
+    names = {(queue.topic, queue.queue_id) for queue in store.queues}
+    if store.lifted.databases:  # after a kill they may lack rows of queues that a start makes again
+        names |= {(record.topic.decode(), record.queue_id) for record in records.values()}
+    queues = tuple(sorted(names))
     return Questions(ask, tuple(_evenly(keys, KEYS_ASKED)), queues)
 
 

@@ -267,9 +267,6 @@ def date_of(day: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).date().isoformat()
 
 
-DEFAULT_RESERVED_HOURS = 72
-"""fileReservedTime (Appendix B)."""
-
 TASKS_A_JOB = 4
 """Tasks for each that runs at once: what comes back is one account a task, not one a file."""
 
@@ -361,8 +358,7 @@ def plan_runs(store: Store, job_count: int) -> list[FileRun]:
 
 def reserved_hours(store: Store) -> tuple[int, bool]:
     """The hours for which a broker keeps an unchanged commit log file, and whether a setting says so."""
-    hours = _setting(store.settings.values.get("fileReservedTime"))
-    return (DEFAULT_RESERVED_HOURS, False) if hours is None else (hours, True)
+    return store.settings.reserved_hours, store.settings.number("fileReservedTime") is not None
 
 
 def statistics_of(store: Store, account: StoreCounts) -> LogStatistics:
@@ -388,10 +384,3 @@ def statistics_of(store: Store, account: StoreCounts) -> LogStatistics:
         ),
         uncounted_days=account.uncounted_days,
     )
-
-
-def _setting(text: str | None) -> int | None:
-    try:
-        return None if text is None else max(int(text), 0)
-    except ValueError:
-        return None

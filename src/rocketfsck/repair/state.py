@@ -260,6 +260,7 @@ LEFT_BY_A_KILL = frozenset(
 )
 """Rules whose breaches a killed broker leaves, and which its next start mends where it takes nothing."""
 
+_PARTLY_INDEXED = {RuleName.KEY_UNINDEXED, RuleName.TAGS_UNINDEXED}
 _WITHOUT_COPY = (RuleName.CONFIG_LOST, RuleName.CONFIG_MISSING)
 
 _FORBIDDING = (RuleName.TOPICS_GONE, RuleName.TOPICS_FOREIGN, RuleName.RECORD_MAGIC_UNKNOWN)
@@ -317,8 +318,8 @@ def _is_only_unclean(store: Store, report: Report, starts: Iterable[StartVerdict
     above_info = {
         rule for rule, count in report.counts.items() if count and report.severity_of(rule) > Severity.INFO
     }
-    if RuleName.KEY_UNINDEXED in above_info and _ends_between_two_keys(store, report):
-        above_info.remove(RuleName.KEY_UNINDEXED)
+    if above_info & _PARTLY_INDEXED and _ends_between_two_entries(store, report):
+        above_info -= _PARTLY_INDEXED
     if store.abort is None or not above_info <= LEFT_BY_A_KILL or report.withheld:
         return False
     if {*depth_of(report)} - {QUICK}:
@@ -329,14 +330,13 @@ def _is_only_unclean(store: Store, report: Report, starts: Iterable[StartVerdict
     return all((start.unreached_count or 0) <= deleted for start in starts)
 
 
-def _ends_between_two_keys(store: Store, report: Report) -> bool:
-    """Whether the one record that has only some of its keys in the index is the last one there: a broker puts
-    them one by one, and its next start begins with that record."""
+def _ends_between_two_entries(store: Store, report: Report) -> bool:
+    """Whether the one record that has only some of its entries in the index is the last one there: a broker
+    puts those of keys and then that of tags one by one, and its next start begins with that record."""
     ends = [header.end_physical_offset for _, header in readable_headers(store.indexes)]
-    found = [
-        finding.where.physical_offset for finding in report.findings if finding.rule == RuleName.KEY_UNINDEXED
-    ]
-    return len(found) == report.counts[RuleName.KEY_UNINDEXED] == 1 and found[0] == max(ends, default=-1)
+    found = [finding.where.physical_offset for finding in report.findings if finding.rule in _PARTLY_INDEXED]
+    count = sum(report.counts.get(rule, 0) for rule in _PARTLY_INDEXED)
+    return len(found) == count == 1 and found[0] == max(ends, default=-1)
 
 
 def depth_of(report: Report) -> tuple[str, ...]:

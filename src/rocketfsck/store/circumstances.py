@@ -140,6 +140,8 @@ class LogPlaces:
 
 
 OWN_LOG = LogPlaces()
+DEFAULT_RESERVED_HOURS = 72
+"""fileReservedTime (Appendix B)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,19 @@ class Settings:
         """A boolean setting, as `Boolean.parseBoolean` reads it."""
         value = self.values.get(name)
         return default if value is None else value.strip().lower() == "true"
+
+    def number(self, name: str) -> int | None:
+        """A setting as a number of at least 0; None where nothing is set that can be read as one."""
+        try:
+            return max(int(self.values[name]), 0)
+        except (KeyError, ValueError):
+            return None
+
+    @property
+    def reserved_hours(self) -> int:
+        """fileReservedTime: hours for which a broker keeps a commit log file that does not change."""
+        hours = self.number("fileReservedTime")
+        return DEFAULT_RESERVED_HOURS if hours is None else hours
 
 
 MAX_SETTINGS_SIZE = 1 << 20

@@ -138,6 +138,11 @@ def databases(store: Store) -> Iterator[tuple[Other, bool]]:
             yield other, other.relative in QUEUE_DATABASES
 
 
+def has_queue_database(store: Store) -> bool:
+    """Whether consume queues are in a database whose rows are not among the store's queues."""
+    return any(is_known for _, is_known in databases(store))
+
+
 def lost_queue_database(store: Store) -> Other | None:
     """The database of queues that a store must have, without files, where neither it nor a queue in files is
     there: only brokers with storeType=defaultRocksDB keep configs in RocksDB in their first form."""

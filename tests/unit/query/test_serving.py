@@ -223,3 +223,26 @@ def test_light_queues_in_a_database_alone(real_copy: Directory) -> None:
         pulled = broker.get_message("%LMQ%$LiLite$room_1", 0, 3, 1)
         assert (pulled.status, pulled.max_offset) == ("FOUND", 14)
         assert broker.get_message("LiLite", 0, 3, 1).status == "FOUND"
+
+
+def test_a_pull_of_a_queue_in_a_database_ends_at_no_file(real_copy: Directory) -> None:
+    """Rows have no files: a pull ends with the count that was asked for, or the queue."""
+    root = real_copy("5.5.0-rocksdb-cq")
+    conf = root.with_suffix(".conf")
+    conf.write_text("mappedFileSizeConsumeQueue=60\n")  # three units a file, as lifting makes them
+    asked = 0
+    with (
+        lifted(open_store(root, version="5.5.0", broker_conf=conf)) as lifting,
+        BrokerView(lifting.store, "5.5.0", state="started") as broker,
+    ):
+        for stored in lifting.store.queues:
+            queue = broker.queue(stored.topic, stored.queue_id)
+            assert queue is not None
+            for offset in range(queue.min_offset, queue.max_offset if queue.kind == "file" else 0):
+                for count in (1, 4, 32):
+                    pulled = broker.get_message(stored.topic, stored.queue_id, offset, count)
+                    following = min(offset + count, queue.max_offset)
+                    assert (pulled.status, pulled.next_begin_offset) == ("FOUND", following)
+                    assert len(pulled.offsets) == following - offset
+                    asked += count > 3 and following - offset > 3
+    assert asked > 100

@@ -16,6 +16,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.page.model import PlanSaid
+from rocketfsck.repair.apply.holding import held_plan
 from rocketfsck.repair.area import worktree
 from rocketfsck.repair.plan import tried
 from rocketfsck.repair.plan.model import Plan
@@ -204,3 +205,17 @@ def test_a_store_that_lost_its_log(broken: tuple[Store, Plan]) -> None:
     os.mkdir(store.root / "commitlog")  # noqa: PTH102
     with pytest.raises(StoreError), tried.trying(plan, store):
         pass
+
+
+def test_a_log_is_repaired_where_its_index_must_be_left(store_dir: Directory, tmp_path: Path) -> None:
+    """Entries of the lost record then lead to filler, which has no keys: no new finding."""
+    root = tmp_path / "store"
+    damage_store(store_dir("4.9.8-basic"), root, ["record-malformed"], 2, write_truth=False)
+    (root / "rocksdbstore").mkdir()  # of a later version, which indexes more (ST045)
+    store = open_store(root, version="4.9.8")
+    report = check_store(store, CheckOptions())
+    held = held_plan(make_plan(store, report), store, report)
+    assert {action.name for action in held.actions} == {"salvage-log"}
+    assert not held.refused_actions
+    assert {item.rule for item in held.unanswered} == {RuleName.ENTRY_KEY}
+    assert all("--only rebuild-index" in item.reason for item in held.unanswered)

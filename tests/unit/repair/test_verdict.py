@@ -111,6 +111,29 @@ def test_a_broker_killed_between_two_keys_of_a_record_is_to_be_started(
     assert judge_store(store, report).state == state
 
 
+@pytest.mark.parametrize(("left", "state"), [(1, "unclean"), (2, "damaged")])
+def test_a_broker_killed_before_the_entry_of_tags_is_to_be_started(
+    tmp_path: Path, left: int, state: str
+) -> None:
+    """The same where the entry of its tags is missing, which 5.4.0 puts after those of the keys."""
+    messages = [
+        OutgoingMessage("T", b"body", 1_700_000_000_000 + number, properties={"KEYS": "k", "TAGS": "x"})
+        for number in range(3)
+    ]
+    options = WriteOptions(version="5.5.0", sync=False, geometry=GEOMETRY, end_state=EndState.KILLED)
+    write_store(tmp_path / "store", messages, options)
+    (index,) = (tmp_path / "store" / "index").iterdir()
+    data = bytearray(index.read_bytes())
+    puts = [data[pos : pos + 20] for pos in _entries(data)]
+    each = len(puts) // len(messages)
+    del puts[each * (len(messages) - left + 1) - 1]
+    index.write_bytes(_index(data, puts))
+    store = open_store(tmp_path / "store", version="5.5.0")
+    report = check_store(store)
+    assert report.counts[RuleName.TAGS_UNINDEXED] == 1
+    assert judge_store(store, report).state == state
+
+
 GEOMETRY = Geometry(65536, 400, slot_count=7, entry_count=20)
 
 

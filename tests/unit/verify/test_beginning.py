@@ -11,6 +11,7 @@ from rocketfsck.repair.verdict import judge_store
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.queues import crossqueues
 from rocketfsck.verify.report import Report
 
 from tests.conftest import Directory
@@ -53,6 +54,20 @@ def test_files_that_a_broker_would_delete_tell(store_copy: Directory, count: int
         assert report.account.lost_count == gone
         verdict = judge_store(open_store(root), report)
         assert (verdict.state, verdict.advice) == ("lost", MISSING_FIRST)
+
+
+@pytest.mark.parametrize(("hours", "at_once", "is_found"), [(0, 4, False), (0, 3, True), (1, 4, True)])
+def test_a_broker_that_was_stopped_while_files_expire(
+    store_copy: Directory, monkeypatch: pytest.MonkeyPatch, hours: int, at_once: int, is_found: bool
+) -> None:
+    root = store_copy("5.3.3-multiseg")
+    without_first(root, 4)
+    monkeypatch.setattr(crossqueues, "EXPIRED_AT_ONCE", at_once)
+    conf = root.with_suffix(".conf")
+    conf.write_text(f"fileReservedTime={hours}\n")
+    report = check_store(open_store(root, broker_conf=conf), CheckOptions(jobs=1))
+    assert any(finding.rule == "ST057" for finding in report.findings) is is_found
+    assert report.account is not None and bool(report.account.lost_count) is is_found
 
 
 @pytest.mark.parametrize("name", ["4.9.8-expired", "5.1.3-expired"])

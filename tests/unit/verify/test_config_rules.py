@@ -116,6 +116,16 @@ def test_cf006_a_backup_that_is_newer(maker: Maker) -> None:
     maker.config("topics.json.bak", newer)
     (finding,) = maker.found(check_config)
     assert (finding.rule, finding.found["counter"], finding.expected["counter"]) == ("CF006", 3, 4)
+    conf = maker.conf.read_text()
+    maker.conf.write_text(conf + "brokerRole=SLAVE\n")  # it takes the file of its master, even an older one
+    assert maker.found(check_config) == []
+    maker.conf.write_text(conf)
+    newer = {**topics("T", "RMQ_SYS_TRANS_HALF_TOPIC"), "dataVersion": newer["dataVersion"]}
+    maker.config("topics.json.bak", newer)
+    assert maker.found(check_config) == []  # the new master of a slave makes this topic when it needs it
+    newer = {**topics("T", "RMQ_SYS_TRANS_HALF_TOPIC", "U"), "dataVersion": newer["dataVersion"]}
+    maker.config("topics.json.bak", newer)
+    assert rules(maker.found(check_config)) == ["CF006"]
     newer["dataVersion"]["counter"] = 2
     maker.config("topics.json.bak", newer)
     assert maker.found(check_config) == []

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck import iter_messages
 from rocketfsck.repair.log import filler_records
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.writer import OutgoingMessage, PutRecord, WriteOptions, write_store
+
+from tests.conftest import Directory
 
 START = 1_700_000_000_000
 OPTIONS = WriteOptions(
@@ -83,3 +86,24 @@ def test_without_a_queue_the_gap_is_told(tmp_path: Path) -> None:
     _fence(tmp_path / "store", records[_first_of_a_file(records)])
     shutil.rmtree(tmp_path / "store" / "consumequeue" / "T")
     assert "CL028" in _check(tmp_path / "store").counts
+
+
+@pytest.mark.parametrize("in_database", [True, False])
+def test_rows_of_a_database_explain_the_gap(real_copy: Directory, in_database: bool) -> None:
+    root = real_copy("5.5.0-rocksdb-cq")
+    messages = [*iter_messages(open_store(root, version="5.5.0"), topic="RockBulk0", queue_id=0)]
+    lost = messages[len(messages) // 2]
+    (path,) = [
+        file
+        for file in (root / "commitlog").iterdir()
+        if 0 <= lost.physical_offset - int(file.name) < file.stat().st_size
+    ]
+    data, pos = bytearray(path.read_bytes()), lost.physical_offset - int(path.name)
+    data[pos : pos + lost.total_size] = b"".join(
+        filler_records(lost.physical_offset, lost.total_size, version="5.5.0", store_timestamp=START)
+    )
+    path.write_bytes(data)
+    if not in_database:
+        shutil.rmtree(root / "consumequeue")
+    found = check_store(open_store(root, version="5.5.0"), CheckOptions(jobs=1))
+    assert ("CL028" in found.counts) is not in_database

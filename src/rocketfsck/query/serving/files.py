@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from rocketfsck.reader.heads import HEAD_SIZE, decode_head
 from rocketfsck.reader.units import Unit
 from rocketfsck.store.model import QueueKind
 from rocketfsck.store.openfiles import Readers
+from rocketfsck.store.rocks.spilling import TIMES
 
 
 class BrokerThrowsError(StoreError):
@@ -196,6 +198,16 @@ class ServedQueue:
         else:
             data = self._filled(file, index)
         return Unit.of(index, np.frombuffer(data, unit_dtype(self.kind))[0])
+
+    def row_time(self, queue_offset: int) -> int | None:
+        """The storeTime of a row of a database (`store.rocks.spilling`); None for one that a start adds."""
+        first, added = self.files[0], self.appended.place
+        found = int(np.searchsorted(added, queue_offset))
+        if not first.path or (found < len(added) and added[found] == queue_offset):
+            return None
+        place = queue_offset - first.start_offset // self.unit_size
+        times = self.readers.opened(f"{Path(first.path).parent}{TIMES}")
+        return int.from_bytes(times.read(place * 8, 8), "big", signed=True)
 
     def _filled(self, file: ServedFile, index: int) -> bytes:
         """A unit of a new file that belongs to no record: a pre-blank one before the first, else zeros."""

@@ -13,6 +13,7 @@ the first unit of that time or later (lower) or the last of that time or earlier
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,14 +56,21 @@ def offset_of_time(
 
 
 def _database_search(queue: ServedQueue, log: ServedLog, timestamp: int, boundary: Boundary) -> int:
-    """`binarySearchInCQByTime`: over the queue offsets of a queue in RocksDB, whatever files there were."""
+    """`binarySearchInCQByTime`: over the queue offsets of a queue in RocksDB, by the times in its rows."""
     floor, ceiling = queue.min_offset, queue.max_offset - 1
     if ceiling < 0:
         return 0
 
     def time_of(place: int) -> int | None:
         unit = queue.unit_at(place)
-        return None if unit is None else log.store_timestamp(unit.physical_offset, unit.size)
+        if unit is None:
+            return None
+        stored = queue.row_time(place)
+        return log.store_timestamp(unit.physical_offset, unit.size) if stored is None else stored
+
+    def is_expired(place: int) -> bool:
+        unit = queue.unit_at(place)
+        return unit is not None and unit.physical_offset < log.min_offset
 
     last, first = time_of(ceiling), time_of(floor)
     if last is not None and last < timestamp:
@@ -75,6 +83,10 @@ def _database_search(queue: ServedQueue, log: ServedLog, timestamp: int, boundar
         stored = time_of(middle)
         if stored is None:
             low = middle + 1
+        elif is_expired(middle):
+            low, left = middle + 1, middle
+        elif stored < 0:
+            return 0
         elif stored == timestamp:
             step = 1 if boundary == "upper" else -1
             while floor <= middle + step <= ceiling and time_of(middle + step) == timestamp:
@@ -250,7 +262,23 @@ def pull(queue: ServedQueue, log: ServedLog, dialect: Dialect, offset: int, max_
     found = locate(queue, offset)
     if found is None:
         return PullAnswer("OFFSET_FOUND_NULL", (), _next_file(queue, offset), low, high)
-    return _Pull(queue, log, dialect, offset, max_num).run(*found)
+    units = _rows(queue, offset, max_num) if queue.in_database else _units(queue, *found)
+    return _Pull(queue, log, dialect, offset, max_num).run(units)
+
+
+def _units(queue: ServedQueue, file: ServedFile, pos: int) -> Iterator[Unit]:
+    """The units of one file of the queue from a position on: a pull does not go on into the next file."""
+    for place in range(pos, file.wrote_pos, queue.unit_size):
+        yield queue.unit(file, place)
+
+
+def _rows(queue: ServedQueue, offset: int, max_num: int) -> Iterator[Unit]:
+    """The rows of a database for as many messages as were asked for, up to one that is missing."""
+    for queue_offset in range(offset, offset + max_num):
+        unit = queue.unit_at(queue_offset)
+        if unit is None:
+            return
+        yield unit
 
 
 def locate(queue: ServedQueue, offset: int) -> tuple[ServedFile, int] | None:
@@ -265,15 +293,15 @@ def commit_log_offset(queue: ServedQueue, offset: int) -> int:
 
 
 def _next_file(queue: ServedQueue, offset: int) -> int:
-    """`rollNextFile` of a queue: a batch queue has none and says 0."""
-    if queue.kind == "batch":
+    """`rollNextFile` of a queue: a batch queue and one in a database have none and say 0."""
+    if queue.kind == "batch" or queue.in_database:
         return 0
     units = max(queue.file_size // queue.unit_size, 1)
     return offset + units - offset % units
 
 
 class _Pull:
-    """The walk over the units of one file of the queue: a pull does not go on into the next file."""
+    """The walk over the units of a queue from the offset on."""
 
     def __init__(
         self, queue: ServedQueue, log: ServedLog, dialect: Dialect, offset: int, max_num: int
@@ -289,17 +317,17 @@ class _Pull:
         self.status: Status = "NO_MATCHED_MESSAGE"
         self.skip_below: int | None = None
 
-    def run(self, file: ServedFile, pos: int) -> PullAnswer:
+    def run(self, units: Iterable[Unit]) -> PullAnswer:
         following = self.offset
-        while pos < file.wrote_pos and following < self.queue.max_offset:
-            unit = self.queue.unit(file, pos)
+        for unit in units:
+            if following >= self.queue.max_offset:
+                break
             skipped = self.skip_below is not None and unit.physical_offset < self.skip_below
             if self._is_too_far(unit):
                 break
             if self._is_full(unit) and not (skipped and self.dialect.pull_skips_first):
                 break
             following = unit.queue_offset + unit.count
-            pos += self.queue.unit_size
             if not skipped:
                 self._take(unit)
         bounds = self.queue.min_offset, self.queue.max_offset

@@ -238,8 +238,14 @@ _COUNTED = "the check before counted this finding without listing it"
 _OF_LOG = ("CL", "ST")
 """Families of rules of files and the log; all others compare something with the log, or follow from it."""
 
-SAME_FAULT: Mapping[str, str] = {RuleName.DATABASE_LOG_CUT: RuleName.DATABASE_FILE_DAMAGED}
-"""Two rules of one fault: by the first while `abort` is there, by the second once a repair removed that."""
+_OTHERWISE = "the finding existed before with other values"
+
+SAME_FAULT: Mapping[str, str] = {
+    RuleName.DATABASE_LOG_CUT: RuleName.DATABASE_FILE_DAMAGED,
+    RuleName.ENTRY_OF_DAMAGED_RECORD: RuleName.ENTRY_KEY,
+}
+"""Two rules of one fault: by the first while `abort` is there, by the second once a repair removed that; by
+the first while a record is damaged, by the second once filler, which has no keys, is in its place."""
 
 SHOWN_BY: Mapping[str, str] = {RuleName.TOPICS_GONE: "rebuild-queue"}
 """Rules of what was amiss before and shows only once an action has made something again: topics that no
@@ -295,13 +301,18 @@ def judge(
             for finding in before.findings
             if finding.fingerprint not in now and finding.fingerprint not in answered
         )
+        reasons = {
+            _place(finding): known[finding.fingerprint].reason
+            for finding in before.findings
+            if finding.rule in SAME_FAULT and finding.fingerprint in known
+        }
         further = _further(before.findings, answered, known)
         for finding in others:
             if finding.fingerprint in earlier:
                 left.append(_named(finding, "the plan does not mention this finding"))
             elif gone[_place(finding)] > 0:
                 gone[_place(finding)] -= 1
-                left.append(_named(finding, "the finding existed before with other values"))
+                left.append(_named(finding, reasons.get(_place(finding), _OTHERWISE)))
             elif (place := _with_room(further, finding)) is not None:
                 further[place] -= finding.count
                 left.append(_named(finding, _COUNTED))

@@ -1,4 +1,10 @@
-"""Which files the repaired store may share with the kept one: those that no broker writes to.
+"""Takes the last repair of a store back: its bytes, names and times as they were.
+
+Can be interrupted and run again like `apply`. What was written since by somebody else is never deleted: it
+needs `force`, and is kept. Before the journal says that an undo is on its way, it is known that it can be
+done.
+
+Which files the repaired store may share with the kept one: those that no broker writes to.
 
     commit log      full files in front of everywhere that a start may cut, without the last two
     consume queues  full files in front of the first unit that a start may append, without the last three
@@ -12,12 +18,6 @@ What a repair in place must do: the store and the repaired tree, compared direct
 
 Every file that differs is replaced as a whole. Nothing outside of the directories that the user named is ever
 among the changes.
-
-Takes the last repair of a store back: its bytes, names and times as they were.
-
-Can be interrupted and run again like `apply`. What was written since by somebody else is never deleted: it
-needs `force`, and is kept. Before the journal says that an undo is on its way, it is known that it can be
-done.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ from rocketfsck.repair.repairs.answers import (
 )
 from rocketfsck.repair.repairs.index import rebuild_indexes
 from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_unsettled, is_zero
+from rocketfsck.store.elsewhere import has_queue_database
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.finding import Finding
 
@@ -152,13 +153,14 @@ def _explained_gaps(scene: PlanScene, file: MappedFile, spans: Sequence[Span]) -
         return []
     first = (file.start_offset or 0) + spans[0][0]
     queues = {(queue.topic, queue.queue_id) for queue in scene.store.queues}
+    in_database = has_queue_database(scene.store)
     return [
         finding
         for finding in one_by_one(scene.findings)
         if finding.rule == RuleName.QUEUE_OFFSET_GAP
         and (finding.where.physical_offset or 0) > first
         and (finding.where.file == file.relative or finding.where.end is None)
-        and queue_of(finding) in queues
+        and (in_database or queue_of(finding) in queues)
     ]
 
 

@@ -29,6 +29,7 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.spans import distinct
 from rocketfsck.scan.units import Dispatches, dispatches_of
+from rocketfsck.store.elsewhere import has_queue_database
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
@@ -98,6 +99,7 @@ class _LogWalk:
         self.max_offsets: Longs = np.zeros(0, np.int64)
         self.fence_offset: int | None = None
         self.known_queues: set[tuple[str, int]] | None = None
+        self.in_database = False
         self.skipped: dict[str, int] = {}
 
     def run(self) -> LogResult:
@@ -214,16 +216,19 @@ class _LogWalk:
                 return
 
     def _is_fenced(self, rows: LogRows, found: QueueRows, skipping: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether queue offsets are skipped behind filler, in a queue whose units tell the loss (XR015)."""
+        """Whether queue offsets are skipped behind filler, in a queue whose units tell the loss (XR015), or
+        which has rows of a database."""
         fenced = np.zeros(len(skipping), np.bool_)
         if self.fence_offset is None:
             return fenced
         if self.known_queues is None:
             self.known_queues = {(queue.topic, queue.queue_id) for queue in self.context.store.queues}
+            self.in_database = has_queue_database(self.context.store)
         for at in np.flatnonzero(skipping).tolist():
             topic, queue_id = self.table.names[int(found.queue[at])]
             behind = int(rows.physical[int(found.row[at])]) > self.fence_offset
-            fenced[at] = behind and (os.fsdecode(topic), queue_id) in self.known_queues
+            is_known = self.in_database or (os.fsdecode(topic), queue_id) in self.known_queues
+            fenced[at] = behind and is_known
         return fenced
 
     def _prepared(self, rows: LogRows) -> None:

@@ -27,7 +27,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.scan.log.live import UNKNOWN
 from rocketfsck.scan.spans import distinct, find_span
-from rocketfsck.store.elsewhere import has_log_elsewhere
+from rocketfsck.store.elsewhere import has_log_elsewhere, has_queue_database
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.entryjoin import COUNT, LAST, MET, WIDTH, EntryRanges
@@ -155,7 +155,8 @@ def merge_log_files(context: Context, logs: Sequence[TaskResult | None]) -> Iter
 
 
 def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
-    known = {(queue.topic, queue.queue_id) for queue in context.store.queues}
+    queues = {(queue.topic, queue.queue_id) for queue in context.store.queues}
+    known = None if has_queue_database(context.store) else queues
     following = _Following(context)
     before: TaskResult | None = None
     fence: int | None = None
@@ -238,13 +239,14 @@ def _queue_offsets(
     log: TaskResult,
     following: _Following,
     adjacent: bool,
-    known: set[tuple[str, int]],
+    known: set[tuple[str, int]] | None,
     fence: int | None,
 ) -> Iterator[Finding]:
     """Compare each queue's first record with the last one in the files before.
 
     Where a commit log file is missing in between, or filler from `fence` on stands for lost records, the
-    units of the queue say what is lost (XR011, XR015); only a queue without units is reported here.
+    units of the queue say what is lost (XR011, XR015), as do rows of a database (`known` is None then); only
+    a queue without units is reported here.
     """
     span, units = log.summary.queues, log.summary.units
     facts = _file_facts(log)
@@ -259,7 +261,7 @@ def _queue_offsets(
         rule = RuleName.QUEUE_BEGINS_AGAIN if first == 0 < expected else rule
         physical = int(span.physical[row])
         explained = not adjacent or (fence is not None and fence < physical)
-        if rule == RuleName.QUEUE_OFFSET_GAP and explained and name in known:
+        if rule == RuleName.QUEUE_OFFSET_GAP and explained and (known is None or name in known):
             continue
         where = Where(
             file=facts.file,

@@ -16,7 +16,12 @@ before the new beginning of the log goes, too, but for the last file of each que
 
 So such a file tells that log files are gone which no broker deleted, if a later file of the same queue or of
 the index leads into the log. Without a later one the queue or the index may be a copy from another time. The
-log began no later than with the file that the earliest of them ends in. Reference 1.2, 3.1, 4.1.
+log began no later than with the file that the earliest of them ends in.
+
+A broker that stops before it comes to the queues leaves such files, too: in later versions (5.1.4) queues and
+index have a task of their own, which runs every ten seconds, and in all versions one queue follows the other.
+By then the broker has deleted few log files, all older than fileReservedTime. Nothing shows whether a file
+expired just now or is missing, so nothing is found. Reference 1.2, 3.1, 4.1.
 """
 
 from __future__ import annotations
@@ -53,12 +58,17 @@ from rocketfsck.verify.queues.unitranges import (
     own_first,
 )
 from rocketfsck.verify.store.misnamed import Misnamed
-from rocketfsck.verify.tasks.task import Context, TaskResult, capped
+from rocketfsck.verify.tasks.task import Context, LogFacts, TaskResult, capped
+
+HOUR_MS = 3_600_000
+EXPIRED_AT_ONCE = 20
+"""Commit log files that a broker deletes before it comes to queues and index: deleteFileBatchMax, twice."""
 
 
-def check_beginning(store: Store, gatherer: Gatherer) -> Iterator[Finding]:
-    """One finding where log files are gone from the front; `gatherer` takes what units say of their messages.
-    What cannot be read is passed over: another check says so."""
+def check_beginning(store: Store, logs: Sequence[TaskResult | None], gatherer: Gatherer) -> Iterator[Finding]:
+    """One finding where log files are gone from the front; `logs` are the results of the log's files, and
+    `gatherer` takes what units say of their messages. What cannot be read is passed over: another check says
+    so."""
     start = store.commitlog.start_offset
     if not start or store.live.locked:  # a running broker goes through many queues for minutes
         return
@@ -70,11 +80,21 @@ def check_beginning(store: Store, gatherer: Gatherer) -> Iterator[Finding]:
         return
     size = store.commitlog.file_size
     former = min(end for _, end in left) // size * size
+    if start - former <= EXPIRED_AT_ONCE * size and _are_over(store, logs):
+        return
     for queue in store.queues:
         _count_lost(queue, former, start, gatherer)
     where = Where(file=store.commitlog.files[0].relative, start=0, physical_offset=start)
     names = [name for name, _ in left]
     yield Finding(RuleName.LOG_BEGINNING_GONE, where, {"file_count": len(names), "files": first_names(names)})
+
+
+def _are_over(store: Store, logs: Sequence[TaskResult | None]) -> bool:
+    """Whether files before the log were not written for fileReservedTime when the last record was stored."""
+    facts = [fact for log in logs if log is not None for fact in log.facts if isinstance(fact, LogFacts)]
+    first = next((fact.first_store_timestamp for fact in facts), None)
+    last = next((fact.last_store_timestamp for fact in reversed(facts) if fact.record_count), None)
+    return first is not None and last is not None and last - first >= store.settings.reserved_hours * HOUR_MS
 
 
 def _left_of_queue(queue: ConsumeQueue, start: int) -> Iterator[tuple[str, int]]:
@@ -152,7 +172,7 @@ def merge_queues(
     gatherer.copied(copied.values())
     log_map = LogMap(context.store, logs, misnamed)
     if not misnamed:
-        yield from check_beginning(context.store, gatherer)
+        yield from check_beginning(context.store, logs, gatherer)
     away = _Away(
         log_map,
         misplaced,

@@ -82,7 +82,7 @@ RULES: tuple[Rule, ...] = (
             "The .bak holds the state before the last write, so it is not newer. A slave is the exception: "
             "it takes the file of its master, even one that is older than its own."
         ),
-        strictness="strict",
+        strictness="config",
         level="quick",
         repair="restore-config",
         reference="1.6.2",

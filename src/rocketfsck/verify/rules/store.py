@@ -152,7 +152,8 @@ RULES: tuple[Rule, ...] = (
             "A broker that deletes commit log files deletes such files at once, too. The commit log files in "
             "front went another way: they are on a disk that is not mounted, somebody moved or deleted them, "
             "or the parts of the store were copied at different times. Consumers do not get their messages. "
-            "A running broker deletes the files that are left of queues and index."
+            "A running broker deletes the files that are left of queues and index. A few files that expired "
+            "may have been deleted just before the broker stopped: then nothing is found."
         ),
         strictness="heuristic",
         level="cross",

@@ -19,6 +19,8 @@ from rocketfsck.formats.config import (
     topic_configs,
     valid_prefix,
 )
+from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.store.model import Store, StoreFile, StrayReason
 from rocketfsck.store.reading import read_whole
@@ -29,8 +31,14 @@ _BACKUP = ".bak"
 EMPTY = "the file is empty"
 """Why a file cannot be parsed that a broker treats as one that is not there."""
 
+SYSTEM_TOPICS = frozenset(
+    {SCHEDULE_TOPIC, "TBW102", "SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT"}
+)
+SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", LMQ_PREFIX)
+
+TOPICS = "topics.json"
 VIEWS: Mapping[str, Callable[[Any], Mapping[Any, Any]]] = {
-    "topics.json": topic_configs,
+    TOPICS: topic_configs,
     **OFFSET_VIEWS,
     "delayOffset.json": delay_offsets,
 }
@@ -97,6 +105,16 @@ def load_configs(store: Store) -> Configs:
     return Configs(views, files, tuple(findings))
 
 
+def is_system_topic(topic: str) -> bool:
+    """Whether a broker makes this topic itself, so that it need not be in topics.json."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
+
+
+def is_slave(store: Store) -> bool:
+    """Whether a broker.conf says that the store is a slave's: it takes offsets and files of its master."""
+    return (store.settings.get("brokerRole") or "").strip() == "SLAVE"
+
+
 def parse_file(file: StoreFile) -> Parsed:
     """Parse one file. Raises StoreError if it cannot be read or is too large."""
     data = read_whole(file.path, CONFIG_LIMIT)
@@ -150,7 +168,7 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
     elif backup is not None and not backup.sound and backup.file.size:
         where = Where(file=backup.file.relative, start=backup.offset, end=backup.file.size)
         yield Finding(RuleName.CONFIG_BACKUP_DAMAGED, where, {"reason": backup.reason})
-    elif backup is not None and backup.sound:
+    elif backup is not None and backup.sound and not is_slave(store):
         yield from _check_age(main, backup)
 
 
@@ -162,6 +180,8 @@ def _check_age(main: Parsed, backup: Parsed) -> Iterator[Finding]:
         return
     if new is None or old is None or new.state_version != old.state_version or old.counter <= new.counter:
         return
+    if main.file.name == TOPICS and _differ_in_own_topics(main.value, backup.value):
+        return
     found: Facts = {"counter": new.counter, "timestamp": new.timestamp}
     yield Finding(
         RuleName.CONFIG_BACKUP_NEWER,
@@ -169,6 +189,19 @@ def _check_age(main: Parsed, backup: Parsed) -> Iterator[Finding]:
         found,
         {"counter": old.counter, "timestamp": old.timestamp},
     )
+
+
+def _differ_in_own_topics(main: Any, backup: Any) -> bool:
+    """Whether two files differ, but only in topics that a broker makes itself when it needs them.
+
+    A master that becomes a slave takes the file of the new master, which may not have made them yet.
+    """
+    try:
+        new, old = topic_configs(main), topic_configs(backup)
+    except FormatError:
+        return False
+    changed = {name for name in new.keys() | old.keys() if new.get(name) != old.get(name)}
+    return bool(changed) and all(map(is_system_topic, changed))
 
 
 def _unfinished(store: Store) -> Iterator[Finding]:

@@ -38,7 +38,15 @@ from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.reader.configs import is_swept
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.store.configfiles import Configs, parse_file
+from rocketfsck.verify.store.configfiles import (
+    SYSTEM_PREFIXES,
+    Configs,
+    is_slave,
+    parse_file,
+)
+from rocketfsck.verify.store.configfiles import (
+    is_system_topic as is_system_topic,
+)
 from rocketfsck.verify.tasks.task import Known, QueueFacts
 
 OFFSETS = "consumerOffset.json"
@@ -50,19 +58,10 @@ FILTERS = frozenset({"consumerFilter.json", "consumerFilter.json.bak"})
 """What each running broker writes every ten seconds, and nothing else does."""
 WITHOUT_BROKER = frozenset({"topics.json", "delayOffset.json"})
 """Configs that are also written where no broker runs: by a store of 4.x, by a salvage."""
-SYSTEM_TOPICS = frozenset(
-    {SCHEDULE_TOPIC, "TBW102", "SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT"}
-)
-SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", LMQ_PREFIX)
 _SYSTEM_GROUPS = ("CID_RMQ_SYS_", "CID_ONS", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
 _NOT_CONSUMED = (RETRY_PREFIX, "%DLQ%", *SYSTEM_PREFIXES, SCHEDULE_TOPIC)
 _ENDS_OF_GROUP = "_+"
 """What is between group and topic in the names of the retry topics of POP."""
-
-
-def is_system_topic(topic: str) -> bool:
-    """Whether a broker makes this topic itself, so that it need not be in topics.json."""
-    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
 
 
 def is_system_group(group: str) -> bool:
@@ -184,7 +183,6 @@ def _are_gone(store: Store, configs: Configs, topics: Mapping[str, Any], known: 
 
 
 STATIC_TOPICS = "topicQueueMapping.json"
-SLAVE = "SLAVE"
 LEAST_GROUPS = 2
 """Groups that must have gone back before a whole file counts as an old one: one may have been reset."""
 Positions = Mapping[tuple[str, str, int], int]
@@ -253,7 +251,7 @@ def check_consumer_offsets(
 
 def _loose_topics(store: Store) -> set[str] | None:
     """Topics whose committed offsets need not be in their queues; None for all topics."""
-    if (store.settings.get("brokerRole") or "").strip() == SLAVE:
+    if is_slave(store):
         return None
     for file in store.configs:
         if file.name == STATIC_TOPICS:

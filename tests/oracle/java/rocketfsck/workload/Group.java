@@ -87,9 +87,10 @@ public final class Group {
         throw new IllegalStateException("no broker of the group is its master");
     }
 
-    /** Until every node that runs has the master's log, and has dispatched it. */
+    /** Until every node that runs has the master's log, and has dispatched it; slaves take its topics, too. */
     void awaitSync() throws Exception {
-        DefaultMessageStore master = master().messages();
+        Node first = master();
+        DefaultMessageStore master = first.messages();
         for (Node node : nodes) {
             if (node != null) {
                 for (int looks = 0; node.messages().getMaxPhyOffset() < master.getMaxPhyOffset(); looks++) {
@@ -99,6 +100,9 @@ public final class Group {
                     Thread.sleep(LOOK_INTERVAL_MS);
                 }
                 RealStore.awaitDispatch(node.messages());
+                if (node != first) {
+                    node.controller().getSlaveSynchronize().syncAll(); // later versions: once a minute
+                }
             }
         }
     }
