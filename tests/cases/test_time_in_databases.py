@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rocketfsck import iter_messages
 from rocketfsck.query import BrokerView
 from rocketfsck.query.serving.files import Boundary
+from rocketfsck.query.serving.pulls import offset_of_time
 from rocketfsck.repair.log import filler_records
 from rocketfsck.store import open_store
 from rocketfsck.store.rocks.lifting import lifted
@@ -70,3 +73,16 @@ def test_a_row_keeps_its_time(real_copy: Directory) -> None:
             for timestamp in sorted({time + step for time in times for step in (-1, 0, 1)}):
                 said = broker.offset_in_queue_by_time("RockBulk0", 0, timestamp, boundary)
                 assert said == wanted(times, timestamp, boundary)
+
+
+def test_the_last_offset_before_all_times_is_0(real_dir: Directory) -> None:
+    """Even in a queue that begins later; in files it would be the first that there is."""
+    store = open_store(real_dir("5.5.0-rocksdb-cq"), version="5.5.0")
+    with lifted(store) as lifting, BrokerView(lifting.store, "5.5.0", state="started") as broker:
+        queue = broker.queue("RockBulk0", 0)
+        assert queue is not None
+        later = replace(queue, min_offset=2)
+        assert offset_of_time(later, broker.serving.log, store.dialect, 1, "upper") == 0
+        assert offset_of_time(later, broker.serving.log, store.dialect, 1, "lower") == 2
+        in_files = replace(later, in_database=False)
+        assert offset_of_time(in_files, broker.serving.log, store.dialect, 1, "upper") == 2

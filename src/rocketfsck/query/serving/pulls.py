@@ -45,7 +45,7 @@ def offset_of_time(
     if queue.kind == "batch":
         found = batch_offset_of_time(queue, timestamp, boundary)
     elif queue.in_database and dialect.upper_boundary:
-        found = _database_search(queue, log, timestamp, boundary)
+        return _database_search(queue, log, timestamp, boundary)
     elif not queue.files:
         found = 0
     elif dialect.time_search == "nearest":
@@ -56,7 +56,10 @@ def offset_of_time(
 
 
 def _database_search(queue: ServedQueue, log: ServedLog, timestamp: int, boundary: Boundary) -> int:
-    """`binarySearchInCQByTime`: over the queue offsets of a queue in RocksDB, by the times in its rows."""
+    """`binarySearchInCQByTime`: over the queue offsets of a queue in RocksDB, by the times in its rows.
+
+    The answer is not brought between the ends of the queue: it may be 0 or -1 where the queue begins later.
+    """
     floor, ceiling = queue.min_offset, queue.max_offset - 1
     if ceiling < 0:
         return 0
