@@ -15,7 +15,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -92,7 +92,7 @@ def legs_of(workload: Workload, version: str, place: Path) -> dict[str, list[str
         ]
         if name in repairs:
             found[f"{name} started"] += _not_brought_back(repairs[name], answers[name], answers["clean-0"])
-        elif not name.startswith("refusing"):
+        elif not name.startswith("refusing") and not _gives_again(item):
             found[f"{name} started"] += _not_kept(item.made, answers[name])
     return {leg: texts for leg, texts in found.items() if texts}
 
@@ -144,13 +144,21 @@ def _not_healthy(said: Said) -> list[str]:
 
 
 def _not_killed(said: Said) -> list[str]:
-    """Of a store whose broker was killed: a start is said to put it in order."""
+    """Of a store whose broker was killed: a start is said to put it in order. Where it is said to give queue
+    offsets again, what the broker then gives is compared instead (`_judged_otherwise`)."""
     besides = said.rules & said.made.workload.after_kill
-    if said.verdict.state == "unclean":
+    if said.verdict.state == "unclean" or _gives_again(said):
         return []
     if besides and said.verdict.may_start and said.rules <= LEFT_BY_A_KILL | besides:
         return []
     return [f"{said.verdict.state}: {headline_of(said.verdict)}", *said.findings]
+
+
+def _gives_again(said: Said) -> bool:
+    """Whether a start is said to use queue offsets twice: brokers do not build all rows of a database again
+    that a kill took (5.5.0)."""
+    (start,) = said.verdict.starts
+    return not said.verdict.may_start and start.reissued_count > 0
 
 
 _ENDED: Mapping[str, Callable[[Said], list[str]]] = {
@@ -200,11 +208,27 @@ def _judged_otherwise(said: Said, started: GroupAnswer, root: Path) -> list[str]
     after = None if started.refusal is not None else compacted.as_sent(started)
     present = records_in(made.root, made.log_file_size, made.records)
     destroyed = present - records_in(root, made.log_file_size, made.records)
-    truth = Truth(before, before, after, destroyed & {message[1][2] for message in before}, present)
+    counted = destroyed & {message[1][2] for message in before}
+    truth = Truth(before, before, after, counted, present, _given_again(made, started, present - destroyed))
     (start,) = said.verdict.starts
     fit = fit_of(said.verdict.may_start, truth, takes_more=any(getattr(start, name) for name in UNSEEN))
     found = verdicts.differences(start, truth)
     return found if fit == "right" else [f"{fit}: {headline_of(said.verdict)}", *found]
+
+
+def _given_again(made: Made, started: GroupAnswer, left: Collection[str]) -> int:
+    """Queue offsets of acknowledged messages' queues that records of the log have and that the started broker
+    gives out again."""
+    node = started.answers[0] if started.answers else None
+    if node is None:
+        return 0
+    ends = dict.fromkeys(((item.topic, item.queue_id) for item in made.acknowledged), 0)
+    for record in (made.records[sha256] for sha256 in left):
+        name = record.topic.decode(), record.queue_id
+        if name in ends:
+            ends[name] = max(ends[name], record.queue_offset + 1)
+    queues = node.state.queues
+    return sum(max(end - (queues[name].max_offset if name in queues else 0), 0) for name, end in ends.items())
 
 
 @dataclass(frozen=True, slots=True)
