@@ -198,7 +198,7 @@ def test_parse_stops_at_the_end_given() -> None:
         UNIT.parse(bytes(40), -20)
 
 
-LIGHT = ("config", "dialect", "filename", "javatext", "magic", "smallfiles", "messageid", "properties")
+LIGHT = ("config", "dialect", "javatext", "magic", "smallfiles", "messageid", "properties")
 
 
 @pytest.mark.parametrize("module", ["", ".record", *(f".{name}" for name in LIGHT)])

@@ -100,7 +100,7 @@ def test_a_check_opens_a_queue_as_often_with_many_log_files(
 def test_a_queue_is_read_again_when_its_room_is_used_up(
     made: Callable[[int], Store], opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocketfsck.verify.queues.unitranges.COUNT", 8 * QUEUES)
+    monkeypatch.setattr("rocketfsck.verify.queues.unitranges.ROOM_COUNT", 8 * QUEUES)
     opens, alone = _steps(made(1 << 14), opened, monkeypatch, jobs=1)
     fills = MESSAGES // 7 + QUEUES  # 7 new units each, and one for the last units
     assert 2 * QUEUES < opens <= QUEUES + fills

@@ -11,15 +11,15 @@ the topic of a record was deleted do light queues alone tell of it. Reference 2.
 
 Units of many queues side by side in one array, read ahead, for the records that come next.
 
-    room := COUNT // number of queues units, from one place of the queue on; one room a queue
+    room := ROOM_COUNT // number of queues units, from one place of the queue on; one room a queue
 
 Records of all queues meet their units in one pass of NumPy. A queue costs a step only when its room is used
 up: once for every `room` units that it has, however many commit log files its records are in. What is in a
 room may be older than what is on the disk: only a unit that fits its record counts, and a caller that misses
 a unit reads the queue again.
 
-Shared by all threads of a process. Memory: 20 bytes for each of COUNT units, of which only what was read is
-touched; no file stays open. Reference 3.1.
+Shared by all threads of a process. Memory: 20 bytes for each of ROOM_COUNT units, of which only what was read
+is touched; no file stays open. Reference 3.1.
 
 The queues of a store as numbers, so that a commit log file meets 10,000 of them without a step for each.
 

@@ -17,7 +17,6 @@ from textual.widgets import Footer, Static
 
 from rocketfsck import progress
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Question
-from rocketfsck.cli.browse.model.findings import run_check
 from rocketfsck.cli.browse.model.tree import (
     Folder,
     file_title,
@@ -390,6 +389,8 @@ class BrowseApp(App[None]):
             self.call_from_thread(self._say, f"Check: {progress.phase}{share}… Escape stops.")
 
         def check() -> Findings:
+            from rocketfsck.cli.browse.model.findings import run_check
+
             return run_check(self.session.shelf, self.session.asked.level, stop, stated)
 
         self.files_screen.work("check", check, self._take_findings, stop)
