@@ -13,6 +13,7 @@
     since           instead of all others, what the second night of `check --since` reads of 10 GiB (makes two
                     stores of that size in the folder, and deletes them); has a page of its own
     findings        instead of all others, what a finding costs (some minutes); has a page of its own
+    databases       instead of all others, 5,000,000 messages in RocksDB (some minutes); has a page of its own
     driver          instead of all others, the memory of a driver over 10 and 500 stores on a cluster (some 40
                     minutes); has a page of its own
     --folder DIR    where the files that are read are made and kept (some 4 GB; default: a folder of the
@@ -44,6 +45,7 @@ import numpy as np
 from benchmarks import (
     commands,
     data,
+    databases,
     drivermemory,
     findings,
     fleetpage,
@@ -82,6 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
         "since",
         "driver",
         "findings",
+        "databases",
         "fleet",
     ]
     parser.add_argument("part", nargs="?", choices=names)
@@ -112,6 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
             "since": since.ABOUT,
             "driver": drivermemory.ABOUT,
             "findings": findings.ABOUT,
+            "databases": databases.ABOUT,
         }
         about = abouts.get(given.part, queues.ABOUT)
         page = name if given.part is None else f"{name}-{given.part}"
@@ -203,6 +207,13 @@ def finding_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable
     return {"findings": lambda: findings.finding_rows(folder, count, with_goals=not small)}
 
 
+def database_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What `python -m benchmarks databases` measures. A small run has no goals."""
+    del rounds  # minutes
+    count = 3000 if small else 5_000_000
+    return {"databases": lambda: databases.database_rows(folder, count, with_goals=not small)}
+
+
 Groups = Callable[[Path, int, bool], dict[str, Callable[[], Iterable[Row]]]]
 PARTS: Mapping[str | None, Groups] = {
     None: groups,
@@ -214,6 +225,7 @@ PARTS: Mapping[str | None, Groups] = {
     "since": since_groups,
     "driver": driver_groups,
     "findings": finding_groups,
+    "databases": database_groups,
 }
 """What is measured, by the part that is asked for."""
 

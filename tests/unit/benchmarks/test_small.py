@@ -51,3 +51,11 @@ def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 12
     assert lines[0].startswith("check, 2,000 wrong bodies")
     assert not list(tmp_path.glob("findings-*"))
+
+
+@pytest.mark.nightly
+def test_databases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmarks.main(["databases", "--small", "--folder", str(tmp_path)]) == 0
+    jobs = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert jobs == ["check", "query offset", "query key", "fix"]
+    assert not list(tmp_path.iterdir())
