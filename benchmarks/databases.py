@@ -19,12 +19,12 @@ from benchmarks.commands import TOOL, run
 from benchmarks.measure import Row
 
 ABOUT = """\
-Written by `python -m benchmarks databases`; not edited. Whole commands on a store whose consume queues and index
-are in RocksDB, once each: time by the clock, and the most memory that one process has. Messages are those of
-`rocketfsck write --synth plain,keys=1,body=128`.
+Written by `python -m benchmarks databases`; not edited. Whole commands on a store whose consume queues and
+index are in RocksDB, once each: time by the clock, and the most memory that one process has. Messages are
+those of `rocketfsck write --synth plain,keys=1,body=128`.
 
 - *check*: every rule at the level `full`, and the verdict; the goal is 3 s a million rows of the index.
-- *fix*: the database of the consume queues has lost its tables: it is made again from the log, judged, published.
+- *fix*: the queues' database has lost its tables: it is made again from the log, judged, published.
 - *query*: a message by its queue offset, and by its key.
 """
 SECONDS = 3.0
