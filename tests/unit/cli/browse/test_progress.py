@@ -58,7 +58,8 @@ def test_a_search_says_how_far_it_is(
         else:
             await at.pilot.press("escape")
             await until(at, "Stopped.")
-        ended.wait(SECONDS)
+        while not ended.is_set():  # the search hears of it through the loop that waits here
+            await asyncio.sleep(0.01)
         await at.settle()
         for _ in range(100):
             await at.pilot.pause()
