@@ -19,8 +19,8 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, dialect_for
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.smallfiles import java_parse_long
-from rocketfsck.query.start.databases import MESSAGES, has_light_rows, kind_of_queues
-from rocketfsck.query.start.dispatch import QueueName, RowsModel
+from rocketfsck.query.start.databases import MESSAGES, RowsModel, has_light_rows, kind_of_queues
+from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import LoadedFile, Loading
 from rocketfsck.query.start.losses import (
     MAX_OFFSET,

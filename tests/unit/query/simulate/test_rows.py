@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.query.start.dispatch import Bound, RowsModel
+from rocketfsck.query.start.databases import Bound, RowsModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.queues import AppendedColumns
 from rocketfsck.store.model import QueueBounds
