@@ -227,8 +227,7 @@ def _given_again(made: Made, started: GroupAnswer, left: Collection[str]) -> int
         name = record.topic.decode(), record.queue_id
         if name in ends:
             ends[name] = max(ends[name], record.queue_offset + 1)
-    queues = node.state.queues
-    return sum(max(end - (queues[name].max_offset if name in queues else 0), 0) for name, end in ends.items())
+    return verdicts.given_again(ends, node.state.queues)
 
 
 @dataclass(frozen=True, slots=True)

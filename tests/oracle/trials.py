@@ -41,6 +41,7 @@ from tests.oracle.verdicts import (
     differences,
     evidence_of,
     fit_of,
+    given_again,
     records_in,
 )
 
@@ -262,8 +263,7 @@ def reissued(store: Path, size: int, answer: Answer, sound: SoundStore) -> int:
             and (name, (record.physical_offset, record.total_size, sha256)) in sound.served
         ):
             ends[name] = max(ends.get(name, 0), record.queue_offset + 1)
-    queues = answer.final.queues
-    return sum(max(end - (queues[name].max_offset if name in queues else 0), 0) for name, end in ends.items())
+    return given_again(ends, answer.final.queues)
 
 
 def said_otherwise(trial: Trial, truth: Truth) -> list[str]:

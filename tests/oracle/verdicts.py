@@ -18,7 +18,7 @@ from rocketfsck.formats.record import Record
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.verify.finding import MessageAccount
 
-from tests.oracle.broker import QueueName
+from tests.oracle.broker import Queue, QueueName
 
 _UNITS = {"consumequeue": struct.Struct(">qiq"), "batchconsumequeue": struct.Struct(">qiqqqhii")}
 """Units by area: physical offset and size come first in each."""
@@ -129,6 +129,12 @@ ACCOUNTED: Mapping[str, tuple[Callable[[MessageAccount], Range], Callable[[Truth
     "out of reach": (_hidden, lambda truth: len(truth.hidden)),
 }
 """The same of the account of the messages, as they are before a start."""
+
+
+def given_again(ends: Mapping[QueueName, int], queues: Mapping[QueueName, Queue]) -> int:
+    """Queue offsets in front of the ends of queues, as the records of a log have them, that a started broker
+    gives out again."""
+    return sum(max(end - (queues[name].max_offset if name in queues else 0), 0) for name, end in ends.items())
 
 
 def fit_of(may_start: bool | None, truth: Truth, *, takes_more: bool = False) -> Fit:

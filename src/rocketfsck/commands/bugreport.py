@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from rocketfsck.store import Store
     from rocketfsck.verify.finding import Finding
     from rocketfsck.verify.options import CheckOptions
-    from rocketfsck.verify.report import Report
-    from rocketfsck.writer.mask.names import Pseudonyms
 
 PACKAGES = (
     "click", "construct", "isal", "llvmlite", "lz4", "msgspec", "numba", "numpy", "pyarrow",

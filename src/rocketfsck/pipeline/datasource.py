@@ -104,7 +104,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-    from rocketfsck.pipeline.columns import Request
     from rocketfsck.pipeline.views.model import Part
 
 COMMENT = "comment"

@@ -356,14 +356,8 @@ def plan_runs(store: Store, job_count: int) -> list[FileRun]:
     return [FileRun(at, tuple(items[at : at + length])) for at in range(0, len(items), length)]
 
 
-def reserved_hours(store: Store) -> tuple[int, bool]:
-    """The hours for which a broker keeps an unchanged commit log file, and whether a setting says so."""
-    return store.settings.reserved_hours, store.settings.number("fileReservedTime") is not None
-
-
 def statistics_of(store: Store, account: StoreCounts) -> LogStatistics:
     """An account of all files of a store, in order and with names as text."""
-    hours, known = reserved_hours(store)
     return LogStatistics(
         total=merged(account.days.values()) if account.days else None,
         queues=tuple(
@@ -376,8 +370,8 @@ def statistics_of(store: Store, account: StoreCounts) -> LogStatistics:
             for number, file in enumerate(store.commitlog.files)
         ),
         uncounted_queues=account.uncounted_queues,
-        reserved_hours=hours,
-        reserved_known=known,
+        reserved_hours=store.settings.reserved_hours,
+        reserved_known=store.settings.number("fileReservedTime") is not None,
         topic_days=tuple(
             (java_decode(name[0]), date_of(name[1]), account.topic_days[name])
             for name in sorted(account.topic_days)

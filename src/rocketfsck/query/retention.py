@@ -26,7 +26,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from rocketfsck.common.rows import Text
 from rocketfsck.errors import FormatError, UsageError
 from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, parse_int64
-from rocketfsck.query.counts import reserved_hours
 from rocketfsck.query.info.store import log_info
 from rocketfsck.query.offsets import Position, group_positions
 from rocketfsck.query.view import QueueView, StoreView
@@ -154,7 +153,7 @@ def retention_rules(store: Store, time_zone: str, now_timestamp: int | None) -> 
     ratio = parse_int64(setting("diskMaxUsedSpaceRatio", "").strip())
     low, high = RATIO_BOUNDS
     return RetentionRules(
-        min(reserved_hours(store)[0], INT32_MAX),
+        min(store.settings.reserved_hours, INT32_MAX),
         () if None in hours else tuple(known),
         DEFAULT_RATIO if ratio is None else min(max(ratio, low), high),
         zone_of(time_zone),

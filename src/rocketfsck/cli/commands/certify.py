@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.output import Destination, open_output
 from rocketfsck.cli.paramtypes import Jobs
 from rocketfsck.cli.show.text import visible
-from rocketfsck.commands.bugreport import BugReportCommand, bugreport
+from rocketfsck.commands.bugreport import BugReport, BugReportCommand, bugreport
 from rocketfsck.commands.certify import Certificate, CertifyAnswer, CertifyCommand, certify
 from rocketfsck.commands.shared import StoreOptions, refuse_inside
 from rocketfsck.common.documents import from_document, printable, to_document
@@ -25,9 +25,6 @@ from rocketfsck.common.outputs import STDOUT
 from rocketfsck.common.wording import count_of
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
-
-if TYPE_CHECKING:
-    from rocketfsck.commands.bugreport import BugReport
 
 _SHOWN = 10
 

@@ -28,13 +28,12 @@ from rocketfsck.commands.compare import (
 )
 from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
-from rocketfsck.repair.compare.compare import comparison_document
+from rocketfsck.repair.compare.compare import Comparison, Copy, Lack, Side, comparison_document
 from rocketfsck.repair.salvage.choose import FATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rocketfsck.repair.compare.compare import Comparison, Copy, Lack, Side
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.repair.salvage.ledger import QueueAccount, Salvage
     from rocketfsck.repair.salvage.salvage import SalvagedStore

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rocketfsck.cli.dump.item import (
     DumpFilter,
@@ -56,13 +56,10 @@ from rocketfsck.formats.dledger import (
     MAGIC_NOOP,
     MAGIC_NORMAL,
 )
-from rocketfsck.formats.layout import shown_unit_name
+from rocketfsck.formats.layout import Layout, shown_unit_name
 from rocketfsck.formats.properties import tags_code
 from rocketfsck.formats.smallfiles import decode_epochs
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
-
-if TYPE_CHECKING:
-    from rocketfsck.formats.layout import Layout
 
 TEXT_LIMIT = 1 << 20
 

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rocketfsck.cli.output import BodyForm, Column
 from rocketfsck.cli.show.text import count_of, timestamp, visible
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.layout import shown_name
+from rocketfsck.formats.layout import Field, Layout, shown_name
 from rocketfsck.store.reading import FileReader
 
 if TYPE_CHECKING:
-    from rocketfsck.formats.layout import Field, Layout
     from rocketfsck.store import Store
     from rocketfsck.store.model import Other
 

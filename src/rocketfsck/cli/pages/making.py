@@ -23,7 +23,7 @@ from rocketfsck.errors import FormatError, RocketfsckError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT, entry_pos
-from rocketfsck.formats.layout import shown_name, shown_unit_name
+from rocketfsck.formats.layout import Layout, shown_name, shown_unit_name
 from rocketfsck.page.after import Tried
 from rocketfsck.page.findings import left_report
 from rocketfsck.page.model import ByteWindow, FieldSaid
@@ -44,7 +44,6 @@ from rocketfsck.verify.stopping import Policy, RulePolicy, report_by
 from rocketfsck.verify.tasks.task import Fact, QueueFacts
 
 if TYPE_CHECKING:
-    from rocketfsck.formats.layout import Layout
     from rocketfsck.page.model import Page
     from rocketfsck.page.tables import Limits
     from rocketfsck.query.start.verdict import StartVerdict

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rocketfsck.query.info.statistics import Chains, RetentionInfo, SkewInfo, StatisticsInfo
 
 STATS_SHOWN = 20
-STATS_NAME_SHOWN = 60
+NAME_SHOWN = 60
 TEXT = ("topic", "day", "broker")
 """Columns that are not numbers."""
 
@@ -81,7 +81,7 @@ def tally_table(
     head = [name.replace("_", " ") for name in names]
     table = [[*head, "messages", "bytes", "first stored", "last stored"]]
     for row in shown:
-        cells = [shorten(visible(_text(row[name])), STATS_NAME_SHOWN) for name in names]
+        cells = [shorten(visible(_text(row[name])), NAME_SHOWN) for name in names]
         times = [timestamp(row["first_timestamp"]), timestamp(row["last_timestamp"])]
         table.append([*cells, f"{row['message_count']:,}", f"{row['byte_count']:,}", *times])
     yield f"  {title}"
@@ -184,7 +184,7 @@ def _key_lines(keys: KeyStatistics, everything: bool) -> Iterator[str]:
     shown = keys.top if everything else keys.top[:STATS_SHOWN]
     table = [["topic", "key", "messages"]]
     for item in shown:
-        names = [shorten(visible(name), STATS_NAME_SHOWN) for name in (item.topic, item.key)]
+        names = [shorten(visible(name), NAME_SHOWN) for name in (item.topic, item.key)]
         table.append([*names, f"{item.count:,}"])
     yield from (f"    {line}" for line in aligned(table, right=(2,)))
     if len(shown) < len(keys.top):
@@ -219,7 +219,6 @@ def count_rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
 
 
 SHOWN = 12
-NAME_SHOWN = 60
 
 Item = TypeVar("Item")
 

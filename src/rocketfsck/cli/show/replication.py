@@ -33,8 +33,6 @@ from rocketfsck.common.wording import duration
 from rocketfsck.pipeline.fleet.model import FleetReport, StoreRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rocketfsck.query.nodes import NodeSide
     from rocketfsck.repair.compare.configs import (
         ConfigsCompared,

@@ -36,10 +36,9 @@ from rocketfsck.pipeline.views.model import (
 )
 from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
-from rocketfsck.verify.finding import Level
+from rocketfsck.verify.finding import Finding, Level
 
 if TYPE_CHECKING:
-    from rocketfsck.verify.finding import Finding
     from rocketfsck.verify.report import NotChecked, Report
 
 EXPIRES = "expires_timestamp"
@@ -132,10 +131,9 @@ def _expiry(store: Store, log: MappedFileQueue) -> dict[int | None, int]:
     By the time of the next file's first message; where that cannot be read, by the file's own time, which a
     copy may not have from its original.
     """
-    from rocketfsck.query.counts import reserved_hours
     from rocketfsck.query.info.store import log_info
 
-    hours, _ = reserved_hours(store)
+    hours = store.settings.reserved_hours
     found: dict[int | None, int] = {}
     for file, following in pairwise(log.files):
         changed = log_info(following).first_store_timestamp

@@ -209,6 +209,7 @@ _QUEUE_ACTIVE_COUNT = 3
 """As many files at a queue's end are recovered by a start, which may end the queue in each of them."""
 _SOUND = frozenset({"records", "filler", "blank"})
 _SPARE_SIZE = 1 << 20
+"""Bytes for journals and directories."""
 _FAR = 1 << 62
 SAID_SIZE = 64 << 20
 """Copies of this size are said before a repair asks whether it may begin."""
@@ -331,10 +332,6 @@ def _full(files: Iterable[MappedFile], file_size: int, end: int) -> Iterable[Map
     )
 
 
-_UNDO_SPARE_SIZE = 1 << 20
-"""Bytes for journals and directories."""
-
-
 def undo(
     store_path: Path | str,
     *,
@@ -365,7 +362,7 @@ def _room_wanted(error: OSError, root: str, work_dir: Path | None) -> str:
     """What to free first, where the disk is full: "" for any other error, or where nothing is known."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return ""
-    needed = _UNDO_SPARE_SIZE
+    needed = _SPARE_SIZE
     with suppress(OSError, RocketfsckError):
         area = _last_area(root, work_dir)
         saved = [change.saved for change in area.journal.changes if change.saved is not None]
@@ -374,7 +371,7 @@ def _room_wanted(error: OSError, root: str, work_dir: Path | None) -> str:
         free = free_size(root)
         return (
             f"undo needs at most {count_of(needed, 'byte')} there, and {free:,} are free: "
-            f"free {count_of(max(needed - free, _UNDO_SPARE_SIZE), 'byte')}, and "
+            f"free {count_of(max(needed - free, _SPARE_SIZE), 'byte')}, and "
         )
     return ""
 

@@ -108,7 +108,7 @@ def _slashed(path: str) -> str:
     return f"{path.rstrip('/')}/"
 
 
-_MAX_LINK_DEPTH = 64
+_MAX_DEPTH = 64
 
 
 class Cloner:
@@ -138,7 +138,7 @@ class Cloner:
         `linked` is whether a link led here: then only what can hold files of the store is cloned.
         """
         status = os.stat(source)  # noqa: PTH116
-        if depth > _MAX_LINK_DEPTH:
+        if depth > _MAX_DEPTH:
             raise StoreError("directories are nested too deep", path=source)
         with os.scandir(source) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
@@ -258,7 +258,7 @@ def _name_of(real: str, places: dict[str, str]) -> str:
 def _links(directory: str, name: str, depth: int) -> Iterator[tuple[str, str]]:
     """Names and paths of the links below a directory. None is followed; nor is anything to be changed in a
     directory that cannot be listed."""
-    if depth > _MAX_LINK_DEPTH:
+    if depth > _MAX_DEPTH:
         return
     try:
         with os.scandir(directory) as entries:
@@ -387,7 +387,6 @@ Manifest = Mapping[str, str]
 """Length and time of modification of every file and link by name; names as `WorkTree` has them."""
 
 _SHOWN = 3
-_MAX_DEPTH = 64
 
 
 def list_files(

@@ -41,13 +41,12 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import distinct
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader, read_whole
-from rocketfsck.verify.store.configfiles import VIEWS, load_configs
+from rocketfsck.verify.store.configfiles import VIEWS, is_system_topic, load_configs
 from rocketfsck.verify.store.offsets import (
     OFFSET_DATABASES,
     OFFSETS,
     Positions,
     groups_without_settings,
-    is_system_topic,
     kept_in_databases,
     positions_of,
 )

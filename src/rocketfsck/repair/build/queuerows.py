@@ -45,8 +45,8 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.store.rocks.families import database_at
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.store.rocks.reading import RocksError, RowPipe, estimate_rows, read_rows, row_pipe
-from rocketfsck.verify.store.configfiles import load_configs
-from rocketfsck.verify.store.offsets import OFFSETS, is_system_topic, positions_of
+from rocketfsck.verify.store.configfiles import is_system_topic, load_configs
+from rocketfsck.verify.store.offsets import OFFSETS, positions_of
 
 RawName = tuple[bytes, int]
 """A queue as the rows name it: the bytes of its topic, and its queueId."""

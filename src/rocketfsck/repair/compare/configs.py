@@ -40,14 +40,8 @@ from rocketfsck.store.elsewhere import QUEUE_DATABASES, has_queues_elsewhere
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.rocks.lifting import lifted
 from rocketfsck.verify.store.config import DELAYS, TOPICS
-from rocketfsck.verify.store.offsets import (
-    NO_QUEUE,
-    SUBSCRIPTIONS,
-    LiveBounds,
-    Positions,
-    is_system_group,
-    is_system_topic,
-)
+from rocketfsck.verify.store.configfiles import is_system_topic
+from rocketfsck.verify.store.offsets import NO_QUEUE, SUBSCRIPTIONS, LiveBounds, Positions, is_system_group
 
 
 @dataclass(frozen=True, slots=True)

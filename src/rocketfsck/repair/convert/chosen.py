@@ -50,7 +50,8 @@ from rocketfsck.repair.salvage.choose import takes_queue_offset
 from rocketfsck.repair.salvage.ledger import QueueAccount
 from rocketfsck.scan.spans import among, group_bounds
 from rocketfsck.store.model import Store
-from rocketfsck.verify.store.offsets import RETRY_PREFIX, is_system_topic
+from rocketfsck.verify.store.configfiles import is_system_topic
+from rocketfsck.verify.store.offsets import RETRY_PREFIX
 
 MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE
 """The file of a later unit has no name."""

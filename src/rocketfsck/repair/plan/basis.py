@@ -33,8 +33,7 @@ from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.store.configfiles import load_configs
-from rocketfsck.verify.store.offsets import is_system_topic
+from rocketfsck.verify.store.configfiles import is_system_topic, load_configs
 from rocketfsck.verify.watched import area_of
 
 VERSION = "version"

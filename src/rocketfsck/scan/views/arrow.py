@@ -26,7 +26,7 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.dtypes import Bytes, Flags, Longs, Words
 from rocketfsck.formats.indexfile import ENTRY
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.layout import shown_name, shown_unit_name
+from rocketfsck.formats.layout import Layout, shown_name, shown_unit_name
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
 from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import RECORD_DTYPES, PropertyPairs, RecordBatch
@@ -37,8 +37,6 @@ from rocketfsck.store.reading import FileReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from rocketfsck.formats.layout import Layout
 
 
 class Splitter(Protocol):

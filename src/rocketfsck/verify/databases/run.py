@@ -38,7 +38,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import check_config
-from rocketfsck.verify.store.offsets import is_system_topic
+from rocketfsck.verify.store.configfiles import is_system_topic
 from rocketfsck.verify.tasks.task import Checked, Context, Known, Shared
 
 LEVEL_REASON = "only the levels cross and full read its rows"

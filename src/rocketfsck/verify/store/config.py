@@ -35,13 +35,12 @@ from rocketfsck.store.model import ConsumeQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import TREES, Facts, Finding, Where, queue_place
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.store.configfiles import Configs, load_configs
+from rocketfsck.verify.store.configfiles import Configs, is_system_topic, load_configs
 from rocketfsck.verify.store.offsets import (
     bounds_of,
     check_consumer_offsets,
     check_offsets_gone,
     check_subscriptions_gone,
-    is_system_topic,
     kept_in_databases,
 )
 from rocketfsck.verify.tasks.task import Context, Known

@@ -273,7 +273,7 @@ def _settle_appended(kept: Collector, starts: Collection[int]) -> None:
         where, family = finding.where, finding.rule[:2]
         if where.file in sizes:
             reach = max(where.start or 0, where.end or 0)
-            return family in _OF_APPENDED and (reach > sizes[where.file] or finding.rule in _AT_THE_END)
+            return family in _OF_RECORDS and (reach > sizes[where.file] or finding.rule in _AT_THE_END)
         if finding.rule in _ACROSS_FILES:
             return (where.physical_offset or 0) > first
         offset = finding.found.get("first_physical_offset", where.physical_offset)
@@ -292,7 +292,6 @@ def _covered(finding: Finding) -> Iterator[tuple[int, int]]:
         yield start, start + size
 
 
-_OF_APPENDED = ("CL", "XR")
 _AT_THE_END = frozenset({RuleName.BLANK_SIZE, RuleName.BLANK_TOO_EARLY, RuleName.BLANK_MISSING})
 _ACROSS_FILES = frozenset(
     {

@@ -42,10 +42,8 @@ from rocketfsck.verify.store.configfiles import (
     SYSTEM_PREFIXES,
     Configs,
     is_slave,
+    is_system_topic,
     parse_file,
-)
-from rocketfsck.verify.store.configfiles import (
-    is_system_topic as is_system_topic,
 )
 from rocketfsck.verify.tasks.task import Known, QueueFacts
 

@@ -14,7 +14,7 @@ from rocketfsck.formats.config import decode_config, encode_config, topic_config
 from rocketfsck.repair.build.config import build_subscriptions, build_topics, close_text, read_config
 from rocketfsck.repair.plan.arguments import ConfigOrigin, DelayLevels, TopicType, TopicTypes
 from rocketfsck.repair.plan.model import Action
-from rocketfsck.verify.store.offsets import is_system_topic
+from rocketfsck.verify.store.configfiles import is_system_topic
 
 from tests.conftest import Directory
 from tests.unit.repair.repairs.conftest import Patient, Patients, bad, names

@@ -28,8 +28,6 @@ from rocketfsck.verify.finding import Severity
 
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.findings import Findings, Placed
-    from rocketfsck.cli.dump.item import Item, Span
-    from rocketfsck.verify.finding import Severity
 
 FIELD_OF_FACT = {
     "crc": "body_crc",

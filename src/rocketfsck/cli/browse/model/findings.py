@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rocketfsck.cli.browse.model.files import MARKS, FilePlace, Shelf
 from rocketfsck.cli.pages.reading import refuse_other_store, verdict_in
@@ -41,10 +41,6 @@ from rocketfsck.verify.diagnoses import stated_words
 from rocketfsck.verify.finding import Finding, Level, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
-
-if TYPE_CHECKING:
-    from rocketfsck.repair.verdict import Verdict
-    from rocketfsck.verify.report import Report
 
 NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
