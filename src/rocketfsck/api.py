@@ -91,16 +91,10 @@ def read_columns(
     log. `read_bodies` also compares the CRCs (bits of `faults`). The offsets choose whole files. Raises
     UsageError for an unknown column and StoreError when bytes cannot be read.
     """
-    from rocketfsck.scan.views.arrow import (
-        ALL_COLUMNS,
-        FILE_COLUMNS,
-        SCAN_COLUMNS,
-        LogBatch,
-        records_to_arrow,
-    )
+    from rocketfsck.scan.views import arrow
 
-    names = tuple(columns) if columns is not None else (*FILE_COLUMNS, *SCAN_COLUMNS)
-    unknown = set(names) - set(ALL_COLUMNS)
+    names = tuple(columns) if columns is not None else (*arrow.FILE_COLUMNS, *arrow.SCAN_COLUMNS)
+    unknown = set(names) - set(arrow.ALL_COLUMNS)
     if unknown:
         raise UsageError(f"no column has the name {', '.join(sorted(unknown))}")
     for file in _files(store, begin_offset, end_offset):
@@ -110,7 +104,9 @@ def read_columns(
             options = log_options(store, file, read_bodies=read_bodies)
             for found in scan_log_file(reader, base_offset, options, table):
                 if isinstance(found, RecordBatch):
-                    yield records_to_arrow(LogBatch(found, table, base_offset, file.relative, reader), names)
+                    yield arrow.records_to_arrow(
+                        arrow.LogBatch(found, table, base_offset, file.relative, reader), names
+                    )
 
 
 def read_units(

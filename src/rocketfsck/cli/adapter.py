@@ -31,23 +31,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 
+from rocketfsck.cli import paramtypes
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.commands import command_of_function
 from rocketfsck.cli.lang import said, say_line
 from rocketfsck.cli.output import Destination, format_params, integers_param, mode_params, output_param
-from rocketfsck.cli.paramtypes import (
-    ByteSize,
-    Duration,
-    InputPath,
-    NumberRange,
-    OutputPath,
-    ParsedText,
-    StorePath,
-    Timestamp,
-    timed,
-    timing_param,
-    within_budget,
-)
 from rocketfsck.cli.settings import common_params, keep_storage_options, own_params, write_options
 from rocketfsck.commands.shared import refuse_inside
 from rocketfsck.common.options import Argument, Completion, Option, PathKind, PutAfter
@@ -134,10 +122,10 @@ def pause_before_danger(yes: bool) -> None:
 Function = Callable[..., int | None]
 Declaration = Argument | Option
 _QUANTITIES: Mapping[str, Callable[[], click.ParamType[Any]]] = {
-    "size": ByteSize,
-    "duration": Duration,
-    "time": Timestamp,
-    "range": NumberRange,
+    "size": paramtypes.ByteSize,
+    "duration": paramtypes.Duration,
+    "time": paramtypes.Timestamp,
+    "range": paramtypes.NumberRange,
 }
 _AT_ONCE: Mapping[str, Callable[[click.Context, click.Parameter, Any], None]] = {
     "storage_options": keep_storage_options,
@@ -195,7 +183,7 @@ def command_of(
 
         def run(**values: Any) -> int | None:
             _demand_arguments(options, values)
-            with within_budget(command, values), timed(values) as passes:
+            with paramtypes.within_budget(command, values), paramtypes.timed(values) as passes:
                 line = build(options, values)
                 if timing == "":
                     return function(line, passes)
@@ -204,7 +192,7 @@ def command_of(
 
         params = _params(options)
         _add_mode(options, params)
-        params += [*([] if timing is None else [timing_param()]), *common_params()]
+        params += [*([] if timing is None else [paramtypes.timing_param()]), *common_params()]
         made: click.Command = click.command(cls=cls, params=params, **more)(update_wrapper(run, function))
         return made
 
@@ -355,7 +343,7 @@ def _type(field: OptionField, declaration: Declaration) -> click.ParamType[Any]:
         return _QUANTITIES[kind]()
     if isinstance(declaration, Option):
         if declaration.parse is not None:
-            return ParsedText(declaration.parse)
+            return paramtypes.ParsedText(declaration.parse)
         if declaration.choices:
             return click.Choice(declaration.choices)
         if declaration.least is not None:
@@ -370,10 +358,10 @@ def _path_type(kind: PathKind) -> click.ParamType[Any]:
     okay = {"file_okay": kind.file_okay, "dir_okay": kind.dir_okay, "exists": kind.exists}
     match kind.use:
         case "store":
-            return StorePath(kind.local, written=kind.written, stdin=kind.stdin, **okay)
+            return paramtypes.StorePath(kind.local, written=kind.written, stdin=kind.stdin, **okay)
         case "read":
-            return InputPath(dir_okay=kind.dir_okay)
+            return paramtypes.InputPath(dir_okay=kind.dir_okay)
         case "write":
-            return OutputPath()
+            return paramtypes.OutputPath()
         case _:
             return click.Path(path_type=Path, **okay)

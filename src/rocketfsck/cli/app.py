@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from rocketfsck import errors
 from rocketfsck._version import __version__
 from rocketfsck.cli.base import Command
 from rocketfsck.cli.commands import COMMANDS, GROUPS, KNOWN_ELSEWHERE, PLUMBING, load_command
@@ -24,16 +25,6 @@ from rocketfsck.cli.lang import chosen_language, said, speak
 from rocketfsck.cli.settings import Settings, common_params
 from rocketfsck.cli.show.text import SpokenContext, terminal_columns, visible
 from rocketfsck.common.outputs import limited
-from rocketfsck.errors import (
-    EXIT_CANCELLED,
-    EXIT_CLEAN,
-    EXIT_INTERNAL,
-    EXIT_OPERATIONAL,
-    EXIT_USAGE,
-    EXTRAS,
-    RocketfsckError,
-    install_hint,
-)
 
 # Signals that end a command: SIGTERM and SIGHUP end it as Ctrl-C does, and nothing is left of its work.
 
@@ -146,7 +137,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; nothing is raised."""
     settings = Settings(debug="--debug" in arguments)
     settings.is_whole_run = True
-    code = EXIT_INTERNAL
+    code = errors.EXIT_INTERNAL
     try:
         with limited(), terminable():
             code = _run(arguments, settings)
@@ -173,7 +164,7 @@ def _run(arguments: Sequence[str], settings: Settings) -> int:
                 group, info_name="rocketfsck", terminal_width=help_width, **group.context_settings
             )
             print(group.get_help(bare), file=sys.stderr)
-            return EXIT_USAGE
+            return errors.EXIT_USAGE
         result = group.main(
             list(arguments), "rocketfsck", standalone_mode=False, obj=settings, terminal_width=help_width
         )
@@ -181,24 +172,24 @@ def _run(arguments: Sequence[str], settings: Settings) -> int:
         usage = error.ctx.get_usage() if isinstance(error, click.UsageError) and error.ctx else ""
         print(usage, end="\n" if usage else "", file=sys.stderr)
         _complain(f"Error: {error.format_message()}")
-        return EXIT_USAGE if isinstance(error, click.UsageError) else EXIT_OPERATIONAL
+        return errors.EXIT_USAGE if isinstance(error, click.UsageError) else errors.EXIT_OPERATIONAL
     except OutputClosedError:
         return _reader_gone()
     except (click.Abort, KeyboardInterrupt) as error:
         ended = isinstance(error, TerminatedError) or isinstance(error.__cause__, TerminatedError)
         _complain("Terminated." if ended else "Cancelled.")
-        return EXIT_CANCELLED
-    except RocketfsckError as error:
+        return errors.EXIT_CANCELLED
+    except errors.RocketfsckError as error:
         _trace(settings)
         _complain(f"Error: {error}")
         return error.exit_code
     except SystemExit as stop:
         # click itself ends so: after completion (0), or with 1 where the reader of its help has gone.
-        return EXIT_CLEAN if not stop.code else _reader_gone()
+        return errors.EXIT_CLEAN if not stop.code else _reader_gone()
     except Exception as error:  # noqa: BLE001  the last line of defence: short words, never a traceback
         _trace(settings)
         return _unexpected(error)
-    return result if isinstance(result, int) else EXIT_CLEAN
+    return result if isinstance(result, int) else errors.EXIT_CLEAN
 
 
 def _open_closed_streams() -> None:
@@ -222,7 +213,7 @@ def _trace(settings: Settings) -> None:
 
 def _reader_gone() -> int:
     _drop_output()
-    return EXIT_CANCELLED
+    return errors.EXIT_CANCELLED
 
 
 def _drop_output() -> None:
@@ -235,13 +226,13 @@ def _drop_output() -> None:
 def _unexpected(error: Exception) -> int:
     if isinstance(error, MemoryError):
         _complain("Error: out of memory.")
-        return EXIT_OPERATIONAL
+        return errors.EXIT_OPERATIONAL
     if isinstance(error, ModuleNotFoundError):
         name = (error.name or "").partition(".")[0]
-        extra = next((extra for extra, packages in EXTRAS.items() if name in packages), None)
+        extra = next((extra for extra, packages in errors.EXTRAS.items() if name in packages), None)
         if extra is not None:
-            _complain(f"Error: this needs {name}, which is not installed: run {install_hint(extra)}")
-            return EXIT_USAGE
+            _complain(f"Error: this needs {name}, which is not installed: run {errors.install_hint(extra)}")
+            return errors.EXIT_USAGE
     if isinstance(error, OSError):
         try:
             sys.stdout.flush()
@@ -249,13 +240,13 @@ def _unexpected(error: Exception) -> int:
             _drop_output()
         name = f"{error.filename}: " if error.filename is not None else ""
         _complain(f"Error: {name}{error.strerror or error}")
-        return EXIT_OPERATIONAL
+        return errors.EXIT_OPERATIONAL
     _complain(
         f"Internal error: {type(error).__name__}: {error}",
         "The cause is a bug of rocketfsck, not your store. Please report it with the output of the same",
         "command with --debug added; the store has not been changed.",
     )
-    return EXIT_INTERNAL
+    return errors.EXIT_INTERNAL
 
 
 def _complain(*lines: str) -> None:

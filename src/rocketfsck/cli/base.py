@@ -18,20 +18,10 @@ from typing import IO, Any
 
 import click
 
+from rocketfsck import errors
 from rocketfsck.cli.lang import said, say_line
 from rocketfsck.cli.settings import Settings, own_params, settings_of, write_options
 from rocketfsck.cli.show.text import SpokenContext
-from rocketfsck.errors import (
-    EXIT_CANCELLED,
-    EXIT_CLEAN,
-    EXIT_CORRECTED,
-    EXIT_CORRECTED_ACT,
-    EXIT_INTERNAL,
-    EXIT_OPERATIONAL,
-    EXIT_PROBLEMS,
-    EXIT_USAGE,
-    UsageError,
-)
 
 Examples = tuple[tuple[str, str], ...]
 
@@ -115,14 +105,14 @@ def examples_of(command_path: str) -> Examples:
 
 
 EXIT_STATUS: tuple[tuple[int, str], ...] = (
-    (EXIT_CLEAN, "clean: nothing is wrong"),
-    (EXIT_CORRECTED, "problems were corrected"),
-    (EXIT_CORRECTED_ACT, "corrected, and something must be done before the broker starts"),
-    (EXIT_PROBLEMS, "problems are left (also: found by a check)"),
-    (EXIT_OPERATIONAL, "operational error: something could not be read or written"),
-    (EXIT_USAGE, "usage error: nothing was done"),
-    (EXIT_CANCELLED, "cancelled"),
-    (EXIT_INTERNAL, "internal error: a bug of rocketfsck"),
+    (errors.EXIT_CLEAN, "clean: nothing is wrong"),
+    (errors.EXIT_CORRECTED, "problems were corrected"),
+    (errors.EXIT_CORRECTED_ACT, "corrected, and something must be done before the broker starts"),
+    (errors.EXIT_PROBLEMS, "problems are left (also: found by a check)"),
+    (errors.EXIT_OPERATIONAL, "operational error: something could not be read or written"),
+    (errors.EXIT_USAGE, "usage error: nothing was done"),
+    (errors.EXIT_CANCELLED, "cancelled"),
+    (errors.EXIT_INTERNAL, "internal error: a bug of rocketfsck"),
 )
 
 
@@ -199,7 +189,7 @@ def _own_descriptor(settings: Settings) -> int | None:
         pass
     if given is None:
         return None
-    raise UsageError(f"--progress-fd {given}: the descriptor is not open for writing")
+    raise errors.UsageError(f"--progress-fd {given}: the descriptor is not open for writing")
 
 
 def _compiled_in_vain() -> bool:

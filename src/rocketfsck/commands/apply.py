@@ -11,21 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.commands.repairing import (
-    Assume,
-    InPlace,
-    LogFile,
-    NoUndo,
-    Outside,
-    Preen,
-    RepairedStore,
-    ReportFile,
-    Wishes,
-    WorkDir,
-    log_repair,
-    log_undo,
-    prepare_log,
-)
+from rocketfsck.commands import repairing
 from rocketfsck.commands.shared import BrokerConf, DelayLevels, StoreOptions
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.engine.passes import Passes, measured
@@ -44,10 +30,10 @@ if TYPE_CHECKING:
 class PlanCommand:
     """What is asked of a plan."""
 
-    path: RepairedStore
-    report_path: ReportFile = None
-    preen: Preen = False
-    wishes: Wishes = field(default_factory=Wishes)
+    path: repairing.RepairedStore
+    report_path: repairing.ReportFile = None
+    preen: repairing.Preen = False
+    wishes: repairing.Wishes = field(default_factory=repairing.Wishes)
     level: LevelAsked = "full"
     delay_levels: DelayLevels = None
     stated: StoreOptions = field(default_factory=StoreOptions)
@@ -114,13 +100,13 @@ class ApplyCommand:
     """How a plan is carried out: that in a file, or the last of a store that was made without a file."""
 
     plan_path: Annotated[Path, Argument(metavar="PLAN|STORE", kind=PathKind(use="read"))]
-    in_place: InPlace = False
-    work_dir: WorkDir = None
-    no_undo: NoUndo = False
-    assume: Assume = ()
+    in_place: repairing.InPlace = False
+    work_dir: repairing.WorkDir = None
+    no_undo: repairing.NoUndo = False
+    assume: repairing.Assume = ()
     broker_conf: BrokerConf = None
-    outside: Outside = ()
-    log: LogFile = None
+    outside: repairing.Outside = ()
+    log: repairing.LogFile = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +133,7 @@ def apply(options: ApplyCommand, pause: Pause = no_pause) -> ApplyAnswer:
     settings = None if options.broker_conf is None else read_settings(options.broker_conf)
     stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths), *options.outside]
     pause(stores)
-    prepare_log(options.log, stores)
+    repairing.prepare_log(options.log, stores)
     report = apply_plan(
         plan,
         in_place=options.in_place,
@@ -157,20 +143,20 @@ def apply(options: ApplyCommand, pause: Pause = no_pause) -> ApplyAnswer:
         settings=settings,
         outside=options.outside,
     )
-    return ApplyAnswer(report, stores, log_repair(options.log, plan, report, "plan"))
+    return ApplyAnswer(report, stores, repairing.log_repair(options.log, plan, report, "plan"))
 
 
 @dataclass(frozen=True, slots=True)
 class UndoCommand:
     """Which repair is taken back, and how."""
 
-    path: RepairedStore
-    work_dir: WorkDir = None
+    path: repairing.RepairedStore
+    work_dir: repairing.WorkDir = None
     force: Annotated[
         bool, Option("Undo even if the store changed since; the present files are kept elsewhere.")
     ] = False
-    outside: Outside = ()
-    log: LogFile = None
+    outside: repairing.Outside = ()
+    log: repairing.LogFile = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +176,10 @@ def undo(options: UndoCommand, pause: Pause = no_pause) -> UndoAnswer:
     path, work_dir = options.path, options.work_dir
     stores = [path, *options.outside]
     pause(stores)
-    prepare_log(options.log, stores)
+    repairing.prepare_log(options.log, stores)
     plan = last_plan(path, work_dir)
     report = take_back(path, work_dir=work_dir, force=options.force, outside=options.outside)
-    notes = log_undo(options.log, report)
+    notes = repairing.log_undo(options.log, report)
     _keep(plan)
     return UndoAnswer(report, stores, notes)
 

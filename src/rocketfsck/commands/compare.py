@@ -10,20 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from rocketfsck.commands import shared
 from rocketfsck.commands.repairing import DryRun, WorkDir
-from rocketfsck.commands.shared import (
-    BrokerConf,
-    BrokerVersion,
-    CommitlogFileSize,
-    DelayLevels,
-    IntoOrNone,
-    Ledger,
-    StorageTexts,
-    StoresWanted,
-    Workers,
-    open_named_store,
-    refuse_inside,
-)
 from rocketfsck.common.options import STORE, Argument, Option, PathKind
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
@@ -47,7 +35,7 @@ class SalvageCommand:
     """Where records are looked for, which of them are taken, and where they go."""
 
     paths: Annotated[tuple[Path, ...], Argument(metavar="PATH…", kind=PathKind(stdin=True))]
-    into: IntoOrNone = None
+    into: shared.IntoOrNone = None
     layout: Annotated[
         Literal["auto", "keep", "pack"],
         Option(
@@ -62,12 +50,12 @@ class SalvageCommand:
         Option("Least confidence of a record; low includes damaged ones.", shows_default=True),
     ] = "medium"
     dry_run: DryRun = False
-    ledger: Ledger = None
-    commitlog_file_size: CommitlogFileSize = None
-    broker_version: BrokerVersion = None
-    broker_conf: BrokerConf = None
-    delay_levels: DelayLevels = None
-    storage_options: StorageTexts = ()
+    ledger: shared.Ledger = None
+    commitlog_file_size: shared.CommitlogFileSize = None
+    broker_version: shared.BrokerVersion = None
+    broker_conf: shared.BrokerConf = None
+    delay_levels: shared.DelayLevels = None
+    storage_options: shared.StorageTexts = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +98,7 @@ def salvage(options: SalvageCommand) -> SalvageAnswer:
         raise UsageError("give --into DIR, or --dry-run")
     if into is not None:
         for written in (into, options.ledger or default_ledger(into)):
-            refuse_inside(written, options.paths)
+            shared.refuse_inside(written, options.paths)
     asked = SalvageOptions(
         level=Level[options.min_confidence.upper()],
         layout=options.layout,
@@ -164,18 +152,18 @@ class CompareCommand:
             "`rocketfsck apply`."
         ),
     ] = False
-    into: IntoOrNone = None
+    into: shared.IntoOrNone = None
     prefer: Annotated[
         Literal["A", "B"] | None,
         Option("With --heal: the store whose records count where both are valid and differ."),
     ] = None
     dry_run: DryRun = False
-    ledger: Ledger = None
+    ledger: shared.Ledger = None
     level: LevelAsked = "full"
     work_dir: WorkDir = None
-    broker_version: BrokerVersion = None
-    workers: Workers = field(default_factory=Workers)
-    storage_options: StorageTexts = ()
+    broker_version: shared.BrokerVersion = None
+    workers: shared.Workers = field(default_factory=shared.Workers)
+    storage_options: shared.StorageTexts = ()
 
     @property
     def is_direct(self) -> bool:
@@ -201,7 +189,7 @@ class CompareCommand:
     def open(self, places: Sequence[Path] | None = None) -> list[Store]:
         """All stores, `places` where they were found already. Raises as `found` and `open_named_store` do."""
         places = self.found() if places is None else places
-        return [open_named_store("compare", path, version=self.broker_version) for path in places]
+        return [shared.open_named_store("compare", path, version=self.broker_version) for path in places]
 
 
 SHOWN = 3
@@ -209,7 +197,7 @@ SHOWN = 3
 
 
 def _one(path: Path) -> Path:
-    found = StoresWanted((path,)).find()
+    found = shared.StoresWanted((path,)).find()
     if len(found.places) > 1:
         names = ", ".join(map(str, found.places[:SHOWN]))
         raise UsageError(f"{path} means {len(found.places)} stores ({names} …); name one")
@@ -263,7 +251,7 @@ def plan_healing(options: CompareCommand, output: Path | None = None) -> HealPla
     roots, work_dir = _directories((a, b)), options.work_dir
     for written in (output, work_dir):
         if written is not None:
-            refuse_inside(written, roots)
+            shared.refuse_inside(written, roots)
     if work_dir is not None and not work_dir.is_dir():
         raise UsageError(f"{work_dir} is not a directory")
     asked = HealOptions(options.prefer == "B", options.level, work_dir=work_dir)
@@ -286,7 +274,7 @@ def heal(options: CompareCommand) -> tuple[SalvageAnswer, list[Path]]:
     roots, into = _directories((a, b)), options.into
     if into is not None:
         for written in (into, options.ledger or default_ledger(into)):
-            refuse_inside(written, roots)
+            shared.refuse_inside(written, roots)
     found = heal_stores(a, b, SalvageOptions(version=options.broker_version), prefer=options.prefer)
     made = None if into is None else write_store(found, into, ledger_path=options.ledger)
     return SalvageAnswer(found, made), roots

@@ -9,18 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.shared import (
-    CommitlogFileSize,
-    ConsumequeueFileSize,
-    DelayLevels,
-    Into,
-    NoSync,
-    StoreOptions,
-    StorePlace,
-    WantedTimes,
-    open_named_store,
-    refuse_inside,
-)
+from rocketfsck.commands import shared
 from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.errors import UsageError
 
@@ -32,17 +21,17 @@ if TYPE_CHECKING:
 class ExtractCommand:
     """What is cut out of which store, and where it goes."""
 
-    path: StorePlace
-    into: Into
+    path: shared.StorePlace
+    into: shared.Into
     topics: Annotated[
         tuple[str, ...], Option("Only this topic; may be given several times.", names=("--topic",))
     ] = ()
     queue_id: Annotated[int | None, Option("Only this queueId.", names=("--queue",), metavar="ID")] = None
-    times: WantedTimes = field(default_factory=WantedTimes)
-    commitlog_file_size: CommitlogFileSize = None
-    delay_levels: DelayLevels = None
-    no_sync: NoSync = False
-    stated: StoreOptions = field(default_factory=StoreOptions)
+    times: shared.WantedTimes = field(default_factory=shared.WantedTimes)
+    commitlog_file_size: shared.CommitlogFileSize = None
+    delay_levels: shared.DelayLevels = None
+    no_sync: shared.NoSync = False
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
 
 
 def extract(command: ExtractCommand) -> ExtractDocument:
@@ -55,9 +44,9 @@ def extract(command: ExtractCommand) -> ExtractDocument:
         raise UsageError("say what to cut out: --topic, --begin or --end")
     if command.queue_id is not None and len(set(command.topics)) != 1:
         raise UsageError("--queue needs one --topic")
-    refuse_inside(command.into, (command.path,))
+    shared.refuse_inside(command.into, (command.path,))
     facts = {**stated.facts, "delay_levels": command.delay_levels}
-    store = open_named_store("extract", command.path, **facts)
+    store = shared.open_named_store("extract", command.path, **facts)
     options = ExtractOptions(
         Wanted(frozenset(command.topics), command.queue_id, times.begin, times.end),
         version=stated.broker_version,
@@ -75,12 +64,12 @@ class ConvertCommand:
 
     what: Annotated[Literal["plain", "geometry", "files", "controller"], Argument()]
     paths: Annotated[tuple[Path, ...], Argument(metavar="STORE…", kind=STORE)]
-    into: Into
-    commitlog_file_size: CommitlogFileSize = None
-    consumequeue_file_size: ConsumequeueFileSize = None
-    delay_levels: DelayLevels = None
-    no_sync: NoSync = False
-    stated: StoreOptions = field(default_factory=StoreOptions)
+    into: shared.Into
+    commitlog_file_size: shared.CommitlogFileSize = None
+    consumequeue_file_size: shared.ConsumequeueFileSize = None
+    delay_levels: shared.DelayLevels = None
+    no_sync: shared.NoSync = False
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
 
 
 def convert(command: ConvertCommand) -> ConvertDocument:
@@ -89,12 +78,14 @@ def convert(command: ConvertCommand) -> ConvertDocument:
     from rocketfsck.repair.convert.model import SCHEMA_VERSION, ConvertDocument
     from rocketfsck.repair.convert.whole import ConvertOptions, convert_store, convert_to_controller
 
-    refuse_inside(command.into, command.paths)
+    shared.refuse_inside(command.into, command.paths)
     stated, sync = command.stated, not command.no_sync
     if command.what == "controller":
         names = tuple(broker_name(str(path), None) for path in command.paths)
         demand_unique(names, tuple(map(str, command.paths)))
-        stores = [open_named_store("convert controller", path, **stated.facts) for path in command.paths]
+        stores = [
+            shared.open_named_store("convert controller", path, **stated.facts) for path in command.paths
+        ]
         joined = convert_to_controller(stores, names, command.into, sync=sync)
         return ConvertDocument(SCHEMA_VERSION, "rocketfsck.convert", "controller", controller=joined)
     name = f"convert {command.what}"
@@ -105,7 +96,7 @@ def convert(command: ConvertCommand) -> ConvertDocument:
     if command.what == "geometry" and sizes == (None, None):
         raise UsageError("say the new size: --commitlog-file-size or --consumequeue-file-size")
     facts = {**stated.facts, "delay_levels": command.delay_levels}
-    store = open_named_store(name, command.paths[0], **facts)
+    store = shared.open_named_store(name, command.paths[0], **facts)
     options = ConvertOptions(
         command.what, stated.broker_version, stated.broker_conf, command.delay_levels, *sizes, sync=sync
     )

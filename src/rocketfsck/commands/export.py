@@ -6,20 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rocketfsck.commands.shared import (
-    BrokerNames,
-    CatalogProperties,
-    IntoRemote,
-    PhysicalOffsets,
-    StoreOptions,
-    StoresWanted,
-    TableFormat,
-    WantedMessages,
-    Workers,
-    properties_of,
-    refuse_inside,
-    resolved,
-)
+from rocketfsck.commands import shared
 from rocketfsck.common.options import STORE, Argument, Option
 from rocketfsck.common.wording import visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
@@ -34,7 +21,7 @@ class ExportCommand:
     """What of which stores is written, in which form, and where."""
 
     paths: Annotated[tuple[Path, ...], Argument(metavar="STORE…", kind=STORE)]
-    into: IntoRemote
+    into: shared.IntoRemote
     replace_existing: Annotated[bool, Option("Replace an existing directory.", names=("--replace",))] = False
     append: Annotated[
         bool,
@@ -57,7 +44,7 @@ class ExportCommand:
         ],
         Option("View to export.", shows_default=True),
     ] = "messages"
-    table_format: TableFormat = "parquet"
+    table_format: shared.TableFormat = "parquet"
     partition_by: Annotated[
         str | None,
         Option(
@@ -66,9 +53,9 @@ class ExportCommand:
             metavar="COLUMNS",
         ),
     ] = None
-    brokers: BrokerNames = ()
-    messages: WantedMessages = field(default_factory=WantedMessages)
-    physical_offsets: PhysicalOffsets = None
+    brokers: shared.BrokerNames = ()
+    messages: shared.WantedMessages = field(default_factory=shared.WantedMessages)
+    physical_offsets: shared.PhysicalOffsets = None
     columns: Annotated[
         str | None, Option("Only these columns, and those that name the bytes.", metavar="NAMES")
     ] = None
@@ -92,7 +79,7 @@ class ExportCommand:
     memory: Annotated[
         int | None, Option("For the rows that this process holds; default 256MiB.", kind="size")
     ] = None
-    properties: CatalogProperties = ()
+    properties: shared.CatalogProperties = ()
     table_name: Annotated[
         str | None,
         Option(
@@ -101,8 +88,8 @@ class ExportCommand:
             metavar="NAMESPACE.NAME",
         ),
     ] = None
-    workers: Workers = field(default_factory=Workers)
-    stated: StoreOptions = field(default_factory=StoreOptions)
+    workers: shared.Workers = field(default_factory=shared.Workers)
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
 
     def options(self) -> ExportOptions:
         """The options of the job. Raises UsageError for those that contradict."""
@@ -133,7 +120,7 @@ class ExportCommand:
             compression=self.compression,
             bodies=not self.no_bodies,
             memory_size=self.memory or MEMORY_SIZE,
-            properties=properties_of(self.properties),
+            properties=shared.properties_of(self.properties),
             table=self.table_name or "",
         )
 
@@ -159,13 +146,13 @@ def export(command: ExportCommand) -> ExportAnswer:
     if command.append and command.replace_existing:
         raise UsageError("give --append or --replace, not both")
     for path in (*paths, *stated.commitlog_paths):
-        refuse_inside(into, [path])
-        if resolved(path).is_relative_to(resolved(into)):
+        shared.refuse_inside(into, [path])
+        if shared.resolved(path).is_relative_to(shared.resolved(into)):
             raise UsageError(
                 f"{visible(str(path))} is inside {visible(str(into))}, which --replace would delete"
             )
     options = command.options()
-    found = StoresWanted(paths).find()
+    found = shared.StoresWanted(paths).find()
     sources = stated.sources(found.places, command.brokers, all_there=not found.is_many)
     read = [place for place in found.places if place.exists()] if found.is_many else paths
     engine = command.workers.start([*read, *stated.commitlog_paths], into=into)

@@ -6,19 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from rocketfsck.commands.repairing import (
-    DryRun,
-    InPlace,
-    LogFile,
-    NoUndo,
-    Outside,
-    Preen,
-    RepairedStore,
-    Wishes,
-    WorkDir,
-    log_repair,
-    prepare_log,
-)
+from rocketfsck.commands import repairing
 from rocketfsck.commands.shared import DelayLevels, StoreOptions
 from rocketfsck.common.options import Option
 from rocketfsck.engine.passes import Passes, measured
@@ -39,21 +27,21 @@ if TYPE_CHECKING:
 class FixCommand:
     """What is asked of a repair, and what may be done without a question."""
 
-    path: RepairedStore
-    dry_run: DryRun = False
-    preen: Preen = False
+    path: repairing.RepairedStore
+    dry_run: repairing.DryRun = False
+    preen: repairing.Preen = False
     yes: Annotated[
         bool,
         Option("Do all of it, without a question; what is assumed needs --assume.", names=("-y", "--yes")),
     ] = False
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: repairing.Wishes = field(default_factory=repairing.Wishes)
     level: LevelAsked = "full"
     delay_levels: DelayLevels = None
-    in_place: InPlace = False
-    work_dir: WorkDir = None
-    no_undo: NoUndo = False
-    outside: Outside = ()
-    log: LogFile = None
+    in_place: repairing.InPlace = False
+    work_dir: repairing.WorkDir = None
+    no_undo: repairing.NoUndo = False
+    outside: repairing.Outside = ()
+    log: repairing.LogFile = None
     stated: StoreOptions = field(default_factory=StoreOptions)
 
     @property
@@ -115,7 +103,7 @@ def fix(
         raise UsageError("somebody must agree to a repair: give --yes, --preen or --dry-run")
     path, stated = options.path, options.stated
     if not options.dry_run:
-        prepare_log(options.log, [path, *stated.commitlog_paths, *options.outside])
+        repairing.prepare_log(options.log, [path, *stated.commitlog_paths, *options.outside])
         finished = _finish(options)
         if finished is not None:
             return finished
@@ -204,4 +192,4 @@ def _carry_out(options: FixCommand, plan: Plan) -> tuple[ApplyReport, tuple[str,
         outside=options.outside,
         answer=options.consent,
     )
-    return done, log_repair(options.log, plan, done, options.consent)
+    return done, repairing.log_repair(options.log, plan, done, options.consent)

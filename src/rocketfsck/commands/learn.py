@@ -19,21 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rocketfsck.commands.shared import (
-    BrokerConf,
-    BrokerVersion,
-    CommitlogFileSize,
-    ConsumequeueFileSize,
-    EntryCount,
-    Into,
-    IntoOrNone,
-    NoSync,
-    Seed,
-    SlotCount,
-    StartOffset,
-    StoreOptions,
-    TimeZone,
-)
+from rocketfsck.commands import shared
 from rocketfsck.common.options import WRITE_FILE, Argument, Option, PathKind
 from rocketfsck.common.outputs import limit_to, write_text
 from rocketfsck.common.wording import count_of
@@ -68,19 +54,19 @@ class StoreShape:
             shows_default=WRITTEN_NAME,
         ),
     ] = WRITTEN_NAME
-    broker_conf: BrokerConf = None
-    commitlog_file_size: CommitlogFileSize = None
-    consumequeue_file_size: ConsumequeueFileSize = None
+    broker_conf: shared.BrokerConf = None
+    commitlog_file_size: shared.CommitlogFileSize = None
+    consumequeue_file_size: shared.ConsumequeueFileSize = None
     batch_file_size: Annotated[
         int | None, Option("Bytes of a batch consume queue file; default 13800000.", kind="size")
     ] = None
     ext_file_size: Annotated[
         int | None, Option("Bytes of a consume queue ext file; default 48MiB.", kind="size")
     ] = None
-    slot_count: SlotCount = None
-    entry_count: EntryCount = None
-    start_offset: StartOffset = None
-    time_zone: TimeZone = "UTC"
+    slot_count: shared.SlotCount = None
+    entry_count: shared.EntryCount = None
+    start_offset: shared.StartOffset = None
+    time_zone: shared.TimeZone = "UTC"
     batch_topic: Annotated[
         tuple[str, ...], Option("A topic of inner batches; may be given several times.")
     ] = ()
@@ -92,7 +78,7 @@ class StoreShape:
         Literal["clean", "killed"],
         Option("How the broker ended: stopped in order, or killed.", shows_default=True),
     ] = "clean"
-    no_sync: NoSync = False
+    no_sync: shared.NoSync = False
 
     def options(self) -> WriteOptions:
         """The writer's options: what is said here goes over broker.conf.
@@ -132,7 +118,7 @@ class WriteCommand:
     """Where messages come from, and the store that is made of them."""
 
     input_path: Annotated[Path | None, Argument(metavar="[INPUT]", kind=PathKind(use="file"))] = None
-    into: Into
+    into: shared.Into
     synth: Annotated[
         str | None,
         Option(
@@ -141,7 +127,7 @@ class WriteCommand:
             alone="plain",
         ),
     ] = None
-    seed: Seed = None
+    seed: shared.Seed = None
     size: Annotated[
         int | None, Option("Synthesise messages until the commit log has this size.", kind="size")
     ] = None
@@ -217,15 +203,15 @@ class DamageCommand:
     """Which store is damaged, where the copy goes, and by which faults."""
 
     path: Annotated[Path | None, Argument(metavar="STORE", kind=PathKind(local="a copy to damage"))] = None
-    into: IntoOrNone = None
+    into: shared.IntoOrNone = None
     faults: Annotated[
         tuple[str, ...],
         Option("Fault to cause; repeatable.", names=("--fault",), metavar="NAME[:OPTION=VALUE,...]"),
     ] = ()
-    seed: Seed = None
+    seed: shared.Seed = None
     in_place: Annotated[bool, Option("Damage STORE itself, not a copy. Nothing can undo this.")] = False
-    broker_version: BrokerVersion = None
-    broker_conf: BrokerConf = None
+    broker_version: shared.BrokerVersion = None
+    broker_conf: shared.BrokerConf = None
 
 
 def damage(options: DamageCommand) -> DamageReport:
@@ -318,7 +304,7 @@ class LearnCommand:
         Path, Argument(metavar="DIR", kind=PathKind(local="where exercises are", written=True))
     ]
     verify: Annotated[bool, Option("Say which exercises in DIR are solved; change nothing.")] = False
-    seed: Seed = None
+    seed: shared.Seed = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +448,7 @@ def _findings(root: Path) -> int:
     from rocketfsck.commands.check import CheckCommand, check
     from rocketfsck.verify.finding import Severity
 
-    answer = check(CheckCommand((root,), stated=StoreOptions(broker_version=VERSION)))
+    answer = check(CheckCommand((root,), stated=shared.StoreOptions(broker_version=VERSION)))
     counts = answer.report.severity_counts
     above = sum(count for severity, count in counts.items() if severity > Severity.INFO)
     return above or int(answer.exit_code != EXIT_CLEAN)

@@ -24,16 +24,8 @@ import numpy as np
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN
 from rocketfsck.formats.properties import serialize_properties
+from rocketfsck.writer.mask import record
 from rocketfsck.writer.mask.names import HashPermutation, Pseudonyms
-from rocketfsck.writer.mask.record import (
-    KEPT_VALUES,
-    NAMED_VALUES,
-    is_kept,
-    json_words,
-    mask_json,
-    mask_words,
-    masked_address,
-)
 
 if TYPE_CHECKING:
     from rocketfsck.store.model import Store
@@ -116,7 +108,7 @@ class Masks(Pseudonyms):
                 text = read_whole(file.path, CONFIG_LIMIT).decode("utf-8", "replace")
             except StoreError:
                 continue
-            self.learn(word for word in json_words(text) if not word.isdecimal())
+            self.learn(word for word in record.json_words(text) if not word.isdecimal())
 
     def text(self, said: str) -> str:
         """A sentence or a path with masks for the names that are known, and for addresses."""
@@ -137,7 +129,7 @@ class Masks(Pseudonyms):
                 found = ipaddress.ip_address(alone).packed
             except ValueError:
                 continue
-            shown = str(ipaddress.ip_address(masked_address(found, self.secret)))
+            shown = str(ipaddress.ip_address(record.masked_address(found, self.secret)))
             return f"[{shown}]{rest}" if rest and said.startswith("[") else shown + rest
         return said
 
@@ -198,11 +190,11 @@ class Masks(Pseudonyms):
 
     def _property(self, name: str, value: str) -> tuple[str, str]:
         """A property of a message, its value name by name where that is a list; RocketMQ's own names stay."""
-        if is_kept(name, value):
+        if record.is_kept(name, value):
             return name, value
-        if name in KEPT_VALUES:
+        if name in record.KEPT_VALUES:
             return name, self.name(value)
-        if name not in NAMED_VALUES:
+        if name not in record.NAMED_VALUES:
             return self.name(name), self.name(value)
         separator = "," if name == "INNER_MULTI_DISPATCH" else " "
         return name, separator.join(map(self.name, value.split(separator)))
@@ -210,9 +202,9 @@ class Masks(Pseudonyms):
     def _content(self, value: Any) -> Any:
         """A config file: the names of its own members stay."""
         if isinstance(value, bytes):
-            return mask_json(value.decode("utf-8", "replace"), self).encode("utf-8")
+            return record.mask_json(value.decode("utf-8", "replace"), self).encode("utf-8")
         if isinstance(value, str):
-            return mask_words(value, self)
+            return record.mask_words(value, self)
         if isinstance(value, Mapping):
             return {self._content(key): self._content(inner) for key, inner in value.items()}
         return [self._content(inner) for inner in value] if isinstance(value, list) else value

@@ -13,16 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Literal, TypeVar
 
-from rocketfsck.commands.shared import (
-    AsBroker,
-    Limit,
-    Masking,
-    PhysicalOffsets,
-    StoreOptions,
-    StorePlace,
-    TimeZone,
-    WantedTimes,
-)
+from rocketfsck.commands import shared
 from rocketfsck.common.options import Argument, Option, PutAfter
 from rocketfsck.common.rows import Text
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError, UsageError
@@ -119,9 +110,9 @@ class QueryCommand:
     """Which store is asked."""
 
     query: ClassVar[str]
-    path: StorePlace
-    stated: StoreOptions = field(default_factory=StoreOptions)
-    masking: Masking = field(default_factory=Masking)
+    path: shared.StorePlace
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
+    masking: shared.Masking = field(default_factory=shared.Masking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +126,7 @@ class IdQuery(QueryCommand):
         Option("Which kind of id it is; both kinds look alike.", names=("--as",)),
     ] = "either"
     via: Via = "auto"
-    as_broker: AsBroker = None
+    as_broker: shared.AsBroker = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +139,7 @@ class OffsetQuery(QueryCommand):
     queue_offset: Annotated[int, Argument(metavar="OFFSET")]
     limit: Annotated[int, Option("Show at most N.", metavar="N", least=0)] = 1
     via: Via = "auto"
-    as_broker: AsBroker = None
+    as_broker: shared.AsBroker = None
     state: State = None
 
 
@@ -159,10 +150,10 @@ class UniqueKeyQuery(QueryCommand):
     query: ClassVar[str] = "unique-key"
     topic: OfTopic
     key: Annotated[str, Argument()]
-    times: WantedTimes = field(default_factory=WantedTimes)
-    limit: Limit = None
+    times: shared.WantedTimes = field(default_factory=shared.WantedTimes)
+    limit: shared.Limit = None
     via: Via = "auto"
-    as_broker: AsBroker = None
+    as_broker: shared.AsBroker = None
     with_bodies: bool = True
 
 
@@ -195,7 +186,7 @@ class TimeQuery(QueryCommand):
         Literal["lower", "upper"],
         Option("With --as-broker: the first message of that time or later, or the last one until then."),
     ] = "lower"
-    as_broker: AsBroker = None
+    as_broker: shared.AsBroker = None
     state: State = None
 
 
@@ -205,8 +196,8 @@ class ScanQuery(QueryCommand):
 
     query: ClassVar[str] = "scan"
     expression: Annotated[str, PutAfter("path"), Argument()]
-    limit: Limit = None
-    physical_offsets: PhysicalOffsets = None
+    limit: shared.Limit = None
+    physical_offsets: shared.PhysicalOffsets = None
     with_bodies: bool = True
 
 
@@ -233,8 +224,8 @@ class TimersQuery(QueryCommand):
     """Messages that wait."""
 
     query: ClassVar[str] = "timers"
-    times: Annotated[WantedTimes, PutAfter("path")] = field(default_factory=WantedTimes)
-    limit: Limit = None
+    times: Annotated[shared.WantedTimes, PutAfter("path")] = field(default_factory=shared.WantedTimes)
+    limit: shared.Limit = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +234,7 @@ class RetentionQuery(QueryCommand):
 
     query: ClassVar[str] = "retention"
     as_of: Annotated[int | None, PutAfter("path"), Option("Foresee from here, not now.", kind="time")] = None
-    time_zone: TimeZone = "UTC"
+    time_zone: shared.TimeZone = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +243,7 @@ class FindQuery(QueryCommand):
 
     query: ClassVar[str] = "find"
     text: Annotated[str, PutAfter("path"), Argument(metavar="TEXT")]
-    limit: Limit = None
+    limit: shared.Limit = None
 
 
 def query_id(options: IdQuery) -> QueryAnswer[Answer]:

@@ -33,15 +33,7 @@ from typing import (
     get_type_hints,
 )
 
-from rocketfsck.common.documents import (
-    BYTES,
-    UNITS,
-    base64_text,
-    decode_text,
-    encode_text,
-    json_text,
-    nameless,
-)
+from rocketfsck.common import documents
 from rocketfsck.common.wording import visible
 
 if TYPE_CHECKING:
@@ -124,7 +116,7 @@ def plain_values(row: Mapping[str, Any]) -> dict[str, Any]:
 def plain_value(name: str, value: Any) -> tuple[str, Any]:
     """One value of `plain_values`, and the name that it goes by."""
     if isinstance(value, str | bytes):
-        suffix, text = encode_text(value)
+        suffix, text = documents.encode_text(value)
         return name + suffix, text
     return name, plain_item(value)
 
@@ -132,7 +124,7 @@ def plain_value(name: str, value: Any) -> tuple[str, Any]:
 def plain_item(value: Any) -> Any:
     """A value that has no name, as in a list."""
     if isinstance(value, str | bytes):
-        return nameless(value)
+        return documents.nameless(value)
     if isinstance(value, Mapping):
         return plain_values({str(key): item for key, item in value.items()})
     if isinstance(value, list | tuple):
@@ -154,9 +146,9 @@ def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
     """A name as (text, None), or as (None, base64 of its bytes) where it is not UTF-8."""
     if value is None:
         return None, None
-    suffix, text = encode_text(value)
-    if suffix == UNITS:
-        return None, base64_text(text_bytes(str(value)))
+    suffix, text = documents.encode_text(value)
+    if suffix == documents.UNITS:
+        return None, documents.base64_text(text_bytes(str(value)))
     return (None, text) if suffix else (text, None)
 
 
@@ -166,7 +158,7 @@ def named_row(row: Mapping[str, Any]) -> dict[str, Any]:
     for name in [name for name in plain if name.endswith("_b64")]:
         value = plain.pop(name)
         if value is not None:
-            plain[name.removesuffix("_b64")] = decode_text(BYTES, value)
+            plain[name.removesuffix("_b64")] = documents.decode_text(documents.BYTES, value)
     return plain
 
 
@@ -190,7 +182,7 @@ def arrow_schema(columns: Sequence[Column], head: Mapping[str, Any]) -> pa.Schem
         if column.kind == "name":
             fields.append(pa.field(f"{column.name}_b64", pa.string()))
     about = {"schema_version": SCHEMA_VERSION, **plain_values(head)}
-    return pa.schema(fields, metadata={"rocketfsck": json_text(about)})
+    return pa.schema(fields, metadata={"rocketfsck": documents.json_text(about)})
 
 
 def arrow_batch(
@@ -215,4 +207,4 @@ def _cell(column: Column, value: Any) -> Any:
         return None
     if column.kind == "map":
         return list(plain_values(value).items())
-    return json_text(plain_item(value)) if column.kind == "json" else value
+    return documents.json_text(plain_item(value)) if column.kind == "json" else value

@@ -14,16 +14,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import tiered
 from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX
 from rocketfsck.formats.indexfile import ENTRY, SLOT
 from rocketfsck.formats.record import RECORD_HEADER
-from rocketfsck.formats.tiered import (
-    TIERED_COMPACTED_ITEM,
-    TIERED_COMPACTED_SLOT,
-    TIERED_INDEX_ITEM,
-    TIERED_INDEX_SLOT,
-)
 from rocketfsck.formats.timer import TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
 
 Longs = NDArray[np.int64]
@@ -59,10 +54,10 @@ DLEDGER_HEAD_DTYPE: Final[Dtype] = np.dtype([("entry", DLEDGER_ENTRY.dtype()), (
 TIMER_SLOT_DTYPE: Final[Dtype] = TIMER_WHEEL_SLOT.dtype()
 TIMER_UNIT_DTYPE: Final[Dtype] = TIMER_LOG_UNIT.dtype()
 
-TIERED_SLOT_DTYPE: Final[Dtype] = TIERED_INDEX_SLOT.dtype()
-TIERED_ITEM_DTYPE: Final[Dtype] = TIERED_INDEX_ITEM.dtype()
-TIERED_COMPACTED_SLOT_DTYPE: Final[Dtype] = TIERED_COMPACTED_SLOT.dtype()
-TIERED_COMPACTED_ITEM_DTYPE: Final[Dtype] = TIERED_COMPACTED_ITEM.dtype()
+TIERED_SLOT_DTYPE: Final[Dtype] = tiered.TIERED_INDEX_SLOT.dtype()
+TIERED_ITEM_DTYPE: Final[Dtype] = tiered.TIERED_INDEX_ITEM.dtype()
+TIERED_COMPACTED_SLOT_DTYPE: Final[Dtype] = tiered.TIERED_COMPACTED_SLOT.dtype()
+TIERED_COMPACTED_ITEM_DTYPE: Final[Dtype] = tiered.TIERED_COMPACTED_ITEM.dtype()
 
 
 def unit_dtype(kind: str) -> Dtype:

@@ -26,15 +26,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from rocketfsck.formats.javatext import (
-    int32,
-    java_decode,
-    java_encode,
-    java_hash,
-    parse_int64,
-    split_java,
-    utf16_units,
-)
+from rocketfsck.formats import javatext
 
 Parser = Literal["split", "scan"]
 
@@ -79,8 +71,8 @@ _CRC_NAME = f"{CRC32}{NAME_VALUE_SEPARATOR}".encode()
 
 
 def _split_pairs(text: str) -> Iterable[tuple[str, str]]:
-    for piece in split_java(text, PROPERTY_SEPARATOR):
-        parts = split_java(piece, NAME_VALUE_SEPARATOR)
+    for piece in javatext.split_java(text, PROPERTY_SEPARATOR):
+        parts = javatext.split_java(piece, NAME_VALUE_SEPARATOR)
         if len(parts) == 2:
             yield parts[0], parts[1]
 
@@ -94,7 +86,7 @@ def _scan_pairs(text: str) -> Iterable[tuple[str, str]]:
 
 def property_pairs(data: bytes, parser: Parser) -> list[tuple[str, str]]:
     """Every pair that the parser accepts, in order, equal names included; none for empty bytes."""
-    text = java_decode(data)
+    text = javatext.java_decode(data)
     return list(_split_pairs(text) if parser == "split" else _scan_pairs(text))
 
 
@@ -120,7 +112,7 @@ def serialize_properties(
         for name, value in items
         if value is not None or null_as_text
     )
-    return java_encode(joined + PROPERTY_SEPARATOR if joined and trailing_separator else joined)
+    return javatext.java_encode(joined + PROPERTY_SEPARATOR if joined and trailing_separator else joined)
 
 
 def java_hash_map_order(names: Iterable[str], capacity: int = 16) -> list[str]:
@@ -134,7 +126,7 @@ def java_hash_map_order(names: Iterable[str], capacity: int = 16) -> list[str]:
         capacity *= 2
 
     def bucket(name: str) -> int:
-        hashed = java_hash(name) & 0xFFFFFFFF
+        hashed = javatext.java_hash(name) & 0xFFFFFFFF
         return (hashed ^ hashed >> 16) & (capacity - 1)
 
     return sorted(listed, key=bucket)
@@ -147,7 +139,7 @@ def split_keys(keys: str) -> list[str]:
 
 def tags_code(tags: str | None) -> int:
     """The tagsCode of a normal record: the Java hash of the whole TAGS value, 0 without."""
-    return java_hash(tags) if tags else 0
+    return javatext.java_hash(tags) if tags else 0
 
 
 def property_crc(record: bytes) -> int:
@@ -167,10 +159,10 @@ def property_crc_trailer(crc: int) -> bytes:
 
 def property_crc_value(value: str) -> int:
     """The number that a broker reads from a `__CRC32#` value: Java int arithmetic on any characters."""
-    units = utf16_units(value)
+    units = javatext.utf16_units(value)
     total = 0
     for high, low in zip(units[-2::-2], units[::-2], strict=True):
-        total = int32(total * 10 + (high << 8 | low) - 0x30)
+        total = javatext.int32(total * 10 + (high << 8 | low) - 0x30)
     return total
 
 
@@ -184,13 +176,15 @@ def skipped_names(names: bytes, offsets: bytes) -> list[str] | None:
 
     None if no broker writes such lists.
     """
-    listed = split_java(java_decode(names), MULTI_DISPATCH_SEPARATOR)
-    places = java_decode(offsets).split(MULTI_DISPATCH_SEPARATOR)
+    listed = javatext.split_java(javatext.java_decode(names), MULTI_DISPATCH_SEPARATOR)
+    places = javatext.java_decode(offsets).split(MULTI_DISPATCH_SEPARATOR)
     if len(listed) != len(places):
         return None
     light = [name for name in listed if name.startswith(LMQ_PREFIX)]
     for name, place in zip(listed, places, strict=True):
-        if name.startswith(LMQ_PREFIX) != (parse_int64(place) is not None) or (place and name not in light):
+        if name.startswith(LMQ_PREFIX) != (javatext.parse_int64(place) is not None) or (
+            place and name not in light
+        ):
             return None
     return light
 

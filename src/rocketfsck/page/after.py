@@ -12,27 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.page.files import (
-    FileTable,
-    columns_of,
-    damage_of,
-    later_table,
-    put_indexes,
-    put_log,
-    put_queues,
-)
+from rocketfsck.page import files as page_files
+from rocketfsck.page import surveying
 from rocketfsck.page.findings import later_findings
 from rocketfsck.page.model import After, Cells, ChangedTable, FileFate, Page, StartSaid
 from rocketfsck.page.survey import IndexSurvey
-from rocketfsck.page.surveying import (
-    QueueFindings,
-    Survey,
-    groups_of,
-    queues_of,
-    queues_stated,
-    timeline_of,
-    topics_of,
-)
 from rocketfsck.page.tables import Indexes, Limits, columns, runs_of, shown
 from rocketfsck.query.start import model
 from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of
@@ -96,7 +80,7 @@ class Tried:
 
     store: Store
     report: Report
-    survey: Survey
+    survey: surveying.Survey
     facts: Sequence[QueueFacts]
     predictions: Sequence[Prediction]
     name: Callable[[str], str]
@@ -106,8 +90,8 @@ class Tried:
 def after_of(
     page: Page,
     report: Report,
-    table: FileTable,
-    stated: QueueFindings,
+    table: page_files.FileTable,
+    stated: surveying.QueueFindings,
     tried: Tried,
     start_text: StartText,
     limits: Limits,
@@ -115,35 +99,35 @@ def after_of(
     """What is different from `page`, whose files are in `table` and whose queues `stated` has."""
     few = limits.of_changes
     store, survey, left = tried.store, tried.survey, tried.report.findings
-    found = queues_stated(store, tried.facts, survey.account, left, limits)
-    then = QueueFindings(stated.names, found.facts, found.logs)
-    later = later_table(table, store, then.rows, limits)
-    put_log(later, store, survey.logs)
-    put_queues(later, store.queues, then.facts)
-    put_indexes(later, store, survey.indexes)
+    found = surveying.queues_stated(store, tried.facts, survey.account, left, limits)
+    then = surveying.QueueFindings(stated.names, found.facts, found.logs)
+    later = page_files.later_table(table, store, then.rows, limits)
+    page_files.put_log(later, store, survey.logs)
+    page_files.put_queues(later, store.queues, then.facts)
+    page_files.put_indexes(later, store, survey.indexes)
     places = [later.known(file.relative) for file in store.commitlog.files]
     findings = later_findings(page.findings, report, tried.report, tried.unchecked, later, then.rows, few)
-    every = groups_of(then, survey.positions, limits)
+    every = surveying.groups_of(then, survey.positions, limits)
     same_groups = every[:2] == (page.groups, page.positions)
-    groups, positions, position_counts, lags = groups_of(then, survey.positions, few)
-    timeline = timeline_of(store, survey.logs, places, survey.events, later, then, limits)
+    groups, positions, position_counts, lags = surveying.groups_of(then, survey.positions, few)
+    timeline = surveying.timeline_of(store, survey.logs, places, survey.events, later, then, limits)
     indexes = indexes_of(store, survey.indexes, later, left, limits)
-    files, _ = columns_of(later.rows)
+    files, _ = page_files.columns_of(later.rows)
     strips = [
         number
         for number, row in enumerate(later.rows)
         if number >= len(table.rows) or row.spans != table.rows[number].spans
     ][: limits.strip_count]
-    strip_files, spans = columns_of([later.rows[number] for number in strips])
-    damage, damage_counts = damage_of(survey.logs, places, limits)
+    strip_files, spans = page_files.columns_of([later.rows[number] for number in strips])
+    damage, damage_counts = page_files.damage_of(survey.logs, places, limits)
     listed = sum(row.file_count > 0 for row in later.rows)
     return After(
         _starts(tried, start_text, limits),
         tuple(shown(name, limits.text_size) for name in list(later.directories)[len(table.directories) :]),
         (
             *_cells("map.files", page.map.files, files, without="first_span"),
-            *_cells("topics", page.topics, topics_of(then, limits)),
-            *_cells("queues", page.queues, queues_of(then, left, lags)),
+            *_cells("topics", page.topics, surveying.topics_of(then, limits)),
+            *_cells("queues", page.queues, surveying.queues_of(then, left, lags)),
         ),
         tuple(strips),
         strip_files.first_span,
@@ -201,7 +185,7 @@ _LOST_ENTRIES = frozenset({RuleName.INDEX_ENTRY_ORPHAN})
 def indexes_of(
     store: Store,
     surveys: Sequence[IndexSurvey | None],
-    table: FileTable,
+    table: page_files.FileTable,
     findings: Iterable[Finding],
     limits: Limits,
 ) -> Indexes:

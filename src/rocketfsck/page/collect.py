@@ -24,31 +24,12 @@ from itertools import groupby, takewhile
 
 from rocketfsck._version import __version__
 from rocketfsck.formats.smallfiles import filename_to_offset
+from rocketfsck.page import surveying, tables
 from rocketfsck.page.after import StartText, Tried, after_of, damaged_size, indexes_of, starts_of, starts_said
 from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, put_log, put_queues
 from rocketfsck.page.findings import WindowOf, findings_of
 from rocketfsck.page.model import ActionSaid, LeftOut, Page, PlanSaid, StartSaid, Summary, UnansweredSaid
 from rocketfsck.page.survey import LogSurvey
-from rocketfsck.page.surveying import (
-    Survey,
-    groups_of,
-    names_of,
-    queues_of,
-    queues_stated,
-    timeline_of,
-    topics_of,
-)
-from rocketfsck.page.tables import (
-    DEFAULT,
-    Counts,
-    Limits,
-    RetentionSaid,
-    RetentionSteps,
-    UnconsumedRows,
-    all_shown,
-    columns,
-    shown,
-)
 from rocketfsck.query.retention import FileRetention, Retention, UnconsumedMessages
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.repair.plan.law import notice_text, total_notices
@@ -61,28 +42,28 @@ from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.task import Fact, QueueFacts
 
 
-def retention_of(found: Retention, limits: Limits) -> RetentionSaid:
+def retention_of(found: Retention, limits: tables.Limits) -> tables.RetentionSaid:
     """What was foreseen, as the page says it."""
     steps = list(_steps(found.files))
     rows = _unconsumed(found.unconsumed)
     rules = found.rules
-    return RetentionSaid(
+    return tables.RetentionSaid(
         rules.reserved_hours,
         rules.delete_hours,
         str(rules.zone),
         rules.now_timestamp,
         found.growth_per_day,
-        columns(RetentionSteps, steps[: limits.retention_count]),
-        Counts(len(steps), min(len(steps), limits.retention_count)),
-        columns(
-            UnconsumedRows,
+        tables.columns(tables.RetentionSteps, steps[: limits.retention_count]),
+        tables.Counts(len(steps), min(len(steps), limits.retention_count)),
+        tables.columns(
+            tables.UnconsumedRows,
             [
-                (shown(group, limits.text_size), shown(topic, limits.text_size), count, at)
+                (tables.shown(group, limits.text_size), tables.shown(topic, limits.text_size), count, at)
                 for group, topic, count, at in rows[: limits.unconsumed_count]
             ],
         ),
-        Counts(len(rows), min(len(rows), limits.unconsumed_count)),
-        "" if found.problem is None else shown(str(found.problem), limits.text_size),
+        tables.Counts(len(rows), min(len(rows), limits.unconsumed_count)),
+        "" if found.problem is None else tables.shown(str(found.problem), limits.text_size),
     )
 
 
@@ -114,7 +95,7 @@ def _unconsumed(rows: Iterable[UnconsumedMessages]) -> list[tuple[str, str, int,
 # What-if: a plan for the page, and the store before and after it.
 
 
-def answers_of(plan: Plan | None, limits: Limits) -> dict[str, tuple[int, ...]]:
+def answers_of(plan: Plan | None, limits: tables.Limits) -> dict[str, tuple[int, ...]]:
     """The rows of the actions that answer a finding, by its fingerprint; -1 for those that are not listed."""
     found: dict[str, tuple[int, ...]] = {}
     for number, action in enumerate(() if plan is None else plan.actions):
@@ -130,7 +111,7 @@ def plan_of(
     report: Report,
     verdict: Verdict | None,
     table: FileTable,
-    limits: Limits,
+    limits: tables.Limits,
     then: Report | None = None,
     damaged_byte_count: int | None = None,
     untried: str = "",
@@ -146,21 +127,21 @@ def plan_of(
         report.severity_counts[Severity.WARNING],
         None if verdict is None else verdict.damaged_byte_count,
     )
-    obstacle = "" if verdict is None else shown(verdict.obstacle, limits.text_size)
+    obstacle = "" if verdict is None else tables.shown(verdict.obstacle, limits.text_size)
     if plan is None:
-        return PlanSaid((), Counts(0, 0), (), (), before, before, obstacle)
+        return PlanSaid((), tables.Counts(0, 0), (), (), before, before, obstacle)
     actions = tuple(_action(action, table, limits) for action in plan.actions[: limits.action_count])
     unanswered: Counter[tuple[str, str]] = Counter()
     for item in plan.unanswered:
         unanswered[item.rule, item.reason] += item.count
     return PlanSaid(
         actions,
-        Counts(len(plan.actions), len(actions)),
+        tables.Counts(len(plan.actions), len(actions)),
         tuple(
-            UnansweredSaid(rule, count, shown(reason, limits.text_size))
+            UnansweredSaid(rule, count, tables.shown(reason, limits.text_size))
             for (rule, reason), count in unanswered.most_common(limits.unanswered_count)
         ),
-        tuple(shown(notice_text(notice), limits.text_size) for notice in total_notices(plan.actions)),
+        tuple(tables.shown(notice_text(notice), limits.text_size) for notice in total_notices(plan.actions)),
         before,
         _after(plan, then or report, messages, damaged_byte_count, is_tried=then is not None),
         obstacle,
@@ -190,7 +171,7 @@ def _after(
     )
 
 
-def _action(action: Action, table: FileTable, limits: Limits) -> ActionSaid:
+def _action(action: Action, table: FileTable, limits: tables.Limits) -> ActionSaid:
     losses: Counter[str] = Counter()
     for loss in action.losses:
         losses[loss.what] += loss.count
@@ -201,7 +182,7 @@ def _action(action: Action, table: FileTable, limits: Limits) -> ActionSaid:
     return ActionSaid(
         action.name,
         _target(action, extents, table),
-        shown(action.note, limits.text_size),
+        tables.shown(action.note, limits.text_size),
         action.preen,
         tuple(extents),
         action.finding_count,
@@ -245,16 +226,18 @@ class Material:
     untried: str = ""
 
 
-def collect(material: Material, survey: Survey | None = None, limits: Limits = DEFAULT) -> Page:
+def collect(
+    material: Material, survey: surveying.Survey | None = None, limits: tables.Limits = tables.DEFAULT
+) -> Page:
     """The page of a store that was checked; `survey` is that of `material.store`. Nothing is read."""
     report, store = material.report, material.store
-    survey = survey or Survey()
+    survey = survey or surveying.Survey()
     left_out = list(survey.left_out)
     facts = [fact for fact in material.facts if isinstance(fact, QueueFacts)]
     tried = material.tried
-    others = set() if tried is None else names_of(tried.store, tried.survey.account)
+    others = set() if tried is None else surveying.names_of(tried.store, tried.survey.account)
     found = report.findings if tried is None else (*report.findings, *tried.report.findings)
-    stated = queues_stated(store, facts, survey.account, found, limits, others)
+    stated = surveying.queues_stated(store, facts, survey.account, found, limits, others)
     table = FileTable() if store is None else file_table(store, stated.rows, limits)
     if store is None:
         _reported(table, report)
@@ -267,7 +250,7 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         put_queues(table, store.queues, stated.facts)
         put_indexes(table, store, survey.indexes)
     places = [] if store is None else [table.places[file.relative] for file in store.commitlog.files]
-    groups, standing, position_counts, lags = groups_of(stated, survey.positions, limits)
+    groups, standing, position_counts, lags = surveying.groups_of(stated, survey.positions, limits)
     times = _Times(survey.logs, places, table)
     answers = answers_of(material.plan, limits)
     findings, windows = findings_of(report, table, stated.rows, answers, times.of, material.window_of, limits)
@@ -278,31 +261,31 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         plan = plan_of(material.plan, report, verdict, table, limits, then, damage, material.untried)
     timeline = None
     if store is not None:
-        timeline = timeline_of(store, survey.logs, places, survey.events, table, stated, limits)
-    lines = tuple(shown(line, limits.text_size * 4) for line in material.lines)
+        timeline = surveying.timeline_of(store, survey.logs, places, survey.events, table, stated, limits)
+    lines = tuple(tables.shown(line, limits.text_size * 4) for line in material.lines)
     page = Page(
         kind="rocketfsck.page",
         tool_version=__version__,
         started_timestamp=report.started_timestamp,
         seconds=report.seconds,
         level=report.level,
-        store=all_shown(report.store),
+        store=tables.all_shown(report.store),
         state="unknown" if material.verdict is None else material.verdict.state,
         headline=" ".join(takewhile(lambda line: line[:1] not in ("", " "), lines)),
         lines=lines,
-        verdict=all_shown(material.verdict),
+        verdict=tables.all_shown(material.verdict),
         coverage=report.coverage.statement,
         not_checked=(unchecked := _not_checked(report, limits)),
-        not_checked_counts=Counts(len(report.not_checked), len(unchecked)),
-        diagnoses=all_shown(report.diagnoses),
+        not_checked_counts=tables.Counts(len(report.not_checked), len(unchecked)),
+        diagnoses=tables.all_shown(report.diagnoses),
         starts=_starts(material, limits),
         map=map_of(table, report.regions, survey.logs, places, limits, is_walked=store is not None),
         findings=findings,
         windows=windows,
         timeline=timeline,
         retention=None if survey.retention is None else retention_of(survey.retention, limits),
-        topics=topics_of(stated, limits),
-        queues=queues_of(stated, report.findings, lags),
+        topics=surveying.topics_of(stated, limits),
+        queues=surveying.queues_of(stated, report.findings, lags),
         groups=groups,
         positions=None if store is None else standing,
         position_counts=position_counts,
@@ -316,14 +299,14 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     return replace(page, plan=replace(plan, tried=after))
 
 
-def _not_checked(report: Report, limits: Limits) -> tuple[LeftOut, ...]:
+def _not_checked(report: Report, limits: tables.Limits) -> tuple[LeftOut, ...]:
     return tuple(
-        LeftOut(shown(one.what, limits.text_size), shown(one.reason, limits.text_size))
+        LeftOut(tables.shown(one.what, limits.text_size), tables.shown(one.reason, limits.text_size))
         for one in report.not_checked[: limits.not_checked_count]
     )
 
 
-def _starts(material: Material, limits: Limits) -> tuple[StartSaid, ...]:
+def _starts(material: Material, limits: tables.Limits) -> tuple[StartSaid, ...]:
     if material.predictions:
         return starts_of(material.predictions, material.start_text, limits)
     starts = () if material.verdict is None else material.verdict.starts

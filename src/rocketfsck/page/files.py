@@ -9,23 +9,12 @@ from typing import get_args
 
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, entry_pos
 from rocketfsck.formats.smallfiles import offset_to_filename
+from rocketfsck.page import tables
 from rocketfsck.page.survey import KINDS, NUMBER_OF, IndexSurvey, LogSurvey, Span
-from rocketfsck.page.tables import (
-    Counts,
-    DamageColumns,
-    Family,
-    Files,
-    Limits,
-    Map,
-    Spans,
-    Totals,
-    columns,
-    shown,
-)
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.verify.tasks.task import QueueFacts, RegionTotal
 
-FAMILIES: tuple[Family, ...] = get_args(Family)
+FAMILIES: tuple[tables.Family, ...] = get_args(tables.Family)
 _PATH_LIMIT = 400
 
 
@@ -36,7 +25,7 @@ class Row:
 
     directory: int
     name: str
-    family: Family
+    family: tables.Family
     file_count: int
     size: int
     allocated_size: int
@@ -90,13 +79,13 @@ class FileTable:
     most: int = sys.maxsize
     """How many rows there may be; what has no row then counts as the store's."""
 
-    def add(self, relative: str, family: Family, files: Sequence[StoreFile], queue: int = -1) -> int:
+    def add(self, relative: str, family: tables.Family, files: Sequence[StoreFile], queue: int = -1) -> int:
         """A row for a file, or for several of one directory; its number."""
         self.rows.append(self._row(relative, family, files, queue))
         return self._placed(len(self.rows) - 1, relative, files)
 
     def put(
-        self, number: int, relative: str, family: Family, files: Sequence[StoreFile], queue: int = -1
+        self, number: int, relative: str, family: tables.Family, files: Sequence[StoreFile], queue: int = -1
     ) -> int:
         """The same in a row that is there."""
         self.rows[number] = self._row(relative, family, files, queue)
@@ -108,7 +97,7 @@ class FileTable:
         self.places.setdefault(relative, number)
         return number
 
-    def _row(self, relative: str, family: Family, files: Sequence[StoreFile], queue: int) -> Row:
+    def _row(self, relative: str, family: tables.Family, files: Sequence[StoreFile], queue: int) -> Row:
         directory, _, name = relative.rpartition("/")
         start = getattr(files[0], "start_offset", None) if files else None
         start_offset = -1 if start is None else start
@@ -120,7 +109,7 @@ class FileTable:
         size = sum(file.size for file in files)
         return Row(
             self.directories.setdefault(directory, len(self.directories)),
-            shown(name, _PATH_LIMIT),
+            tables.shown(name, _PATH_LIMIT),
             family,
             len(files),
             size,
@@ -144,7 +133,7 @@ class FileTable:
         return self.places.get(relative, -1)
 
 
-def file_table(store: Store, queue_rows: Mapping[tuple[str, int], int], limits: Limits) -> FileTable:
+def file_table(store: Store, queue_rows: Mapping[tuple[str, int], int], limits: tables.Limits) -> FileTable:
     """All files of a store; those of a queue together where there are too many."""
     table = FileTable()
     room = limits.file_count - len(store.commitlog.files) - len(store.indexes)
@@ -156,7 +145,7 @@ def file_table(store: Store, queue_rows: Mapping[tuple[str, int], int], limits: 
 
 
 def later_table(
-    table: FileTable, store: Store, queue_rows: Mapping[tuple[str, int], int], limits: Limits
+    table: FileTable, store: Store, queue_rows: Mapping[tuple[str, int], int], limits: tables.Limits
 ) -> FileTable:
     """The files of a later state of the store in the rows of `table`; files that are new follow them."""
     room = len(table.rows) + limits.new_file_count
@@ -179,7 +168,7 @@ def later_table(
 
 def _rows_of(
     store: Store, queue_rows: Mapping[tuple[str, int], int], *, together: bool
-) -> Iterator[tuple[str, Family, Sequence[StoreFile], int]]:
+) -> Iterator[tuple[str, tables.Family, Sequence[StoreFile], int]]:
     """The path, family and files of each row, and the row of its queue; each path once."""
     for log in store.commitlog.files:
         yield log.relative, "commitlog", [log], -1
@@ -198,7 +187,7 @@ def _rows_of(
             yield other.relative, family, [other], -1
 
 
-def _other_files(store: Store) -> Iterator[tuple[Family, StoreFile]]:
+def _other_files(store: Store) -> Iterator[tuple[tables.Family, StoreFile]]:
     for index in store.indexes:
         yield "index", index
     for single in (store.checkpoint, store.abort, store.lock, *store.configs):
@@ -267,10 +256,10 @@ def map_of(
     regions: Mapping[str, tuple[RegionTotal, ...]],
     surveys: Sequence[LogSurvey | None],
     places: Sequence[int],
-    limits: Limits,
+    limits: tables.Limits,
     *,
     is_walked: bool,
-) -> Map:
+) -> tables.Map:
     """The map; `places` are the rows of the surveys' files, `regions` the report's exact totals."""
     files, spans = columns_of(table.rows)
     totals = [
@@ -280,19 +269,19 @@ def map_of(
         for total in found
         if total.kind in NUMBER_OF
     ]
-    return Map(
+    return tables.Map(
         is_walked,
         FAMILIES,
         KINDS,
-        tuple(shown(directory, _PATH_LIMIT) for directory in table.directories),
+        tuple(tables.shown(directory, _PATH_LIMIT) for directory in table.directories),
         files,
         spans,
-        columns(Totals, totals),
+        tables.columns(tables.Totals, totals),
         *damage_of(surveys, places, limits),
     )
 
 
-def columns_of(rows: Iterable[Row]) -> tuple[Files, Spans]:
+def columns_of(rows: Iterable[Row]) -> tuple[tables.Files, tables.Spans]:
     """Rows of files and their strips as columns."""
     first, cells, spans = 0, [], []
     for row in rows:
@@ -302,12 +291,12 @@ def columns_of(rows: Iterable[Row]) -> tuple[Files, Spans]:
             (span.start, NUMBER_OF[span.kind], span.record_count, span.region_count, span.bad_byte_count)
             for span in row.spans
         ]
-    return columns(Files, cells), columns(Spans, spans)
+    return tables.columns(tables.Files, cells), tables.columns(tables.Spans, spans)
 
 
 def damage_of(
-    surveys: Sequence[LogSurvey | None], places: Sequence[int], limits: Limits
-) -> tuple[DamageColumns, Counts]:
+    surveys: Sequence[LogSurvey | None], places: Sequence[int], limits: tables.Limits
+) -> tuple[tables.DamageColumns, tables.Counts]:
     """Damaged regions of the commit log, the first ones, and how many there are."""
     bad = [
         (place, one.span.start, one.span.end, NUMBER_OF[one.span.kind])
@@ -316,4 +305,4 @@ def damage_of(
         for one in survey.bad
     ][: limits.damage_count]
     count = sum(survey.bad_count for survey in surveys if survey is not None)
-    return columns(DamageColumns, bad), Counts(count, len(bad))
+    return tables.columns(tables.DamageColumns, bad), tables.Counts(count, len(bad))

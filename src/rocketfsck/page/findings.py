@@ -6,16 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
+from rocketfsck.page import model
 from rocketfsck.page.files import FileTable
-from rocketfsck.page.model import (
-    ByteWindow,
-    Crowds,
-    FindingRows,
-    Findings,
-    FindingsAfter,
-    RuleFiles,
-    RuleSaid,
-)
 from rocketfsck.page.tables import Limits, columns, runs_of, shown
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
@@ -23,7 +15,7 @@ from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 from rocketfsck.verify.tasks.task import is_aggregate
 
-WindowOf = Callable[[Finding, int], ByteWindow | None]
+WindowOf = Callable[[Finding, int], model.ByteWindow | None]
 """The window around a finding, which is in the file of that row; None where there is none."""
 
 
@@ -56,7 +48,7 @@ def findings_of(
     times: Callable[[Finding], int | None],
     window_of: WindowOf,
     limits: Limits,
-) -> tuple[Findings, tuple[ByteWindow, ...]]:
+) -> tuple[model.Findings, tuple[model.ByteWindow, ...]]:
     """The findings of a report, and windows around the first of each rule.
 
     `answers` has the actions that answer a finding by its fingerprint, `times` says when its record was
@@ -67,7 +59,7 @@ def findings_of(
     kept = chosen(findings, limits)
     rules = _rules(report, Counter(findings[number].rule for number in kept))
     rule_rows = {rule.rule: number for number, rule in enumerate(rules)}
-    windows: list[ByteWindow] = []
+    windows: list[model.ByteWindow] = []
     shares = Counter(findings[number].rule for number in kept)
     share = max(limits.window_count // max(len(shares), 1), 1)
     used: Counter[str] = Counter()
@@ -85,14 +77,14 @@ def findings_of(
     held = set(kept)
     left = [number for number in range(len(findings)) if number not in held]
     return (
-        Findings(
+        model.Findings(
             sum(report.counts.values()),
             len(findings),
             len(rows),
             rules,
             _by_file(findings, files, rule_rows, limits),
             _crowds(report, left, files, table, limits),
-            columns(FindingRows, rows),
+            columns(model.FindingRows, rows),
         ),
         tuple(windows),
     )
@@ -128,14 +120,14 @@ def _row(
 
 
 def later_findings(
-    before: Findings,
+    before: model.Findings,
     report: Report,
     then: Report,
     unchecked: str,
     table: FileTable,
     queues: Mapping[tuple[str, int], int],
     limits: Limits,
-) -> FindingsAfter:
+) -> model.FindingsAfter:
     """The findings of the report `then` on a later state of a store, whose files are in `table`, as
     differences from those `before`, which belong to `report`.
 
@@ -178,12 +170,12 @@ def later_findings(
         )
         for number in listed
     ]
-    return FindingsAfter(
+    return model.FindingsAfter(
         shown(unchecked, limits.text_size),
         tuple(rules[name] for name in names[len(before.rules) :]),
         tuple(then.counts.get(name, 0) for name in names),
         tuple(runs_of(gone)),
-        columns(FindingRows, rows),
+        columns(model.FindingRows, rows),
         sum(map(is_new, listed)),
         _by_file(findings, files, rule_rows, limits),
         _crowds(then, [row for row in range(len(findings)) if row not in there], files, table, limits),
@@ -199,7 +191,7 @@ def left_report(report: Report, answered: Container[str]) -> Report:
     return replace(report, findings=left, counts={rule: count for rule, count in counts.items() if count})
 
 
-def _rules(report: Report, kept: Counter[str]) -> tuple[RuleSaid, ...]:
+def _rules(report: Report, kept: Counter[str]) -> tuple[model.RuleSaid, ...]:
     """The rules that have findings, worst first."""
     found = []
     for name, count in report.counts.items():
@@ -207,7 +199,7 @@ def _rules(report: Report, kept: Counter[str]) -> tuple[RuleSaid, ...]:
             rule = RULES[name]
             known = FAULT_CLASSES.get(rule.fault_class or "")
             found.append(
-                RuleSaid(
+                model.RuleSaid(
                     rule.id,
                     rule.slug,
                     report.severity_of(name).word,
@@ -225,17 +217,17 @@ def _rules(report: Report, kept: Counter[str]) -> tuple[RuleSaid, ...]:
 
 def _by_file(
     findings: Sequence[Finding], files: Sequence[int], rules: Mapping[str, int], limits: Limits
-) -> RuleFiles:
+) -> model.RuleFiles:
     counts: Counter[tuple[int, int]] = Counter()
     for finding, file in zip(findings, files, strict=True):
         counts[rules[finding.rule], file] += finding.count
     rows = [(rule, file, count) for (rule, file), count in counts.most_common(limits.by_file_count)]
-    return columns(RuleFiles, sorted(rows))
+    return columns(model.RuleFiles, sorted(rows))
 
 
 def _crowds(
     report: Report, left: Sequence[int], files: Sequence[int], table: FileTable, limits: Limits
-) -> Crowds:
+) -> model.Crowds:
     """What is not kept, in cells of its file: as many cells a file as there is room for."""
     crowded = {files[number] for number in left}
     cells = min(max(limits.crowd_count // max(len(crowded), 1), 1), limits.file_crowd_count)
@@ -256,4 +248,4 @@ def _crowds(
         count, severity = counts[file, cell]
         size = table.rows[file].size if file >= 0 else 0
         rows.append((file, -(-cell * size // cells), -(-(cell + 1) * size // cells), severity.word, count))
-    return columns(Crowds, rows)
+    return columns(model.Crowds, rows)

@@ -18,18 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rocketfsck.page.tables import (
-    Counts,
-    DamageColumns,
-    Groups,
-    Indexes,
-    Map,
-    QueueColumns,
-    RetentionSaid,
-    Spans,
-    Timeline,
-    Topics,
-)
+from rocketfsck.page import tables
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import Level, SeverityName
@@ -279,15 +268,15 @@ class After:
     cells: tuple[Cells, ...]
     strip_files: tuple[int, ...]
     strip_first_spans: tuple[int, ...]
-    spans: Spans
-    damage: DamageColumns
-    damage_counts: Counts
+    spans: tables.Spans
+    damage: tables.DamageColumns
+    damage_counts: tables.Counts
     findings: FindingsAfter
-    timeline: Timeline | None
+    timeline: tables.Timeline | None
     groups: tuple[str, ...] | None
-    positions: Groups | None
-    position_counts: Counts | None
-    indexes: Indexes | None
+    positions: tables.Groups | None
+    position_counts: tables.Counts | None
+    indexes: tables.Indexes | None
     uncounted_file_count: int
 
 
@@ -298,7 +287,7 @@ class PlanSaid:
     why."""
 
     actions: tuple[ActionSaid, ...]
-    action_counts: Counts
+    action_counts: tables.Counts
     unanswered: tuple[UnansweredSaid, ...]
     notices: tuple[str, ...]
     before: Summary
@@ -324,20 +313,20 @@ class Page:
     verdict: Verdict | None
     coverage: str
     not_checked: tuple[LeftOut, ...]
-    not_checked_counts: Counts
+    not_checked_counts: tables.Counts
     diagnoses: tuple[Diagnosis, ...]
     starts: tuple[StartSaid, ...]
-    map: Map
+    map: tables.Map
     findings: Findings
     windows: tuple[ByteWindow, ...]
-    timeline: Timeline | None
-    retention: RetentionSaid | None
-    topics: Topics
-    queues: QueueColumns
+    timeline: tables.Timeline | None
+    retention: tables.RetentionSaid | None
+    topics: tables.Topics
+    queues: tables.QueueColumns
     groups: tuple[str, ...]
-    positions: Groups | None
-    position_counts: Counts
-    indexes: Indexes | None
+    positions: tables.Groups | None
+    position_counts: tables.Counts
+    indexes: tables.Indexes | None
     plan: PlanSaid | None
     left_out: tuple[LeftOut, ...]
     schema_version: int = SCHEMA_VERSION

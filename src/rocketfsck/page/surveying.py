@@ -16,32 +16,10 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.engine import Engine
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.javatext import java_decode
+from rocketfsck.page import survey as page_survey
+from rocketfsck.page import tables
 from rocketfsck.page.files import FileTable
 from rocketfsck.page.model import LeftOut
-from rocketfsck.page.survey import (
-    GAP_MS,
-    IndexSurvey,
-    IndexSurveyTask,
-    LogSurvey,
-    LogTask,
-    TimeBuckets,
-    survey_index,
-    survey_log,
-)
-from rocketfsck.page.tables import (
-    DEFAULT,
-    Buckets,
-    Counts,
-    Events,
-    Groups,
-    Limits,
-    LostTimes,
-    QueueColumns,
-    Timeline,
-    Topics,
-    columns,
-    shown,
-)
 from rocketfsck.page.topictimes import LAST_MS, topic_times
 from rocketfsck.progress import phase
 from rocketfsck.query.counts import StoreCounts, Tally, merged
@@ -87,7 +65,7 @@ def queues_stated(
     facts: Iterable[QueueFacts],
     account: StoreCounts,
     findings: Iterable[Finding],
-    limits: Limits,
+    limits: tables.Limits,
     others: Iterable[QueueName] = (),
 ) -> QueueFindings:
     """All queues that are anywhere, in order, at most `limits.queue_count` of them; `others` are some more
@@ -109,7 +87,7 @@ def names_of(store: Store | None, account: StoreCounts) -> set[QueueName]:
     return names if store is None else names | {(queue.topic, queue.queue_id) for queue in store.queues}
 
 
-def topics_of(stated: QueueFindings, limits: Limits) -> Topics:
+def topics_of(stated: QueueFindings, limits: tables.Limits) -> tables.Topics:
     """The topics by name."""
     counts = Counter(topic for topic, _ in stated.names)
     tallies: dict[str, list[Tally]] = {}
@@ -119,15 +97,17 @@ def topics_of(stated: QueueFindings, limits: Limits) -> Topics:
     for topic in sorted(counts):
         found = merged(tallies[topic]) if topic in tallies else None
         numbers = (0, 0, None, None) if found is None else _numbers(found)
-        rows.append((shown(topic, limits.text_size), counts[topic], *numbers))
-    return columns(Topics, rows)
+        rows.append((tables.shown(topic, limits.text_size), counts[topic], *numbers))
+    return tables.columns(tables.Topics, rows)
 
 
 def _numbers(tally: Tally) -> tuple[int, int, int, int]:
     return tally.message_count, tally.byte_count, tally.first_timestamp, tally.last_timestamp
 
 
-def queues_of(stated: QueueFindings, findings: Iterable[Finding], lags: Mapping[int, int]) -> QueueColumns:
+def queues_of(
+    stated: QueueFindings, findings: Iterable[Finding], lags: Mapping[int, int]
+) -> tables.QueueColumns:
     """The queues, in the order of `stated.names`; `lags` are the largest by row."""
     topics = {topic: row for row, topic in enumerate(sorted({topic for topic, _ in stated.names}))}
     found: Counter[tuple[str | None, int | None]] = Counter()
@@ -142,12 +122,12 @@ def queues_of(stated: QueueFindings, findings: Iterable[Finding], lags: Mapping[
         units = (None, None) if fact is None else (fact.min_offset, fact.max_offset)
         logged = (None, None, None) if log is None else (log[1], log[2], log[0].message_count)
         rows.append((topics[name[0]], name[1], *units, *logged, gaps[name], found[name], lags.get(row)))
-    return columns(QueueColumns, rows)
+    return tables.columns(tables.QueueColumns, rows)
 
 
 def groups_of(
-    stated: QueueFindings, positions: Sequence[Position], limits: Limits
-) -> tuple[tuple[str, ...], Groups, Counts, dict[int, int]]:
+    stated: QueueFindings, positions: Sequence[Position], limits: tables.Limits
+) -> tuple[tuple[str, ...], tables.Groups, tables.Counts, dict[int, int]]:
     """Names of groups, their positions (the largest lags), how many there are, the largest lag by queue."""
     rows = stated.rows
     names: dict[str, int] = {}
@@ -168,8 +148,8 @@ def groups_of(
         (names.setdefault(group, len(names)), row, offset, lag)
         for group, row, offset, lag in found[: limits.position_count]
     ]
-    texts = tuple(shown(name, limits.text_size) for name in names)
-    return texts, columns(Groups, kept), Counts(len(found), len(kept)), lags
+    texts = tuple(tables.shown(name, limits.text_size) for name in names)
+    return texts, tables.columns(tables.Groups, kept), tables.Counts(len(found), len(kept)), lags
 
 
 _RANK = {"broker": 0, "gap": 1, "deletion": 1, "config": 2, "file": 3}
@@ -178,15 +158,15 @@ _RANK = {"broker": 0, "gap": 1, "deletion": 1, "config": 2, "file": 3}
 
 def timeline_of(
     store: Store,
-    surveys: Sequence[LogSurvey | None],
+    surveys: Sequence[page_survey.LogSurvey | None],
     places: Sequence[int],
     events: Iterable[TimelineEvent],
     table: FileTable,
     stated: QueueFindings,
-    limits: Limits,
-) -> Timeline:
+    limits: tables.Limits,
+) -> tables.Timeline:
     """The timeline; `places` are the rows of the surveys' files."""
-    buckets = TimeBuckets(limits.bucket_count)
+    buckets = page_survey.TimeBuckets(limits.bucket_count)
     for survey in surveys:
         if survey is not None:
             buckets.take(survey.buckets)
@@ -196,26 +176,26 @@ def timeline_of(
     kept = sorted(kept[: limits.event_count], key=lambda event: event.timestamp)
     extent = buckets.extent()
     lost = list(_lost(surveys, places))
-    return Timeline(
+    return tables.Timeline(
         buckets.step_ms,
         None if extent is None else extent[0],
         None if extent is None else extent[1],
-        columns(Buckets, buckets.rows()),
-        columns(
-            Events,
+        tables.columns(tables.Buckets, buckets.rows()),
+        tables.columns(
+            tables.Events,
             [
                 (
                     event.timestamp,
                     event.kind,
-                    shown(event.message, limits.text_size),
+                    tables.shown(event.message, limits.text_size),
                     -1 if event.file is None else table.known(event.file),
                     event.physical_offset,
                 )
                 for event in kept
             ],
         ),
-        Counts(len(listed), len(kept)),
-        columns(LostTimes, lost[: limits.lost_count]),
+        tables.Counts(len(listed), len(kept)),
+        tables.columns(tables.LostTimes, lost[: limits.lost_count]),
         topic_times(
             [None if survey is None or survey.error else survey.topics for survey in surveys],
             _totals(stated),
@@ -233,7 +213,9 @@ def _totals(stated: QueueFindings) -> Counter[str]:
     return totals
 
 
-def _gaps(store: Store, surveys: Sequence[LogSurvey | None], limits: Limits) -> list[TimelineEvent]:
+def _gaps(
+    store: Store, surveys: Sequence[page_survey.LogSurvey | None], limits: tables.Limits
+) -> list[TimelineEvent]:
     """The longest times without a message, within files and from one to the next."""
     found: list[tuple[int, int, int]] = []
     last: int | None = None
@@ -242,7 +224,7 @@ def _gaps(store: Store, surveys: Sequence[LogSurvey | None], limits: Limits) -> 
             continue
         base = file.start_offset or 0
         found += [(length, at, base + pos) for length, at, pos in survey.gaps]
-        if last is not None and survey.first_timestamp - last >= GAP_MS:
+        if last is not None and survey.first_timestamp - last >= page_survey.GAP_MS:
             found.append((survey.first_timestamp - last, survey.first_timestamp, base))
         last = survey.last_timestamp
     events = []
@@ -254,7 +236,7 @@ def _gaps(store: Store, surveys: Sequence[LogSurvey | None], limits: Limits) -> 
     return events
 
 
-def _begin(store: Store, surveys: Sequence[LogSurvey | None]) -> Iterator[TimelineEvent]:
+def _begin(store: Store, surveys: Sequence[page_survey.LogSurvey | None]) -> Iterator[TimelineEvent]:
     """First and last message of each file, and what was deleted before."""
     for file, survey in zip(store.commitlog.files, surveys, strict=True):
         if survey is None or survey.first_timestamp is None or survey.last_timestamp is None:
@@ -272,7 +254,7 @@ def _begin(store: Store, surveys: Sequence[LogSurvey | None]) -> Iterator[Timeli
 
 
 def _lost(
-    surveys: Sequence[LogSurvey | None], places: Sequence[int]
+    surveys: Sequence[page_survey.LogSurvey | None], places: Sequence[int]
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """Damaged regions between the times of the records around them."""
     for survey, place in zip(surveys, places, strict=True):
@@ -284,7 +266,7 @@ def _lost(
                 yield min(first, last), max(first, last), place, one.span.start, one.span.end - one.span.start
 
 
-Surveyed = TypeVar("Surveyed", LogSurvey, IndexSurvey)
+Surveyed = TypeVar("Surveyed", page_survey.LogSurvey, page_survey.IndexSurvey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +274,8 @@ class Survey:
     """What was found in the files. `logs` and `tables` have an element for each file in the order of the
     store, None for one that was left out; `left_out` says why, also of files that could not be read."""
 
-    logs: tuple[LogSurvey | None, ...] = ()
-    indexes: tuple[IndexSurvey | None, ...] = ()
+    logs: tuple[page_survey.LogSurvey | None, ...] = ()
+    indexes: tuple[page_survey.IndexSurvey | None, ...] = ()
     account: StoreCounts = field(default_factory=StoreCounts)
     events: tuple[TimelineEvent, ...] = ()
     positions: tuple[Position, ...] = ()
@@ -309,7 +291,7 @@ class Earlier:
     survey: Survey
     is_same: Callable[[StoreFile], bool]
 
-    def log(self, file: StoreFile, number: int) -> LogSurvey | None:
+    def log(self, file: StoreFile, number: int) -> page_survey.LogSurvey | None:
         """What is known of a commit log file, which has this number now; None where it is to be read."""
         found = self._found(file, self.store.commitlog.files, self.survey.logs)
         if found is None:
@@ -317,7 +299,7 @@ class Earlier:
         account = replace(found.account, newest={number: found.last_timestamp})
         return replace(found, number=number, account=account)
 
-    def index(self, file: StoreFile) -> IndexSurvey | None:
+    def index(self, file: StoreFile) -> page_survey.IndexSurvey | None:
         """What is known of an index file; None where it is to be read."""
         return self._found(file, self.store.indexes, self.survey.indexes)
 
@@ -333,7 +315,7 @@ class Earlier:
 def survey_store(
     store: Store,
     engine: Engine,
-    limits: Limits = DEFAULT,
+    limits: tables.Limits = tables.DEFAULT,
     earlier: Earlier | None = None,
     now_timestamp: int | None = None,
 ) -> Survey:
@@ -343,22 +325,24 @@ def survey_store(
     share = max(min(limits.span_count // max(len(files), 1), limits.file_span_count), 4)
     logs = [None if earlier is None else earlier.log(file, at) for at, file in enumerate(files)]
     unread = [at for at, survey in enumerate(logs) if survey is None]
-    tasks = [LogTask(log_item(store, files[at]), at, share, limits) for at in unread]
+    tasks = [page_survey.LogTask(log_item(store, files[at]), at, share, limits) for at in unread]
     with phase("reading the commit log for the page", sum(files[at].size for at in unread)):
-        for outcome in engine.run(survey_log, tasks):
+        for outcome in engine.run(page_survey.survey_log, tasks):
             logs[unread[outcome.index]] = outcome.result
     account = StoreCounts()
     for log in logs:
         if log is not None:
             account.add(log.account)
-    indexes: list[IndexSurvey | None] = [None] * len(store.indexes)
+    indexes: list[page_survey.IndexSurvey | None] = [None] * len(store.indexes)
     wanted = []
     for number, file in enumerate(store.indexes[: limits.index_count]):
         indexes[number] = None if earlier is None else earlier.index(file)
         wanted += [number] if indexes[number] is None else []
     with phase("reading the index for the page"):
-        index_tasks = [IndexSurveyTask(store.indexes[number], store.geometry) for number in wanted]
-        for found in engine.run(survey_index, index_tasks):
+        index_tasks = [
+            page_survey.IndexSurveyTask(store.indexes[number], store.geometry) for number in wanted
+        ]
+        for found in engine.run(page_survey.survey_index, index_tasks):
             indexes[wanted[found.index]] = found.result
     with phase("reading the small files for the page"):
         left_out = [*_unread(store, logs, indexes)]
@@ -370,13 +354,15 @@ def survey_store(
 
 
 def _unread(
-    store: Store, logs: Sequence[LogSurvey | None], indexes: Sequence[IndexSurvey | None]
+    store: Store,
+    logs: Sequence[page_survey.LogSurvey | None],
+    indexes: Sequence[page_survey.IndexSurvey | None],
 ) -> Iterator[LeftOut]:
     names = [file.relative for file in (*store.commitlog.files, *store.indexes)]
     for name, survey in zip(names, [*logs, *indexes], strict=True):
         if survey is None or survey.error:
             reason = "there are too many index files" if survey is None else survey.error
-            yield LeftOut(shown(name, 400), shown(reason, 400))
+            yield LeftOut(tables.shown(name, 400), tables.shown(reason, 400))
 
 
 def _positions(store: Store, left_out: list[LeftOut]) -> tuple[Position, ...]:
@@ -385,11 +371,13 @@ def _positions(store: Store, left_out: list[LeftOut]) -> tuple[Position, ...]:
         with StoreView(store) as view:
             return tuple(group_positions(view))
     except (FormatError, StoreError) as error:
-        left_out.append(LeftOut("positions", shown(str(error), 400)))
+        left_out.append(LeftOut("positions", tables.shown(str(error), 400)))
         return ()
 
 
-def _retention(store: Store, now_timestamp: int, limits: Limits, left_out: list[LeftOut]) -> Retention | None:
+def _retention(
+    store: Store, now_timestamp: int, limits: tables.Limits, left_out: list[LeftOut]
+) -> Retention | None:
     """What a broker deletes by age, from a time (ms) on, in UTC: in which zone it runs nobody knows."""
     if len(store.queues) > limits.queue_count:
         left_out.append(LeftOut("retention", "the store has too many queues"))
@@ -398,5 +386,5 @@ def _retention(store: Store, now_timestamp: int, limits: Limits, left_out: list[
         with StoreView(store) as view:
             return foresee_retention(view, retention_rules(store, "UTC", now_timestamp))
     except (FormatError, StoreError) as error:
-        left_out.append(LeftOut("retention", shown(str(error), 400)))
+        left_out.append(LeftOut("retention", tables.shown(str(error), 400)))
         return None

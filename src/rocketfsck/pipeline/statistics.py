@@ -30,15 +30,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.query.counts import (
-    FileRun,
-    LogStatistics,
-    StoreCounts,
-    Tally,
-    count_file,
-    live_batches,
-    merged,
-)
+from rocketfsck.query import counts as query_counts
 from rocketfsck.scan.columns import KEY_WORD, RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import among
@@ -268,7 +260,7 @@ class TopicTally:
 
     topic: str
     broker_count: int
-    tally: Tally
+    tally: query_counts.Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +271,11 @@ class ClusterStatistics:
     `failed` are the brokers whose stores could not be counted, and why: the rest is without them.
     """
 
-    brokers: Sequence[tuple[str, LogStatistics]]
-    total: Tally | None
+    brokers: Sequence[tuple[str, query_counts.LogStatistics]]
+    total: query_counts.Tally | None
     topics: tuple[TopicTally, ...]
-    days: tuple[tuple[str, Tally], ...]
-    topic_days: tuple[tuple[str, str, Tally], ...]
+    days: tuple[tuple[str, query_counts.Tally], ...]
+    topic_days: tuple[tuple[str, str, query_counts.Tally], ...]
     keys: KeyStatistics | None
     failed: tuple[tuple[str, str], ...] = ()
 
@@ -292,7 +284,7 @@ class ClusterStatistics:
 class CountTask:
     """Log files of a store; `with_keys` makes the sketch of keys, too."""
 
-    run: FileRun
+    run: query_counts.FileRun
     with_keys: bool
 
 
@@ -300,19 +292,19 @@ class CountTask:
 class RecountTask:
     """Log files whose keys with these hashes (ascending) are counted by their bytes."""
 
-    run: FileRun
+    run: query_counts.FileRun
     hashes: NDArray[np.int64] = field(repr=False)
 
 
-def count_run(task: CountTask) -> tuple[StoreCounts, KeySketch]:
+def count_run(task: CountTask) -> tuple[query_counts.StoreCounts, KeySketch]:
     """Kernel: count the files of a task."""
-    account, sketch = StoreCounts(), KeySketch()
+    account, sketch = query_counts.StoreCounts(), KeySketch()
 
     def further(batch: RecordBatch, table: QueueTable, reader: FileReader) -> None:  # noqa: ARG001
         sketch.add(batch)
 
     for number, item in enumerate(task.run.items, task.run.first):
-        account.add(count_file(item, number, further if task.with_keys else None))
+        account.add(query_counts.count_file(item, number, further if task.with_keys else None))
     return account, sketch
 
 
@@ -320,7 +312,7 @@ def recount_run(task: RecountTask) -> KeyCounts:
     """Kernel: count keys by their bytes."""
     counts = KeyCounts()
     for item in task.run.items:
-        for batch, table, reader in live_batches(item):
+        for batch, table, reader in query_counts.live_batches(item):
             counts.add(batch, table, reader, task.hashes)
     return counts
 
@@ -344,19 +336,19 @@ class Gathered:
     """The messages of stores, put together store by store: bounded by topics and days, not by stores."""
 
     def __init__(self) -> None:
-        self._totals: list[Tally] = []
+        self._totals: list[query_counts.Tally] = []
         self._topics: dict[str, TopicTally] = {}
-        self._days: dict[str, Tally] = {}
-        self._topic_days: dict[tuple[str, str], Tally] = {}
+        self._days: dict[str, query_counts.Tally] = {}
+        self._topic_days: dict[tuple[str, str], query_counts.Tally] = {}
 
-    def add(self, log: LogStatistics) -> None:
+    def add(self, log: query_counts.LogStatistics) -> None:
         """Take over what one store has."""
         if log.total is not None:
-            self._totals = [merged([*self._totals, log.total])]
+            self._totals = [query_counts.merged([*self._totals, log.total])]
         for topic, tally in log.topics.items():
             known = self._topics.get(topic)
             tallies, count = ([], 0) if known is None else ([known.tally], known.broker_count)
-            self._topics[topic] = TopicTally(topic, count + 1, merged([*tallies, tally]))
+            self._topics[topic] = TopicTally(topic, count + 1, query_counts.merged([*tallies, tally]))
         for day, tally in log.days:
             _merge_into(self._days, day, tally)
         for topic, day, tally in log.topic_days:
@@ -364,7 +356,7 @@ class Gathered:
 
     def statistics(
         self,
-        brokers: Sequence[tuple[str, LogStatistics]],
+        brokers: Sequence[tuple[str, query_counts.LogStatistics]],
         keys: KeyStatistics | None,
         failed: Sequence[tuple[str, str]] = (),
     ) -> ClusterStatistics:
@@ -382,6 +374,6 @@ class Gathered:
         )
 
 
-def _merge_into(tallies: dict[Name, Tally], name: Name, tally: Tally) -> None:
+def _merge_into(tallies: dict[Name, query_counts.Tally], name: Name, tally: query_counts.Tally) -> None:
     known = tallies.get(name)
-    tallies[name] = tally if known is None else merged([known, tally])
+    tallies[name] = tally if known is None else query_counts.merged([known, tally])

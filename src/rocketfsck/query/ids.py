@@ -16,12 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError, UsageError
-from rocketfsck.formats.messageid import (
-    OffsetMessageId,
-    decode_offset_id,
-    decode_unique_id,
-    encode_offset_id,
-)
+from rocketfsck.formats import messageid
 from rocketfsck.formats.record import Host
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome, ScanStep, Trace
 from rocketfsck.query.content.evaluate import scan_log
@@ -53,7 +48,7 @@ def find_by_id(
     if view is None:
         with StoreView(store) as own:
             return find_by_id(store, text, reading=reading, via=via, view=own)
-    parts = decode_offset_id(text)
+    parts = messageid.decode_offset_id(text)
     trace = Trace()
     leads: list[Lead] = []
     by_offset = by_unique = None
@@ -104,7 +99,9 @@ def _decide(
     return Answer(Outcome.FOUND, in_order, f"read as {kind}", leads=tuple(leads), trace=trace)
 
 
-def _at_offset(view: StoreView, parts: OffsetMessageId, trace: Trace, leads: list[Lead]) -> Found | None:
+def _at_offset(
+    view: StoreView, parts: messageid.OffsetMessageId, trace: Trace, leads: list[Lead]
+) -> Found | None:
     offset = parts.physical_offset
     place = view.log.place(offset)
     if place is None:
@@ -115,7 +112,7 @@ def _at_offset(view: StoreView, parts: OffsetMessageId, trace: Trace, leads: lis
         trace.notes.append(f"as an offset id: no record begins at physical offset {offset}")
         return None
     if message.store_host != Host(parts.address, parts.port).text:
-        own = encode_offset_id(OffsetMessageId(*_host_parts(message), offset))
+        own = messageid.encode_offset_id(messageid.OffsetMessageId(*_host_parts(message), offset))
         leads.append(Lead(offset, "the offset id", f"the record there has another id: {own}"))
         trace.notes.append(f"as an offset id: the record at {offset} has the id {own}")
         return None
@@ -130,7 +127,7 @@ def _host_parts(message: Message) -> tuple[bytes, int]:
 
 def offset_id_of(message: Message, offset: int) -> str:
     """The offsetMsgId of a record that is at an offset."""
-    return encode_offset_id(OffsetMessageId(*_host_parts(message), offset))
+    return messageid.encode_offset_id(messageid.OffsetMessageId(*_host_parts(message), offset))
 
 
 def find_unique_anywhere(
@@ -170,7 +167,7 @@ def find_unique_anywhere(
 def _made_by(text: str) -> list[str]:
     """What a unique id says of its maker; nothing for a key of another form."""
     try:
-        parts = decode_unique_id(text)
+        parts = messageid.decode_unique_id(text)
     except FormatError:
         return []
     return [
@@ -203,7 +200,7 @@ def _is_telling(lead: Lead) -> bool:
 def check_id(text: str) -> None:
     """Raise UsageError, with the position, for a text that is not a message id."""
     try:
-        decode_offset_id(text)
+        messageid.decode_offset_id(text)
     except FormatError as error:
         raise UsageError(
             f"{text!r} is not a message id: {error}; for keys of another form use `query unique-key`"

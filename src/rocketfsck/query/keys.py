@@ -33,17 +33,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import Entry, IndexHeader, slot_of
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, TAG_KEY_PREFIX, index_hash, tag_index_hash
 from rocketfsck.formats.magic import is_indexed
-from rocketfsck.query.answers import (
-    STALE,
-    Answer,
-    EntryStep,
-    Found,
-    IndexStep,
-    Lead,
-    Outcome,
-    ScanStep,
-    Trace,
-)
+from rocketfsck.query import answers
 from rocketfsck.query.content.evaluate import scan_log
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
@@ -59,9 +49,9 @@ def is_time_matched(header: IndexHeader, begin: int, end: int) -> bool:
     return (begin < first and end > last) or first <= begin <= last or first <= end <= last
 
 
-def index_step(index: IndexReader, **facts: object) -> IndexStep:
+def index_step(index: IndexReader, **facts: object) -> answers.IndexStep:
     header = index.header
-    return IndexStep(
+    return answers.IndexStep(
         index.file.relative,
         header.begin_timestamp,
         header.end_timestamp,
@@ -74,7 +64,7 @@ def index_step(index: IndexReader, **facts: object) -> IndexStep:
 
 def select_offsets(
     index: IndexReader, key_hash: int, out: list[int], limit: int, begin: int, end: int
-) -> IndexStep:
+) -> answers.IndexStep:
     """Walk a chain as `IndexFile#selectPhyOffset` does, which compares no numbers along the chain.
 
     A chain that runs in a circle holds a broker until `out` is full, or forever: the walk gives up after as
@@ -83,7 +73,7 @@ def select_offsets(
     slot = slot_of(key_hash, index.slot_count)
     number = newest = index.newest(slot) or 0  # a broker makes a short file longer with zeros
     count = index.index_count
-    steps: list[EntryStep] = []
+    steps: list[answers.EntryStep] = []
     ended: str | None = None
     broken = False
     if not 0 < number <= count or count <= 1:
@@ -108,7 +98,7 @@ def select_offsets(
         elif entry.key_hash == key_hash:
             verdict = "outside the window"
         steps.append(
-            EntryStep(
+            answers.EntryStep(
                 number,
                 entry.key_hash,
                 entry.physical_offset,
@@ -198,7 +188,7 @@ KNOWN_LIMIT = 1 << 16
 
 OUTSIDE = "the entry points outside the log"
 NO_RECORD = "no record begins there"
-_WRONG = frozenset({OUTSIDE, NO_RECORD, STALE})
+_WRONG = frozenset({OUTSIDE, NO_RECORD, answers.STALE})
 """What no sound index leads to: others may be missing from it."""
 
 
@@ -215,7 +205,7 @@ def find_by_key(
     max_count: int | None = None,
     max_body_size: int = MAX_BODY_SIZE,
     view: StoreView | None = None,
-) -> Answer:
+) -> answers.Answer:
     """The messages of a topic that have a key, with the way to them (`Answer.trace`).
 
     `unique` takes the key as UNIQ_KEY only, `tag` as all of TAGS. Timestamps are ms, half-open; `max_count`
@@ -239,13 +229,13 @@ class _KeySearch:
         self.query = query
         self.max_body_size = max_body_size
         self.key_hash = query.key_hash
-        self.trace = Trace(query.index_text, self.key_hash)
+        self.trace = answers.Trace(query.index_text, self.key_hash)
         self.by_index: dict[int, Message] = {}
         self.by_scan: dict[int, Message] = {}
-        self.leads: list[Lead] = []
+        self.leads: list[answers.Lead] = []
         self.known: dict[int, str] = {}
 
-    def answer(self, via: Via) -> Answer:
+    def answer(self, via: Via) -> answers.Answer:
         if via != "scan":
             for file in reversed(self.view.store.indexes):
                 self._visit(file)
@@ -255,7 +245,7 @@ class _KeySearch:
             self._fill_gaps()
         return self._finish(via)
 
-    def _finish(self, via: Via) -> Answer:
+    def _finish(self, via: Via) -> answers.Answer:
         offsets = sorted(self.by_index.keys() | self.by_scan.keys())
         if self.query.max_count is not None:
             offsets = offsets[max(len(offsets) - self.query.max_count, 0) :]
@@ -263,15 +253,15 @@ class _KeySearch:
         hidden: tuple[int, ...] = ()
         if via in ("auto", "both"):
             hidden = tuple(sorted(self.by_scan.keys() - self.by_index.keys()))
-        outcome, why = Outcome.FOUND, ""
+        outcome, why = answers.Outcome.FOUND, ""
         if not found:
-            outcome, why = Outcome.NOT_FOUND, self._why_nothing(via)
+            outcome, why = answers.Outcome.NOT_FOUND, self._why_nothing(via)
             unknown = self.view.why_no_topic(self.query.topic)
             if unknown is not None:
-                outcome, why = Outcome.UNKNOWN_TOPIC, unknown
-        return Answer(outcome, found, why, hidden, tuple(self.leads), self.trace)
+                outcome, why = answers.Outcome.UNKNOWN_TOPIC, unknown
+        return answers.Answer(outcome, found, why, hidden, tuple(self.leads), self.trace)
 
-    def _found(self, offset: int) -> Found:
+    def _found(self, offset: int) -> answers.Found:
         via = [
             name for name, offsets in (("index", self.by_index), ("scan", self.by_scan)) if offset in offsets
         ]
@@ -292,16 +282,16 @@ class _KeySearch:
                 self.trace.index_steps.append(self._chain(index))
         except StoreError as error:
             self.trace.index_steps.append(
-                IndexStep(file.relative, 0, 0, 0, 0, 1, skipped=str(error), broken=True)
+                answers.IndexStep(file.relative, 0, 0, 0, 0, 1, skipped=str(error), broken=True)
             )
 
-    def _chain(self, index: IndexReader) -> IndexStep:
+    def _chain(self, index: IndexReader) -> answers.IndexStep:
         if not index.has_header:
-            return IndexStep(
+            return answers.IndexStep(
                 index.file.relative, 0, 0, 0, 0, 1, skipped="the file is too short for a header", broken=True
             )
         slot = slot_of(self.key_hash, index.slot_count)
-        steps: list[EntryStep] = []
+        steps: list[answers.EntryStep] = []
         ended, broken = "", False
         for item in index.chain(self.key_hash):
             if isinstance(item, str):
@@ -312,7 +302,7 @@ class _KeySearch:
             else:
                 timestamp = index.header.begin_timestamp + item.time_diff * 1000
                 steps.append(
-                    EntryStep(
+                    answers.EntryStep(
                         item.number,
                         item.key_hash,
                         item.physical_offset,
@@ -360,11 +350,11 @@ class _KeySearch:
             return NO_RECORD
         if not self.query.is_of(message):
             return other_message(message)
-        return STALE if self.view.liveness(offset) is False else message
+        return answers.STALE if self.view.liveness(offset) is False else message
 
     def _lead(self, entry: Entry, source: str, why: str) -> str:
         if len(self.leads) < LEAD_LIMIT:
-            self.leads.append(Lead(entry.physical_offset, source, why))
+            self.leads.append(answers.Lead(entry.physical_offset, source, why))
         return why
 
     def _scan(self, start_offset: int, end_offset: int | None, why: str) -> None:
@@ -388,7 +378,7 @@ class _KeySearch:
                 self.by_scan[offset] = message
                 count += 1
         end = self.view.log.end_offset if end_offset is None else end_offset
-        self.trace.scan_steps.append(ScanStep(start_offset, end, why, count))
+        self.trace.scan_steps.append(answers.ScanStep(start_offset, end, why, count))
 
     def _fill_gaps(self) -> None:
         """Look where the index does not reach."""
@@ -419,7 +409,7 @@ class _KeySearch:
         end = step.end_offset + (behind.total_size if isinstance(behind, Message) else 1)
         self._scan(step.begin_offset, end, f"{file.relative} has no entries for the tags of some records")
 
-    def _after_log(self) -> IndexStep | None:
+    def _after_log(self) -> answers.IndexStep | None:
         """The index file whose last put is not a live record: what came later is missing (reference 4.8)."""
         used = [step for step in self.trace.index_steps if step.index_count > 1]
         if not used:
@@ -478,7 +468,7 @@ class _KeySearch:
             self._scan(start, end, why)
             return
         if offset > start:
-            self.trace.scan_steps.append(ScanStep(start, offset, why, count))
+            self.trace.scan_steps.append(answers.ScanStep(start, offset, why, count))
 
     def _nothing_follows(self, offset: int) -> bool:
         """Whether only zeros follow in the log, as far as its holes tell."""

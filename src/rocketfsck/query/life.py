@@ -17,16 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats import magic
 from rocketfsck.formats.config import consumer_offsets, split_topic_group
 from rocketfsck.formats.indexfile import slot_of
 from rocketfsck.formats.javatext import index_hash, java_decode, parse_int32, parse_int64
-from rocketfsck.formats.magic import (
-    TRANSACTION_COMMIT,
-    TRANSACTION_NAMES,
-    is_in_consume_queue,
-    is_indexed,
-    transaction_type,
-)
 from rocketfsck.formats.properties import HALF_TOPIC, OP_TOPIC
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, TIMER_TOPIC, deliver_timestamp, parse_delay_levels
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome, Trace, UnitState
@@ -134,7 +128,7 @@ def _first(view: StoreView, text: str, via: Via) -> Answer:
 def _index_places(view: StoreView, found: Found) -> tuple[IndexPlace, ...]:
     """The index entries of a record's keys that point at it."""
     message = found.message
-    if not is_indexed(message.sys_flag):
+    if not magic.is_indexed(message.sys_flag):
         return ()
     keys = dict.fromkeys([*([message.unique_key] if message.unique_key else []), *message.keys])
     places = []
@@ -164,7 +158,11 @@ def _events(view: StoreView, records: tuple[Found, ...]) -> Iterator[LifeEvent]:
         if found.message.topic == HALF_TOPIC:
             yield from _completed(view, found)
         yield from _popped(view, found)
-    committed = [found for found in records if transaction_type(found.message.sys_flag) == TRANSACTION_COMMIT]
+    committed = [
+        found
+        for found in records
+        if magic.transaction_type(found.message.sys_flag) == magic.TRANSACTION_COMMIT
+    ]
     for found in records:
         if found.message.topic == HALF_TOPIC and not committed and _op_of(view, found) is None:
             yield LifeEvent(
@@ -191,11 +189,11 @@ def _role(found: Found, records: tuple[Found, ...]) -> tuple[str, str]:
     if message.topic.startswith(RETRY_PREFIX):
         group = message.topic.removeprefix(RETRY_PREFIX)
         return "retry", f"to be consumed again by group {group}, retry {message.reconsume_times}"
-    if transaction_type(message.sys_flag) == TRANSACTION_COMMIT:
+    if magic.transaction_type(message.sys_flag) == magic.TRANSACTION_COMMIT:
         half = message.prepared_transaction_offset
         return "committed", f"committed into {place}; its half message is at {half}"
-    kind = TRANSACTION_NAMES[transaction_type(message.sys_flag)]
-    if not is_in_consume_queue(message.sys_flag):
+    kind = magic.TRANSACTION_NAMES[magic.transaction_type(message.sys_flag)]
+    if not magic.is_in_consume_queue(message.sys_flag):
         return kind, f"stored in topic {message.topic}, {kind}: in no queue"
     if any(_waited_for(other, found) for other in records):
         return "delivered", f"delivered into {place}"

@@ -19,14 +19,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rocketfsck.formats.dledger import (
-    DLEDGER_ENTRY,
-    DLEDGER_INDEX,
-    ENTRY_HEADER_SIZE,
-    INDEX_UNIT_SIZE,
-    MAGIC_BLANK,
-    MAGIC_NORMAL,
-)
+from rocketfsck.formats import dledger
 from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LogScan
@@ -39,12 +32,12 @@ FIRST_REASON = "the first entry that DLedger recovers has the number {index}"
 LEAST_SIZE = 44
 """DLedgerEntry.HEADER_SIZE: an entry has more bytes than that."""
 
-HEADER = DLEDGER_ENTRY.packer()
-UNIT = DLEDGER_INDEX.packer()
+HEADER = dledger.DLEDGER_ENTRY.packer()
+UNIT = dledger.DLEDGER_INDEX.packer()
 
 _WINDOW_SIZE = 1 << 16
 _INT = struct.Struct(">i")
-_MAX_INDEX = (1 << 63) // INDEX_UNIT_SIZE - 1
+_MAX_INDEX = (1 << 63) // dledger.INDEX_UNIT_SIZE - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,7 @@ class SoundEntry:
     @property
     def unit(self) -> bytes:
         """The entry's unit of the index."""
-        return bytes(UNIT.pack(MAGIC_NORMAL, self.pos, self.size, self.index, self.term))
+        return bytes(UNIT.pack(dledger.MAGIC_NORMAL, self.pos, self.size, self.index, self.term))
 
 
 class Window:
@@ -98,14 +91,14 @@ class UnitsOnDisk:
         if not self.files:
             return None
         size = self.files[0].size
-        number = index * INDEX_UNIT_SIZE // size - self.files[0].start_offset // size
+        number = index * dledger.INDEX_UNIT_SIZE // size - self.files[0].start_offset // size
         if not 0 <= number < len(self.files):
             return None
         if number != self._number:
             self.close()
             self._number, self._window = number, Window(self.files[number])
         assert self._window is not None
-        return self._window.at(index * INDEX_UNIT_SIZE % size, INDEX_UNIT_SIZE)
+        return self._window.at(index * dledger.INDEX_UNIT_SIZE % size, dledger.INDEX_UNIT_SIZE)
 
     def close(self) -> None:
         if self._window is not None:
@@ -118,16 +111,16 @@ def read_entry(window: Window, pos: int, start_offset: int) -> SoundEntry | int 
     word = window.at(pos, _INT.size)
     if word is None:
         return None
-    if _INT.unpack(word)[0] == MAGIC_BLANK:
-        return MAGIC_BLANK
-    header = window.at(pos, ENTRY_HEADER_SIZE)
+    if _INT.unpack(word)[0] == dledger.MAGIC_BLANK:
+        return dledger.MAGIC_BLANK
+    header = window.at(pos, dledger.ENTRY_HEADER_SIZE)
     if header is None:
         return None
     magic, size, index, term, stated, _, _, _, body_size = HEADER.unpack(header)
     sound = (
-        magic == MAGIC_NORMAL
+        magic == dledger.MAGIC_NORMAL
         and stated == start_offset + pos
-        and body_size + ENTRY_HEADER_SIZE == size
+        and body_size + dledger.ENTRY_HEADER_SIZE == size
         and LEAST_SIZE < size <= window.size - pos
     )
     return SoundEntry(stated, size, index, term) if sound else None
@@ -137,11 +130,15 @@ def first_file(files: Sequence[LoadedFile], units: UnitsOnDisk) -> int:
     """The number of the file that the recovery begins with: its first entry and the unit of it agree."""
     for number in range(max(len(files) - 3, 0), -1, -1):
         with FileReader(files[number].path) as reader:
-            header = reader.read_upto(0, ENTRY_HEADER_SIZE)
-        if len(header) < ENTRY_HEADER_SIZE:
+            header = reader.read_upto(0, dledger.ENTRY_HEADER_SIZE)
+        if len(header) < dledger.ENTRY_HEADER_SIZE:
             continue
         magic, size, index, term, stated, _, _, _, body_size = HEADER.unpack(header)
-        sound = magic >= MAGIC_NORMAL and size > LEAST_SIZE and size == body_size + ENTRY_HEADER_SIZE
+        sound = (
+            magic >= dledger.MAGIC_NORMAL
+            and size > LEAST_SIZE
+            and size == body_size + dledger.ENTRY_HEADER_SIZE
+        )
         here = stated == files[number].start_offset
         if sound and here and units.at(index) == UNIT.pack(magic, stated, size, index, term):
             return number

@@ -19,20 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats import indexfile
 from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE, Longs
-from rocketfsck.formats.indexfile import (
-    ENTRY,
-    ENTRY_SIZE,
-    INDEX_HEADER_SIZE,
-    SLOT,
-    SLOT_SIZE,
-    Entry,
-    IndexHeader,
-    decode_header,
-    entry_pos,
-    slot_of,
-    slot_pos,
-)
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.circumstances import Geometry
@@ -46,19 +34,21 @@ NEAR_COUNT = 1 << 8
 FEW_COUNT = 64
 """Entries of a chain that are read one by one, before that is done: most chains are no longer."""
 
-_ENTRY = ENTRY.packer()
-_SLOT = SLOT.packer()
+_ENTRY = indexfile.ENTRY.packer()
+_SLOT = indexfile.SLOT.packer()
 
 Entries = NDArray[Any]
 
 
-def read_entry(reader: FileReader, number: int, slot_count: int) -> Entry | None:
+def read_entry(reader: FileReader, number: int, slot_count: int) -> indexfile.Entry | None:
     """One entry of an index file with so many slots; None where the file ends before it does."""
-    data = reader.read_upto(entry_pos(number, slot_count), ENTRY_SIZE)
-    return Entry(number, *_ENTRY.unpack_from(data)) if len(data) == ENTRY_SIZE else None
+    data = reader.read_upto(indexfile.entry_pos(number, slot_count), indexfile.ENTRY_SIZE)
+    return indexfile.Entry(number, *_ENTRY.unpack_from(data)) if len(data) == indexfile.ENTRY_SIZE else None
 
 
-def walk_chain(newest: int, last: int, read: Callable[[int], Entry | None]) -> Iterator[Entry]:
+def walk_chain(
+    newest: int, last: int, read: Callable[[int], indexfile.Entry | None]
+) -> Iterator[indexfile.Entry]:
     """The entries from `newest` on, as their links lead, whatever they say.
 
     Ends where a link leads to none of the entries 1 to `last`, to one that `read` does not have, or to one
@@ -71,13 +61,13 @@ def walk_chain(newest: int, last: int, read: Callable[[int], Entry | None]) -> I
         number = entry.previous
 
 
-def read_header(location: PathLike) -> IndexHeader | None:
+def read_header(location: PathLike) -> indexfile.IndexHeader | None:
     """The header of an index file; None where it is too short for one. Raises StoreError."""
     with FileReader(location) as reader:
         return _header_of(reader)
 
 
-def readable_headers(files: Iterable[IndexFile]) -> list[tuple[IndexFile, IndexHeader]]:
+def readable_headers(files: Iterable[IndexFile]) -> list[tuple[IndexFile, indexfile.IndexHeader]]:
     """The files that have a header, and can be read."""
     found = []
     for file in files:
@@ -88,9 +78,9 @@ def readable_headers(files: Iterable[IndexFile]) -> list[tuple[IndexFile, IndexH
     return found
 
 
-def _header_of(reader: FileReader) -> IndexHeader | None:
-    data = reader.read_upto(0, INDEX_HEADER_SIZE)
-    return decode_header(data) if len(data) == INDEX_HEADER_SIZE else None
+def _header_of(reader: FileReader) -> indexfile.IndexHeader | None:
+    data = reader.read_upto(0, indexfile.INDEX_HEADER_SIZE)
+    return indexfile.decode_header(data) if len(data) == indexfile.INDEX_HEADER_SIZE else None
 
 
 class IndexReader(Closing):
@@ -108,9 +98,9 @@ class IndexReader(Closing):
         self.entry_count = max(geometry.entry_count, 1)
         self._reader = FileReader(file.location)
         self.size = self._reader.size
-        self.first_pos = entry_pos(0, self.slot_count)
-        self.header = _header_of(self._reader) or IndexHeader()
-        whole = max(self.size - self.first_pos, 0) // ENTRY_SIZE
+        self.first_pos = indexfile.entry_pos(0, self.slot_count)
+        self.header = _header_of(self._reader) or indexfile.IndexHeader()
+        whole = max(self.size - self.first_pos, 0) // indexfile.ENTRY_SIZE
         self.last_entry = max(min(whole, self.entry_count) - 1, 0)
 
     def close(self) -> None:
@@ -118,12 +108,12 @@ class IndexReader(Closing):
 
     @property
     def has_header(self) -> bool:
-        return self.size >= INDEX_HEADER_SIZE
+        return self.size >= indexfile.INDEX_HEADER_SIZE
 
     @property
     def held_slot_count(self) -> int:
         """How many slots the file has room for: `slot_count` may be a wrong setting, and any number."""
-        return min(self.slot_count, max(self.size - INDEX_HEADER_SIZE, 0) // SLOT_SIZE)
+        return min(self.slot_count, max(self.size - indexfile.INDEX_HEADER_SIZE, 0) // indexfile.SLOT_SIZE)
 
     @property
     def index_count(self) -> int:
@@ -140,8 +130,12 @@ class IndexReader(Closing):
 
         The entries are read into `room` where that is given: a walk through all of them reuses its memory.
         """
-        data = np.empty(ENTRY_SIZE * count, np.uint8) if room is None else room[: ENTRY_SIZE * count]
-        self._reader.read_into(data.data, self.first_pos + ENTRY_SIZE * first)
+        data = (
+            np.empty(indexfile.ENTRY_SIZE * count, np.uint8)
+            if room is None
+            else room[: indexfile.ENTRY_SIZE * count]
+        )
+        self._reader.read_into(data.data, self.first_pos + indexfile.ENTRY_SIZE * first)
         return data.view(ENTRY_DTYPE)
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -150,10 +144,10 @@ class IndexReader(Closing):
         """
         with self.window(first, last + 1) as window:
             while first <= last:
-                count = min((window.end - window.start) // ENTRY_SIZE, last + 1 - first)
+                count = min((window.end - window.start) // indexfile.ENTRY_SIZE, last + 1 - first)
                 if count:
-                    yield first, window.buffer[window.start : window.start + ENTRY_SIZE * count]
-                    window.start += ENTRY_SIZE * count
+                    yield first, window.buffer[window.start : window.start + indexfile.ENTRY_SIZE * count]
+                    window.start += indexfile.ENTRY_SIZE * count
                     first += count
                 elif not window.extend():
                     return
@@ -163,29 +157,29 @@ class IndexReader(Closing):
 
         At its start is entry `first`; it can be extended while it holds less than an entry.
         """
-        start_pos, end_pos = (self.first_pos + ENTRY_SIZE * number for number in (first, end))
-        window = ReadAhead(self._reader, front_size=ENTRY_SIZE, start=start_pos, end=end_pos)
+        start_pos, end_pos = (self.first_pos + indexfile.ENTRY_SIZE * number for number in (first, end))
+        window = ReadAhead(self._reader, front_size=indexfile.ENTRY_SIZE, start=start_pos, end=end_pos)
         window.move_to(start_pos)
         return window
 
     def slots(self, first: int, count: int) -> Longs:
         """Slots `first` to `first + count - 1`, as far as the file goes (the rest as 0)."""
-        data = self._slot_bytes(first, np.empty(SLOT_SIZE * count, np.uint8))
+        data = self._slot_bytes(first, np.empty(indexfile.SLOT_SIZE * count, np.uint8))
         found: Longs = data.view(SLOT_DTYPE).astype(np.int64)
         return found
 
     def slot_blocks(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """The bytes of the slots that the file holds, as `slots` gives them, in blocks, each with the number
         of its first; a block is good until the next."""
-        room = np.empty(SLOT_SIZE * BLOCK_COUNT, np.uint8)
+        room = np.empty(indexfile.SLOT_SIZE * BLOCK_COUNT, np.uint8)
         for first in range(0, self.held_slot_count, BLOCK_COUNT):
             count = min(BLOCK_COUNT, self.held_slot_count - first)
-            yield first, self._slot_bytes(first, room[: SLOT_SIZE * count])
+            yield first, self._slot_bytes(first, room[: indexfile.SLOT_SIZE * count])
 
     def _slot_bytes(self, first: int, room: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Fills `room` with slots from `first` on; with 0 from the first one that the file does not hold."""
-        pos = slot_pos(first)
-        size = max(min(room.size, self.size - pos), 0) // SLOT_SIZE * SLOT_SIZE
+        pos = indexfile.slot_pos(first)
+        size = max(min(room.size, self.size - pos), 0) // indexfile.SLOT_SIZE * indexfile.SLOT_SIZE
         if size:
             self._reader.read_into(room[:size].data, pos)
         room[size:] = 0
@@ -204,21 +198,21 @@ class IndexReader(Closing):
 
     def newest(self, slot: int) -> int | None:
         """What a slot says; None where the file is too short to hold it."""
-        data = self._reader.read_upto(slot_pos(slot), SLOT_SIZE)
-        return int(_SLOT.unpack(data)[0]) if len(data) == SLOT_SIZE else None
+        data = self._reader.read_upto(indexfile.slot_pos(slot), indexfile.SLOT_SIZE)
+        return int(_SLOT.unpack(data)[0]) if len(data) == indexfile.SLOT_SIZE else None
 
-    def entry(self, number: int) -> Entry | None:
+    def entry(self, number: int) -> indexfile.Entry | None:
         """An entry; None where the file, or its geometry, has no such."""
         within = 0 <= number < self.entry_count
         return read_entry(self._reader, number, self.slot_count) if within else None
 
-    def chain(self, key_hash: int) -> Iterator[Entry | str]:
+    def chain(self, key_hash: int) -> Iterator[indexfile.Entry | str]:
         """The entries of the hash's slot, newest first, then why the chain ends where it is not at its end.
 
         Numbers fall along a chain that puts have made: one that does not ends it. A sound chain yields
         entries only.
         """
-        slot = slot_of(key_hash, self.slot_count)
+        slot = indexfile.slot_of(key_hash, self.slot_count)
         number = self.newest(slot)
         last = self.index_count - 1
         if number is None:
@@ -238,12 +232,12 @@ class IndexReader(Closing):
                     return
                 number = entry.previous
 
-    def _falling(self) -> Callable[[int], Entry | None]:
+    def _falling(self) -> Callable[[int], indexfile.Entry | None]:
         """`entry` for numbers that fall: after the first, `SPAN_COUNT` that are near are read at once."""
         low, block, few = self.entry_count, b"", FEW_COUNT
-        unpack, size = _ENTRY.unpack_from, ENTRY_SIZE
+        unpack, size = _ENTRY.unpack_from, indexfile.ENTRY_SIZE
 
-        def read(number: int) -> Entry | None:
+        def read(number: int) -> indexfile.Entry | None:
             nonlocal low, block, few
             if number < low:
                 if few > 0 or low - number > NEAR_COUNT:
@@ -257,7 +251,7 @@ class IndexReader(Closing):
             at = size * (number - low)
             if at + size > len(block):
                 return self.entry(number)
-            return Entry(number, *unpack(block, at))
+            return indexfile.Entry(number, *unpack(block, at))
 
         return read
 
@@ -278,9 +272,9 @@ class IndexReader(Closing):
 
     def last_not_zero(self, first: int = 0) -> int:
         """The last entry from `first` on that is not all zero; `first - 1` if there is none."""
-        end = self.first_pos + ENTRY_SIZE * (self.last_entry + 1)
-        last_pos = self._reader.used_end(self.first_pos + ENTRY_SIZE * first, end) - 1
-        return (last_pos - self.first_pos) // ENTRY_SIZE
+        end = self.first_pos + indexfile.ENTRY_SIZE * (self.last_entry + 1)
+        last_pos = self._reader.used_end(self.first_pos + indexfile.ENTRY_SIZE * first, end) - 1
+        return (last_pos - self.first_pos) // indexfile.ENTRY_SIZE
 
     def find_offset(self, offset: int, last: int) -> int | None:
         """The first of the entries 1 to `last` that points to `offset` or beyond it, `last + 1` for none.

@@ -15,22 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import tiered
 from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, Longs
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, parse_int64
 from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.formats.tiered import (
-    MAX_INDEX_SIZE,
-    OLD_LOCAL_COMPACTING,
-    OLD_LOCAL_NAMES,
-    OLD_LOCAL_TAIL_SIZE,
-    SEGMENT_TYPES,
-    TIERED_CODA,
-    TIERED_INDEX_HEADER,
-    TIERED_INDEX_ITEM,
-    IndexShape,
-    compacted_shape,
-)
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
@@ -81,7 +70,7 @@ def decode_metadata(data: bytes) -> TieredMetadata:
         raise FormatError("tieredStoreMetadata.json is not an object", offset=0)
     segments: dict[tuple[str, str], tuple[SegmentRow, ...]] = {}
     odd: list[str] = []
-    for type_number, (table, type_name) in enumerate(zip(_TABLES, SEGMENT_TYPES, strict=True)):
+    for type_number, (table, type_name) in enumerate(zip(_TABLES, tiered.SEGMENT_TYPES, strict=True)):
         for path, rows in _table(value, table).items():
             found = []
             for key, row in _table({path: rows}, path).items():
@@ -187,10 +176,10 @@ def heads_at(log: StreamReader, places: Longs) -> tuple[Longs, NDArray[Any]]:
     Brokers up to 5.2.0 name the place of the coda in front of a segment's first record.
     """
     heads = log.gather(places, RECORD_HEAD_DTYPE)
-    coda = (heads["magicCode"] == MAGIC_BLANK) & (heads["totalSize"] == TIERED_CODA.size)
+    coda = (heads["magicCode"] == MAGIC_BLANK) & (heads["totalSize"] == tiered.TIERED_CODA.size)
     if not coda.any():
         return places, heads
-    moved = np.where(coda, places + TIERED_CODA.size, places)
+    moved = np.where(coda, places + tiered.TIERED_CODA.size, places)
     return moved, log.gather(moved, RECORD_HEAD_DTYPE)
 
 
@@ -199,35 +188,37 @@ class TieredIndexHeader:
     """The header of an index file, its shape, and whether its items are compacted."""
 
     values: Mapping[str, int] = field(default_factory=dict)
-    shape: IndexShape | None = None
+    shape: tiered.IndexShape | None = None
     compacted: bool = True
 
 
 def read_segment_header(reader: FileReader) -> TieredIndexHeader:
     """The header of an index segment; no shape where its numbers do not fit its length."""
-    data = reader.read_upto(0, TIERED_INDEX_HEADER.size)
-    if len(data) < TIERED_INDEX_HEADER.size:
+    data = reader.read_upto(0, tiered.TIERED_INDEX_HEADER.size)
+    if len(data) < tiered.TIERED_INDEX_HEADER.size:
         return TieredIndexHeader()
-    values = TIERED_INDEX_HEADER.parse(data)
-    return TieredIndexHeader(values, compacted_shape(reader.size, values["slotCount"], values["indexCount"]))
+    values = tiered.TIERED_INDEX_HEADER.parse(data)
+    return TieredIndexHeader(
+        values, tiered.compacted_shape(reader.size, values["slotCount"], values["indexCount"])
+    )
 
 
 def read_local_header(store: Store, reader: FileReader) -> TieredIndexHeader:
     """The header of a file in `tiered_index_file/`. The file's length does not tell the number of slots:
     settings do, else the segments that were made of files before it, else the default where that fits."""
-    data = reader.read_upto(0, TIERED_INDEX_HEADER.size)
-    if len(data) < TIERED_INDEX_HEADER.size:
+    data = reader.read_upto(0, tiered.TIERED_INDEX_HEADER.size)
+    if len(data) < tiered.TIERED_INDEX_HEADER.size:
         return TieredIndexHeader(compacted=False)
-    values = TIERED_INDEX_HEADER.parse(data)
+    values = tiered.TIERED_INDEX_HEADER.parse(data)
     old = is_old_local(reader.path.rpartition("/")[2])
-    first_item, tail = (0, OLD_LOCAL_TAIL_SIZE) if old else (1, 0)
+    first_item, tail = (0, tiered.OLD_LOCAL_TAIL_SIZE) if old else (1, 0)
     for slots in _slot_counts(store):
-        shape = IndexShape(slots, values["indexCount"], TIERED_INDEX_ITEM.size, old, first_item)
-        rest = (reader.size - tail - shape.items_start) % TIERED_INDEX_ITEM.size
+        shape = tiered.IndexShape(slots, values["indexCount"], tiered.TIERED_INDEX_ITEM.size, old, first_item)
+        rest = (reader.size - tail - shape.items_start) % tiered.TIERED_INDEX_ITEM.size
         used_slots = 0 if old else slots
         if (
             rest == 0
-            and reader.size <= MAX_INDEX_SIZE
+            and reader.size <= tiered.MAX_INDEX_SIZE
             and values["indexCount"] >= 0
             and shape.end <= reader.size - tail
             and values["slotCount"] <= used_slots
@@ -238,7 +229,7 @@ def read_local_header(store: Store, reader: FileReader) -> TieredIndexHeader:
 
 def is_old_local(name: str) -> bool:
     """Whether 5.1.x gives a file in `tiered_index_file/` this name."""
-    return name in OLD_LOCAL_NAMES
+    return name in tiered.OLD_LOCAL_NAMES
 
 
 def _slot_counts(store: Store) -> Iterator[int]:
@@ -263,5 +254,5 @@ def local_indexes(store: Store) -> tuple[StoreFile, ...]:
         for other in store.others
         if other.kind is OtherKind.TIERED_INDEX
         for file in other.files
-        if file.name.isascii() and file.name.isdecimal() and file.name != OLD_LOCAL_COMPACTING
+        if file.name.isascii() and file.name.isdecimal() and file.name != tiered.OLD_LOCAL_COMPACTING
     )

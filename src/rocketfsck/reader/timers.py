@@ -28,26 +28,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats import timer
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE, Flags, Longs
 from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.formats.timer import (
-    DEFAULT_PRECISION_MS,
-    MAGIC_DELETE,
-    PRECISIONS_MS,
-    SLOTS_TOTAL,
-    TIMER_CHECK,
-    TIMER_LOG_UNIT_SIZE,
-    TIMER_TOPIC,
-    TIMER_WHEEL_SIZE,
-    TIMER_WHEEL_SLOT_SIZE,
-)
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_at
 
-SLOT_COUNT = 2 * SLOTS_TOTAL
+SLOT_COUNT = 2 * timer.SLOTS_TOTAL
 NO_POS = -1
 _NO_TIME = np.iinfo(np.int64).min
 
@@ -167,16 +157,18 @@ def timer_log(store: Store) -> MappedFileQueue | None:
 
 def timer_queue(store: Store) -> ConsumeQueue | None:
     """The queue of the timer topic."""
-    return next((queue for queue in store.queues if (queue.topic, queue.queue_id) == (TIMER_TOPIC, 0)), None)
+    return next(
+        (queue for queue in store.queues if (queue.topic, queue.queue_id) == (timer.TIMER_TOPIC, 0)), None
+    )
 
 
 def read_progress(store: Store) -> TimerProgress | None:
     """The fields of `config/timercheck`; None where it cannot be read."""
     file = progress_file(store)
-    if file is None or file.size < TIMER_CHECK.size:
+    if file is None or file.size < timer.TIMER_CHECK.size:
         return None
     try:
-        return _progress(read_at(file.path, 0, TIMER_CHECK.size))
+        return _progress(read_at(file.path, 0, timer.TIMER_CHECK.size))
     except StoreError:
         return None  # the check of the config directory says so
 
@@ -185,9 +177,9 @@ def mapped_progress(store: Store) -> TimerProgress:
     """The fields as a start maps them: zeros for what a short or missing file lacks. Raises StoreError."""
     file = progress_file(store)
     if file is None:
-        return _progress(bytes(TIMER_CHECK.size))
-    data = read_at(file.path, 0, min(file.size, TIMER_CHECK.size))
-    return _progress(data.ljust(TIMER_CHECK.size, b"\0"))
+        return _progress(bytes(timer.TIMER_CHECK.size))
+    data = read_at(file.path, 0, min(file.size, timer.TIMER_CHECK.size))
+    return _progress(data.ljust(timer.TIMER_CHECK.size, b"\0"))
 
 
 def progress_file(store: Store) -> StoreFile | None:
@@ -197,7 +189,7 @@ def progress_file(store: Store) -> StoreFile | None:
 
 
 def _progress(data: bytes) -> TimerProgress:
-    values = TIMER_CHECK.parse(data)
+    values = timer.TIMER_CHECK.parse(data)
     return TimerProgress(
         values["lastReadTimeMs"],
         values["lastTimerLogFlushPos"],
@@ -259,7 +251,7 @@ def is_unit(units: TimerUnits) -> NDArray[np.bool_]:
     """A broker's own test of a unit: its length and its magic (`TimerMessageStore.isMagicOK`)."""
     magic = units["magic"]
     return np.asarray(
-        (units["size"] == TIMER_LOG_UNIT_SIZE) & (magic >= 0) & (magic <= _MAGIC_BITS), np.bool_
+        (units["size"] == timer.TIMER_LOG_UNIT_SIZE) & (magic >= 0) & (magic <= _MAGIC_BITS), np.bool_
     )
 
 
@@ -267,7 +259,7 @@ def put_block(
     replay: WheelReplay, log: StreamReader, block: TimerBlock, precision_ms: int
 ) -> tuple[Longs, Longs]:
     """Put a block's units into the slots of a wheel: the rows whose prevPos is wrong, and the right one."""
-    deletes = (block.units["magic"] & MAGIC_DELETE) != 0
+    deletes = (block.units["magic"] & timer.MAGIC_DELETE) != 0
     prev_pos = block.units["prevPos"].astype(np.int64)
     return replay.put(block.pos, block.deliver_timestamp // precision_ms, prev_pos, deletes, log.start)
 
@@ -281,13 +273,13 @@ def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBloc
         if start > following and zeros_from is None:
             zeros_from = following
         following = start + size
-        count = -(-size // TIMER_LOG_UNIT_SIZE)
-        data = bytes(reader.read(start, size)).ljust(count * TIMER_LOG_UNIT_SIZE, b"\0")
+        count = -(-size // timer.TIMER_LOG_UNIT_SIZE)
+        data = bytes(reader.read(start, size)).ljust(count * timer.TIMER_LOG_UNIT_SIZE, b"\0")
         units = np.frombuffer(data, TIMER_UNIT_DTYPE)
         kinds = _kinds(units)
         bounds = group_bounds(kinds).tolist()
         for first, last in pairwise(bounds):
-            low, high = start + first * TIMER_LOG_UNIT_SIZE, start + last * TIMER_LOG_UNIT_SIZE
+            low, high = start + first * timer.TIMER_LOG_UNIT_SIZE, start + last * timer.TIMER_LOG_UNIT_SIZE
             kind = int(kinds[first])
             if kind == _ZERO:
                 zeros_from = low if zeros_from is None else zeros_from
@@ -298,7 +290,7 @@ def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBloc
             if kind == _MARK:
                 return  # readers leave the file here
             if kind == _UNIT:
-                pos = base + np.arange(low, high, TIMER_LOG_UNIT_SIZE, dtype=np.int64)
+                pos = base + np.arange(low, high, timer.TIMER_LOG_UNIT_SIZE, dtype=np.int64)
                 yield TimerBlock(pos, units[first:last])
             else:
                 yield TimerGap(base + low, base + min(high, reader.size), zero=False)
@@ -308,10 +300,10 @@ def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBloc
 
 def _blocks(reader: FileReader, end: int) -> Iterator[tuple[int, int]]:
     """Position and size of pieces of units in front of `end`, without those in holes."""
-    step = BLOCK_COUNT * TIMER_LOG_UNIT_SIZE
-    for low, high in reader.data_units(TIMER_LOG_UNIT_SIZE, end):
-        stop = min(high * TIMER_LOG_UNIT_SIZE, end)
-        for start in range(low * TIMER_LOG_UNIT_SIZE, stop, step):
+    step = BLOCK_COUNT * timer.TIMER_LOG_UNIT_SIZE
+    for low, high in reader.data_units(timer.TIMER_LOG_UNIT_SIZE, end):
+        stop = min(high * timer.TIMER_LOG_UNIT_SIZE, end)
+        for start in range(low * timer.TIMER_LOG_UNIT_SIZE, stop, step):
             yield start, min(step, stop - start)
 
 
@@ -319,7 +311,7 @@ def _kinds(units: TimerUnits) -> NDArray[np.int8]:
     kinds = np.full(len(units), _OTHER, np.int8)
     kinds[is_unit(units)] = _UNIT
     kinds[units["magic"] == np.int32(MAGIC_BLANK)] = _MARK
-    flat = units.view(np.uint8).reshape(len(units), TIMER_LOG_UNIT_SIZE)
+    flat = units.view(np.uint8).reshape(len(units), timer.TIMER_LOG_UNIT_SIZE)
     kinds[~flat.any(axis=1)] = _ZERO
     return kinds
 
@@ -334,10 +326,10 @@ PROBED = 4096
 
 def read_wheel(file: StoreFile) -> Slots:
     """All slots; holes are not read. Raises StoreError where the file fails or has another length."""
-    data = np.zeros(TIMER_WHEEL_SIZE, np.uint8)  # what is a hole takes no memory
+    data = np.zeros(timer.TIMER_WHEEL_SIZE, np.uint8)  # what is a hole takes no memory
     with FileReader(file.path) as reader:
-        if reader.size != TIMER_WHEEL_SIZE:
-            raise StoreError(f"has {reader.size:,} bytes, not {TIMER_WHEEL_SIZE:,}", path=file.location)
+        if reader.size != timer.TIMER_WHEEL_SIZE:
+            raise StoreError(f"has {reader.size:,} bytes, not {timer.TIMER_WHEEL_SIZE:,}", path=file.location)
         for pos, chunk in reader.data_chunks():
             data[pos : pos + len(chunk)] = np.frombuffer(chunk, np.uint8)
     return data.view(TIMER_SLOT_DTYPE)
@@ -345,7 +337,7 @@ def read_wheel(file: StoreFile) -> Slots:
 
 def used_slots(slots: Slots) -> Longs:
     """The numbers of the slots that are not all zero."""
-    flat = slots.view(np.uint64).reshape(SLOT_COUNT, TIMER_WHEEL_SLOT_SIZE // 8)
+    flat = slots.view(np.uint64).reshape(SLOT_COUNT, timer.TIMER_WHEEL_SLOT_SIZE // 8)
     return np.flatnonzero(flat[:, 0] | flat[:, 1] | flat[:, 2] | flat[:, 3])
 
 
@@ -369,15 +361,15 @@ def newest_first(wheels: Sequence[StoreFile]) -> list[StoreFile]:
 def precision_of(store: Store, log: StreamReader, slots: Slots | None) -> int:
     """The length of a slot in ms: as set, else the one by which most slots and units agree."""
     stated = parse_int64(store.settings.get(PRECISION_SETTING) or "")
-    if stated is not None and stated in PRECISIONS_MS:
+    if stated is not None and stated in timer.PRECISIONS_MS:
         return stated
-    return (None if slots is None else _precision_in(log, slots)) or DEFAULT_PRECISION_MS
+    return (None if slots is None else _precision_in(log, slots)) or timer.DEFAULT_PRECISION_MS
 
 
 def known_precision(store: Store) -> int | None:
     """The length of a slot in ms as the wheel shows it; None where it shows none. Raises StoreError."""
     log = timer_log(store)
-    wheels = [file for file in wheel_files(store) if file.size == TIMER_WHEEL_SIZE]
+    wheels = [file for file in wheel_files(store) if file.size == timer.TIMER_WHEEL_SIZE]
     if log is None or not wheels:
         return None
     with StreamReader(log) as stream:
@@ -388,7 +380,8 @@ def _precision_in(log: StreamReader, slots: Slots) -> int | None:
     rows = slots[used_slots(slots)[:PROBED]]
     last, time = rows["lastPos"].astype(np.int64), rows["slotTime"].astype(np.int64)
     agree = {
-        precision: int(np.count_nonzero(belongs(log, last, time, precision))) for precision in PRECISIONS_MS
+        precision: int(np.count_nonzero(belongs(log, last, time, precision)))
+        for precision in timer.PRECISIONS_MS
     }
-    best = max((DEFAULT_PRECISION_MS, *PRECISIONS_MS), key=lambda precision: agree[precision])
+    best = max((timer.DEFAULT_PRECISION_MS, *timer.PRECISIONS_MS), key=lambda precision: agree[precision])
     return best if agree[best] else None

@@ -27,16 +27,10 @@ import numpy as np
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import UsageError
+from rocketfsck.formats import magic
 from rocketfsck.formats.dialect import dialect_for, versions_with
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import (
-    BLANK_HEADER_SIZE,
-    FENCE_TOPIC,
-    MAGIC_BLANK,
-    MIN_RECORD_SIZE,
-    TRANSACTION_ROLLBACK,
-)
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.formats.record import Host, encode_record, make_record
 from rocketfsck.reader.units import OffsetSearch, UnitReader, Units
@@ -62,7 +56,7 @@ def min_filler_size(*, property_crc: bool = False) -> int:
 
     `property_crc`: its property CRC, 20 bytes more, must be there.
     """
-    return MIN_RECORD_SIZE + 1 + (PROPERTY_CRC_SIZE if property_crc else 0)
+    return magic.MIN_RECORD_SIZE + 1 + (PROPERTY_CRC_SIZE if property_crc else 0)
 
 
 def filler_records(
@@ -117,11 +111,11 @@ def _records(
 
 
 def _record(offset: int, size: int, store_timestamp: int, store_host: Host, with_crc: bool) -> bytes:
-    room = size - MIN_RECORD_SIZE - (PROPERTY_CRC_SIZE if with_crc else 0)
+    room = size - magic.MIN_RECORD_SIZE - (PROPERTY_CRC_SIZE if with_crc else 0)
     if len(store_host.address) == 16 and room <= 12:
         store_host = NO_HOST
     room -= len(store_host.address) - 4
-    topic = FENCE_TOPIC[:room]
+    topic = magic.FENCE_TOPIC[:room]
     body = bytes(room - len(topic))
     flag = 0
     while True:
@@ -138,7 +132,7 @@ def _record(offset: int, size: int, store_timestamp: int, store_host: Host, with
                 body=body,
                 properties=bytes(PROPERTY_CRC_SIZE) if with_crc else b"",
                 flag=flag,
-                sys_flag=TRANSACTION_ROLLBACK,
+                sys_flag=magic.TRANSACTION_ROLLBACK,
             )
         )
         if not with_crc:
@@ -426,7 +420,7 @@ def _write_around_zeros(write: Callable[[str, int, bytes], None], file: str, pos
 
 def blank_bytes(left: int) -> bytes:
     """The BLANK that says `left` bytes of its file, itself included, hold nothing."""
-    return left.to_bytes(4, "big", signed=True) + MAGIC_BLANK.to_bytes(4, "big", signed=True)
+    return left.to_bytes(4, "big", signed=True) + magic.MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
 def write_blank(tree: WorkTree, file: str, pos: int) -> None:
@@ -436,7 +430,7 @@ def write_blank(tree: WorkTree, file: str, pos: int) -> None:
 
 def blank_pos_of(size: int) -> int:
     """The last position in a file of this size at which a BLANK can stand."""
-    return size - BLANK_HEADER_SIZE
+    return size - magic.BLANK_HEADER_SIZE
 
 
 def keep_bytes(tree: WorkTree, file: str, *spans: tuple[int, int]) -> str:

@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING
 from rocketfsck.common.rows import html_of
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.query.start.verdict import (
-    Prediction,
-    StartVerdict,
-    predict_each,
-    start_classes,
-    verdict_of,
-    versions_of,
-)
+from rocketfsck.query.start import verdict as start_verdict
 from rocketfsck.repair.advice import Advice, advice_on
 from rocketfsck.repair.plan.basis import usual_sizes
 from rocketfsck.repair.plan.law import assumed_names, total_notices
@@ -87,7 +80,7 @@ class Prospect:
 
 
 def plan_or_obstacle(
-    store: Store, report: Report, starts: Sequence[StartVerdict] = ()
+    store: Store, report: Report, starts: Sequence[start_verdict.StartVerdict] = ()
 ) -> tuple[Plan | None, str]:
     """The plan of the repair, tried where that is cheap; else why there is none, "" where nothing is to be
     repaired. `starts` are those that were predicted already."""
@@ -171,7 +164,7 @@ class Verdict:
     error_count: int
     warning_count: int
     info_count: int
-    starts: tuple[StartVerdict, ...] = ()
+    starts: tuple[start_verdict.StartVerdict, ...] = ()
     urgent: tuple[str, ...] = ()
     lost_configs: tuple[str, ...] = ()
     unknown_topic_count: int = 0
@@ -216,7 +209,7 @@ def judge_store(
     *,
     version: str | None = None,
     plan: Plan | None = None,
-    predictions: Sequence[Prediction] | None = None,
+    predictions: Sequence[start_verdict.Prediction] | None = None,
 ) -> Verdict:
     """The verdict on a store that was just checked; `version` asks for the start of that one alone. `plan`
     and `predictions` are those that were made already.
@@ -226,7 +219,7 @@ def judge_store(
     sound = is_sound(report)
     if predictions is None:
         predictions = predicted(store, report, version=version)
-    starts = tuple(map(verdict_of, predictions))
+    starts = tuple(map(start_verdict.verdict_of, predictions))
     area = _interrupted(store)
     state = state_of(store, report, starts, is_interrupted=area is not None)
     obstacle = ""
@@ -288,7 +281,7 @@ the damage itself has.
 """
 
 
-def urgent_classes(starts: Iterable[StartVerdict]) -> tuple[str, ...]:
+def urgent_classes(starts: Iterable[start_verdict.StartVerdict]) -> tuple[str, ...]:
     """Classes of the fault catalogue whose damage a start makes worse, the most urgent first."""
     known = [start for start in starts if start.covered]
     found = [
@@ -309,7 +302,7 @@ def ranked(report: Report, verdict: Verdict) -> Report:
 
 def predicted(
     store: Store, report: Report, *, version: str | None = None, while_running: bool = False
-) -> list[Prediction]:
+) -> list[start_verdict.Prediction]:
     """The start of every version in question on a store that was just checked, or of that one `version`.
 
     Next to a running broker, none but that of the `version`, unless `while_running`: a later start finds
@@ -319,9 +312,11 @@ def predicted(
     if store.live.locked and version is None and not while_running:
         return []
     sound = is_sound(report)
-    versions = versions_of(store) if version is None else (dialect_for(version).version,)
+    versions = start_verdict.versions_of(store) if version is None else (dialect_for(version).version,)
     sound_end = sound_end_of(store, report) if sound else None
-    return predict_each(store, start_classes(versions), losses=not sound, sound_end=sound_end)
+    return start_verdict.predict_each(
+        store, start_verdict.start_classes(versions), losses=not sound, sound_end=sound_end
+    )
 
 
 def sound_end_of(store: Store, report: Report) -> int | None:
@@ -359,7 +354,9 @@ def _finish(store: Store, area: Area) -> str:
     return f"rocketfsck fix {shlex.quote(str(store.root))}"
 
 
-def _outlook(report: Report, starts: Iterable[StartVerdict], plan: Plan | None) -> Outlook | None:
+def _outlook(
+    report: Report, starts: Iterable[start_verdict.StartVerdict], plan: Plan | None
+) -> Outlook | None:
     """The messages now, after each start, after the plan; None where they were not counted."""
     if report.account is None:
         return None

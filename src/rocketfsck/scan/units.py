@@ -35,17 +35,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import magic
 from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT_MIN_SIZE, UNIT
 from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, ENTRY_DTYPE, EXT_HEAD_DTYPE, UNIT_DTYPE, Longs, Words
 from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, INT64_MIN
-from rocketfsck.formats.magic import (
-    INNER_BATCH,
-    MIN_RECORD_SIZE,
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-    TRANSACTION_NOT,
-    TRANSACTION_ROLLBACK,
-)
 from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.join.keyjoin import FAR
 from rocketfsck.scan.machine.jit import in_form
@@ -82,8 +75,8 @@ def dispatches_of(
     batch: RecordBatch, base_offset: int, *, delay_levels: Mapping[int, int] | None = None
 ) -> Dispatches:
     """The dispatches of a batch's records. `delay_levels` are the delays in ms by level, from 1."""
-    transaction = batch["sys_flag"] & TRANSACTION_MASK
-    rows = np.flatnonzero((transaction == TRANSACTION_NOT) | (transaction == TRANSACTION_COMMIT))
+    transaction = batch["sys_flag"] & magic.TRANSACTION_MASK
+    rows = np.flatnonzero((transaction == magic.TRANSACTION_NOT) | (transaction == magic.TRANSACTION_COMMIT))
     traits = batch["traits"][rows]
     columns = {
         "row": rows,
@@ -240,7 +233,7 @@ def unit_rows(batch: RecordBatch, base_offset: int, delay_levels: Mapping[int, i
     own = np.ones(len(found), np.bool_)
     own[1:] = found.row[1:] != found.row[:-1]
     inner = own & ((batch["traits"][found.row] & int(Trait.INNER_BATCH)) != 0)
-    inner &= (batch["sys_flag"][found.row] & INNER_BATCH) != 0
+    inner &= (batch["sys_flag"][found.row] & magic.INNER_BATCH) != 0
     rows = np.empty((len(found), ROW_SIZE), np.int64)
     rows[:, QUEUE] = found.queue
     rows[:, INDEX] = np.where(own, batch["queue_offset"][found.row], found.index)
@@ -257,7 +250,7 @@ def unit_rows(batch: RecordBatch, base_offset: int, delay_levels: Mapping[int, i
 def key_rows(batch: RecordBatch, base_offset: int) -> KeyRows:
     """The records of a batch and the keys that the broker indexes, copied out of it."""
     hashes, records = batch["key_hash"].copy(), batch["key_record"].copy()
-    rolled_back = (batch["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+    rolled_back = (batch["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_ROLLBACK
     if rolled_back.any():
         kept = ~rolled_back[records]
         hashes, records = hashes[kept], records[kept]
@@ -426,7 +419,7 @@ def _place(
                 if at < following and at != 0 and how[SKIPS_BELOW] != 0:
                     state[queue + DUPLICATES] += 1
                     continue
-                room = (start - state[queue + LAST_END]) // MIN_RECORD_SIZE
+                room = (start - state[queue + LAST_END]) // magic.MIN_RECORD_SIZE
                 if state[queue + GIVEN_AWAY] < at - following <= room and at <= MAX_UNIT_NUMBER:
                     gap = HOLE
                 else:

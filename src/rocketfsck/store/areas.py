@@ -25,17 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import INT64_MAX, parse_int32
 from rocketfsck.formats.smallfiles import filename_to_offset, index_filename_time, java_parse_long
-from rocketfsck.store.model import (
-    IndexFile,
-    MappedFile,
-    MappedFileQueue,
-    Other,
-    OtherKind,
-    Store,
-    StoreFile,
-    Stray,
-    StrayReason,
-)
+from rocketfsck.store import model
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind, list_local
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.places.urls import is_remote
@@ -48,14 +38,14 @@ if TYPE_CHECKING:
 MAX_STRAYS_PER_AREA = 10_000
 """More strays in one area are counted, not listed: a directory full of foreign files costs no memory."""
 
-_File = TypeVar("_File", bound=StoreFile)
+_File = TypeVar("_File", bound=model.StoreFile)
 
 
 _STRAY_REASONS = {
-    EntryKind.SPECIAL: StrayReason.SPECIAL,
-    EntryKind.DANGLING: StrayReason.DANGLING,
-    EntryKind.UNREADABLE: StrayReason.UNREADABLE,
-    EntryKind.DIRECTORY: StrayReason.DIRECTORY,
+    EntryKind.SPECIAL: model.StrayReason.SPECIAL,
+    EntryKind.DANGLING: model.StrayReason.DANGLING,
+    EntryKind.UNREADABLE: model.StrayReason.UNREADABLE,
+    EntryKind.DIRECTORY: model.StrayReason.DIRECTORY,
 }
 
 
@@ -100,7 +90,7 @@ class Lister:
 
     root: str
     tree: RemoteTree | None = None
-    strays: list[Stray] = field(default_factory=list)
+    strays: list[model.Stray] = field(default_factory=list)
     _stray_counts: dict[str, int] = field(default_factory=dict)
 
     def relative(self, path: str) -> str:
@@ -121,7 +111,7 @@ class Lister:
             return []
 
     def stray(
-        self, entry: DirectoryEntry, area: str, reason: StrayReason | None = None, detail: str = ""
+        self, entry: DirectoryEntry, area: str, reason: model.StrayReason | None = None, detail: str = ""
     ) -> None:
         """Record an entry that is not part of the store; kind and name give the reason, if none is given."""
         count = self._stray_counts.get(area, 0) + 1
@@ -130,7 +120,7 @@ class Lister:
             return
         found = _STRAY_REASONS.get(entry.kind) if reason is None else reason
         self.strays.append(
-            Stray(
+            model.Stray(
                 path_of(entry.path),
                 self.relative(entry.path),
                 found or file_stray_reason(entry.name),
@@ -140,20 +130,20 @@ class Lister:
             )
         )
 
-    def finished_strays(self) -> tuple[Stray, ...]:
+    def finished_strays(self) -> tuple[model.Stray, ...]:
         """The strays by path; areas with more than are listed say how many more there are."""
         for area, count in sorted(self._stray_counts.items()):
             if count > MAX_STRAYS_PER_AREA:
                 more = f"{count - MAX_STRAYS_PER_AREA:,} more in {area}, not listed"
-                self.strays.append(Stray(path_of(self.root), "", StrayReason.MORE, area, 0, more))
+                self.strays.append(model.Stray(path_of(self.root), "", model.StrayReason.MORE, area, 0, more))
         return tuple(sorted(self.strays, key=lambda stray: stray.relative))
 
-    def file(self, entry: DirectoryEntry) -> StoreFile:
-        return StoreFile(
+    def file(self, entry: DirectoryEntry) -> model.StoreFile:
+        return model.StoreFile(
             entry.path, self.relative(entry.path), entry.size, entry.mtime_ns, entry.allocated_size
         )
 
-    def mapped_files(self, directory: str | os.PathLike[str], area: str) -> list[MappedFile]:
+    def mapped_files(self, directory: str | os.PathLike[str], area: str) -> list[model.MappedFile]:
         """The files with mapped-file names of one directory, by name; everything else becomes a stray."""
         files = []
         prefix = self.relative(os.fspath(directory))
@@ -166,7 +156,7 @@ class Lister:
                 files.append(file)
         return files
 
-    def mapped_file(self, entry: DirectoryEntry, prefix: str) -> MappedFile | None:
+    def mapped_file(self, entry: DirectoryEntry, prefix: str) -> model.MappedFile | None:
         """The entry as a file of a mapped file queue; None if it is not a file with such a name, or would end
         after the last offset that there is (2**63-1).
 
@@ -176,26 +166,28 @@ class Lister:
         if offset is None or entry.size > INT64_MAX - offset:
             return None
         relative = prefix + entry.name
-        return MappedFile(
+        return model.MappedFile(
             entry.path, relative, entry.size, entry.mtime_ns, entry.allocated_size, start_offset=offset
         )
 
 
-def mapped_queue(locations: Iterable[str], file_size: int, files: Sequence[MappedFile]) -> MappedFileQueue:
+def mapped_queue(
+    locations: Iterable[str], file_size: int, files: Sequence[model.MappedFile]
+) -> model.MappedFileQueue:
     """A queue of the files of all directories, merged by name as MultiPathMappedFileQueue does."""
     places = tuple(locations)
     if len(places) > 1:
         files = sorted(files, key=lambda file: (file.start_offset or 0, file.relative))
-    return MappedFileQueue(places, file_size, tuple(files))
+    return model.MappedFileQueue(places, file_size, tuple(files))
 
 
-def file_stray_reason(name: str) -> StrayReason:
+def file_stray_reason(name: str) -> model.StrayReason:
     """Why a regular file with this name is a stray where files have names of another form."""
     if name.endswith(".tmp"):
-        return StrayReason.TEMPORARY
+        return model.StrayReason.TEMPORARY
     if name.endswith(".delete"):
-        return StrayReason.DELETED
-    return StrayReason.NAME
+        return model.StrayReason.DELETED
+    return model.StrayReason.NAME
 
 
 def _cause(error: StoreError) -> OSError | ValueError:
@@ -223,10 +215,10 @@ CONFIG_NAMES = frozenset(
 """The files of `config/` that brokers write as JSON, by name; each may have a copy with `.bak` (1.6)."""
 
 CONFIG_OTHERS = {
-    "timercheck": OtherKind.TIMER_CHECK,
-    "timercheck.bak": OtherKind.TIMER_CHECK,
-    "broker.properties": OtherKind.SETTINGS,
-    "broker.conf": OtherKind.SETTINGS,
+    "timercheck": model.OtherKind.TIMER_CHECK,
+    "timercheck.bak": model.OtherKind.TIMER_CHECK,
+    "broker.properties": model.OtherKind.SETTINGS,
+    "broker.conf": model.OtherKind.SETTINGS,
 }
 
 _QUEUE_AREAS = frozenset({"consumequeue", "batchconsumequeue", "consumequeue_ext"})
@@ -245,7 +237,7 @@ class QueueFiles:
     topic: str
     queue_id: int
     location: str
-    files: Sequence[MappedFile]
+    files: Sequence[model.MappedFile]
 
 
 def is_directory(path: Path) -> bool:
@@ -275,23 +267,23 @@ def is_database(directory: str) -> bool:
         return False
 
 
-def list_commitlog(lister: Lister, directories: Sequence[Path]) -> list[MappedFile]:
+def list_commitlog(lister: Lister, directories: Sequence[Path]) -> list[model.MappedFile]:
     """The files of all commitlog directories; one that is missing has none."""
-    files: list[MappedFile] = []
+    files: list[model.MappedFile] = []
     for directory in directories:
         if is_directory(directory):
             files += lister.mapped_files(directory, "commitlog")
     return files
 
 
-def short_named(lister: Lister, directories: Iterable[Path | str]) -> list[MappedFile]:
+def short_named(lister: Lister, directories: Iterable[Path | str]) -> list[model.MappedFile]:
     """The files of commitlog directories whose names are numbers, but not of 20 digits: a broker loads them
     like any other, in the order of their names."""
     places = {os.fspath(place) for place in directories}
     odd = {str(stray.path): stray for stray in lister.strays if _has_short_name(stray, places)}
     entries = [entry for place in sorted(places) if odd for entry in list_directory(place)]
     return [
-        MappedFile(
+        model.MappedFile(
             entry.path,
             odd[entry.path].relative,
             entry.size,
@@ -304,7 +296,9 @@ def short_named(lister: Lister, directories: Iterable[Path | str]) -> list[Mappe
     ]
 
 
-def with_short_names(log: MappedFileQueue, found: Sequence[MappedFile], lister: Lister) -> MappedFileQueue:
+def with_short_names(
+    log: model.MappedFileQueue, found: Sequence[model.MappedFile], lister: Lister
+) -> model.MappedFileQueue:
     """The log with those of the files `found` whose numbers fit between its own files. Such files are not
     strays then."""
     files = list(log.files)
@@ -322,48 +316,48 @@ def with_short_names(log: MappedFileQueue, found: Sequence[MappedFile], lister: 
     return replace(log, files=tuple(sorted(files, key=lambda file: (file.start_offset or 0, file.relative))))
 
 
-def _has_short_name(stray: Stray, places: Collection[str]) -> bool:
-    if stray.reason is not StrayReason.NAME or str(stray.path.parent) not in places:
+def _has_short_name(stray: model.Stray, places: Collection[str]) -> bool:
+    if stray.reason is not model.StrayReason.NAME or str(stray.path.parent) not in places:
         return False
     number = java_parse_long(stray.path.name)
     return number is not None and 0 <= number <= INT64_MAX - stray.size
 
 
-def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[Other, ...]]:
+def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[model.Other, ...]]:
     """The queues below `<root>/<area>/`, by topic and queueId, and a RocksDB that lives next to them."""
     directory = os.path.join(lister.root, area)  # noqa: PTH118 - text, for speed
     queues = []
-    database: list[StoreFile] = []
+    database: list[model.StoreFile] = []
     for topic in lister.entries(directory, area):
         if topic.kind is EntryKind.DIRECTORY:
             queues += _list_topic(lister, topic, area)
         elif topic.kind is EntryKind.FILE and area == "consumequeue" and is_rocksdb_name(topic.name):
             database.append(lister.file(topic))
         else:
-            lister.stray(topic, area, StrayReason.FILE if topic.kind is EntryKind.FILE else None)
+            lister.stray(topic, area, model.StrayReason.FILE if topic.kind is EntryKind.FILE else None)
     queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     if not database:
         return queues, ()
-    return queues, (Other(OtherKind.ROCKSDB, path_of(directory), area, tuple(database)),)
+    return queues, (model.Other(model.OtherKind.ROCKSDB, path_of(directory), area, tuple(database)),)
 
 
 def _list_topic(lister: Lister, topic: DirectoryEntry, area: str) -> list[QueueFiles]:
     queues = []
     for entry in lister.entries(topic.path, area):
         if entry.kind is not EntryKind.DIRECTORY:
-            lister.stray(entry, area, StrayReason.FILE if entry.kind is EntryKind.FILE else None)
+            lister.stray(entry, area, model.StrayReason.FILE if entry.kind is EntryKind.FILE else None)
             continue
         # A broker reads the directory that the number would have, not the one that was parsed.
         queue_id = parse_int32(entry.name)
         if queue_id is None or str(queue_id) != entry.name:
-            lister.stray(entry, area, StrayReason.QUEUE_ID)
+            lister.stray(entry, area, model.StrayReason.QUEUE_ID)
             continue
         files = lister.mapped_files(entry.path, area)
         queues.append(QueueFiles(topic.name, queue_id, entry.path, files))
     return queues
 
 
-def list_indexes(lister: Lister) -> tuple[IndexFile, ...]:
+def list_indexes(lister: Lister) -> tuple[model.IndexFile, ...]:
     """The files in `index/` whose names a broker reads as numbers, in its load order (by name)."""
     directory = os.path.join(lister.root, "index")  # noqa: PTH118
     indexes = []
@@ -374,12 +368,14 @@ def list_indexes(lister: Lister) -> tuple[IndexFile, ...]:
         file = lister.file(entry)
         created = index_filename_time(entry.name)
         indexes.append(
-            IndexFile(file.location, file.relative, file.size, file.mtime_ns, file.allocated_size, created)
+            model.IndexFile(
+                file.location, file.relative, file.size, file.mtime_ns, file.allocated_size, created
+            )
         )
     return tuple(indexes)
 
 
-def list_configs(lister: Lister) -> tuple[tuple[StoreFile, ...], list[Other]]:
+def list_configs(lister: Lister) -> tuple[tuple[model.StoreFile, ...], list[model.Other]]:
     """The text files in `config/`, and the databases and binary files next to them."""
     directory = os.path.join(lister.root, "config")  # noqa: PTH118
     configs = []
@@ -387,7 +383,7 @@ def list_configs(lister: Lister) -> tuple[tuple[StoreFile, ...], list[Other]]:
     for entry in lister.entries(directory, "config"):
         name = entry.name
         if entry.kind is EntryKind.DIRECTORY and name in CONFIG_DATABASES:
-            others.append(flat_directory(lister, entry, OtherKind.ROCKSDB, "config"))
+            others.append(flat_directory(lister, entry, model.OtherKind.ROCKSDB, "config"))
         elif entry.kind is not EntryKind.FILE:
             lister.stray(entry, "config")
         elif name in CONFIG_OTHERS:
@@ -396,18 +392,20 @@ def list_configs(lister: Lister) -> tuple[tuple[StoreFile, ...], list[Other]]:
             configs.append(lister.file(entry))
         else:
             lister.stray(
-                entry, "config", StrayReason.TEMPORARY if name.endswith(".tmp") else StrayReason.UNKNOWN
+                entry,
+                "config",
+                model.StrayReason.TEMPORARY if name.endswith(".tmp") else model.StrayReason.UNKNOWN,
             )
     return tuple(configs), others
 
 
-def single_file(lister: Lister, entry: DirectoryEntry, kind: OtherKind) -> Other:
+def single_file(lister: Lister, entry: DirectoryEntry, kind: model.OtherKind) -> model.Other:
     """A part of a store that is one file."""
     file = lister.file(entry)
-    return Other(kind, file.path, file.relative, (file,))
+    return model.Other(kind, file.path, file.relative, (file,))
 
 
-def flat_directory(lister: Lister, entry: DirectoryEntry, kind: OtherKind, area: str) -> Other:
+def flat_directory(lister: Lister, entry: DirectoryEntry, kind: model.OtherKind, area: str) -> model.Other:
     """A part of a store that is a directory of files; directories in it are strays."""
     files = []
     for inner in lister.entries(entry.path, area):
@@ -415,10 +413,10 @@ def flat_directory(lister: Lister, entry: DirectoryEntry, kind: OtherKind, area:
             files.append(lister.file(inner))
         else:
             lister.stray(inner, area)
-    return Other(kind, path_of(entry.path), lister.relative(entry.path), tuple(files))
+    return model.Other(kind, path_of(entry.path), lister.relative(entry.path), tuple(files))
 
 
-def unlisted(store: Store, areas: Collection[str]) -> tuple[Stray, ...]:
+def unlisted(store: model.Store, areas: Collection[str]) -> tuple[model.Stray, ...]:
     """What hides files of these areas ("commitlog", "consumequeue", "index" …): directories and files that
     the system did not let us look at, and links without a target under a name that the area has use for.
 
@@ -427,18 +425,18 @@ def unlisted(store: Store, areas: Collection[str]) -> tuple[Stray, ...]:
     return tuple(stray for stray in store.strays if _hides(stray, areas))
 
 
-def demand_listed(store: Store, areas: Collection[str]) -> None:
+def demand_listed(store: model.Store, areas: Collection[str]) -> None:
     """Raise StoreError if something in these areas could not be listed: files may be missing unseen."""
     for stray in unlisted(store, areas):
         raise StoreError(f"cannot be read: {stray.detail or stray.reason}", path=str(stray.path))
 
 
-def _hides(stray: Stray, areas: Collection[str]) -> bool:
+def _hides(stray: model.Stray, areas: Collection[str]) -> bool:
     name = stray.path.name
-    if stray.reason not in (StrayReason.UNREADABLE, StrayReason.DANGLING):
+    if stray.reason not in (model.StrayReason.UNREADABLE, model.StrayReason.DANGLING):
         return False
     if stray.area not in areas:
         return stray.area == "root" and name in areas
-    if stray.reason is StrayReason.UNREADABLE or name.isdecimal():
+    if stray.reason is model.StrayReason.UNREADABLE or name.isdecimal():
         return True
     return stray.area in _QUEUE_AREAS and stray.relative.count("/") == 1  # a topic

@@ -22,18 +22,7 @@ from functools import cache
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.indexfile import (
-    ENTRY,
-    ENTRY_SIZE,
-    INDEX_HEADER_SIZE,
-    SLOT,
-    SLOT_SIZE,
-    decode_header,
-    entry_pos,
-    index_file_size,
-    slot_of,
-    slot_pos,
-)
+from rocketfsck.formats import indexfile
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
@@ -42,9 +31,9 @@ MAX_SCAN_SIZE = 1 << 29
 """At most so many bytes are read in search of a file's last byte that is not zero."""
 
 _DEFAULTS = GEOMETRY_DEFAULTS["slot_count"], GEOMETRY_DEFAULTS["entry_count"]
-_DEFAULT_SIZE = index_file_size(*_DEFAULTS)
-_SLOT = SLOT.packer()
-_ENTRY = ENTRY.packer()
+_DEFAULT_SIZE = indexfile.index_file_size(*_DEFAULTS)
+_SLOT = indexfile.SLOT.packer()
+_ENTRY = indexfile.ENTRY.packer()
 _SAMPLE = 128
 _BLOCK_SIZE = 4096  # neighbours are read together: an entry or a slot alone costs as much
 _MAX_TRIED_FILES = 4
@@ -145,11 +134,11 @@ def _by_slots(files: Sequence[IndexFile], words: int) -> _Fit | None:
     """The numbers that fit best whatever the headers say, from the newest file that has entries."""
     for file in reversed(files):
         end = _used_end(file) - 1
-        if end < INDEX_HEADER_SIZE + SLOT_SIZE:
+        if end < indexfile.INDEX_HEADER_SIZE + indexfile.SLOT_SIZE:
             continue
         best: _Fit | None = None
         for slots, last in _slots_and_last(file, end):
-            entries, rest = divmod(words - slots, ENTRY_SIZE // SLOT_SIZE)
+            entries, rest = divmod(words - slots, indexfile.ENTRY_SIZE // indexfile.SLOT_SIZE)
             score = 0.0 if rest or entries < 1 else _score(file, last + 1, slots, entries)
             if score >= _MIN_SCORE and (best is None or score > best[2]):
                 best = slots, entries, score, f"; by its slots, {file.name} has {count_of(last, 'entry')}"
@@ -167,14 +156,18 @@ def _slots_and_last(file: IndexFile, end: int) -> Iterator[tuple[int, int]]:
     largest = 0
     try:
         with FileReader(file.location) as reader:
-            for pos in range(INDEX_HEADER_SIZE, min(end, MAX_SCAN_SIZE), CHUNK_SIZE):
-                size = min(CHUNK_SIZE, end - pos) // SLOT_SIZE * SLOT_SIZE
+            for pos in range(indexfile.INDEX_HEADER_SIZE, min(end, MAX_SCAN_SIZE), CHUNK_SIZE):
+                size = min(CHUNK_SIZE, end - pos) // indexfile.SLOT_SIZE * indexfile.SLOT_SIZE
                 values = np.frombuffer(reader.read(pos, size), ">i4").astype(np.int64)
                 if not len(values):
                     return
                 seen = np.maximum(np.maximum.accumulate(values), largest)
-                slots = (pos - INDEX_HEADER_SIZE) // SLOT_SIZE + np.arange(1, len(values) + 1)
-                last = (end - INDEX_HEADER_SIZE - SLOT_SIZE * slots) // ENTRY_SIZE
+                slots = (pos - indexfile.INDEX_HEADER_SIZE) // indexfile.SLOT_SIZE + np.arange(
+                    1, len(values) + 1
+                )
+                last = (
+                    end - indexfile.INDEX_HEADER_SIZE - indexfile.SLOT_SIZE * slots
+                ) // indexfile.ENTRY_SIZE
                 for at in np.flatnonzero((seen == last) & (last > 0)).tolist():
                     yield int(slots[at]), int(last[at])
                 largest = int(seen[-1])
@@ -186,7 +179,11 @@ def _slots_and_last(file: IndexFile, end: int) -> Iterator[tuple[int, int]]:
 
 def _words(size: int) -> int:
     """S + 5 N of a file of that length; negative if no file can have it."""
-    return (size - INDEX_HEADER_SIZE) // SLOT_SIZE if size < 1 << 31 and size % 4 == 0 else -1
+    return (
+        (size - indexfile.INDEX_HEADER_SIZE) // indexfile.SLOT_SIZE
+        if size < 1 << 31 and size % 4 == 0
+        else -1
+    )
 
 
 def _complete(size: int, slots: int | None, entries: int | None) -> IndexGuess:
@@ -216,7 +213,7 @@ def _complete(size: int, slots: int | None, entries: int | None) -> IndexGuess:
 def _index_count(file: IndexFile) -> int:
     try:
         with FileReader(file.location) as reader:
-            return decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
+            return indexfile.decode_header(reader.read(0, indexfile.INDEX_HEADER_SIZE)).index_count
     except StoreError:
         return 0
 
@@ -234,7 +231,7 @@ def _candidates(
     for file, count in (counted[-1], counted[0]):
         end = _used_end(file) - 1
         # Entry count - 1 starts at most 19 bytes before `end` and is 20-byte aligned from the file's end.
-        behind = (file.size - end - 1) // ENTRY_SIZE if end >= 0 else 0
+        behind = (file.size - end - 1) // indexfile.ENTRY_SIZE if end >= 0 else 0
         entries = count + behind
         if end >= 0 and entries not in seen and words - 5 * entries >= 1:
             seen.add(entries)
@@ -261,7 +258,7 @@ def _score(file: IndexFile, count: int, slots: int, entries: int) -> float:
 
             @cache
             def block(number: int) -> bytes:
-                return reader.read_upto(number * _BLOCK_SIZE, _BLOCK_SIZE + ENTRY_SIZE)
+                return reader.read_upto(number * _BLOCK_SIZE, _BLOCK_SIZE + indexfile.ENTRY_SIZE)
 
             def read(pos: int, size: int) -> bytes:
                 number, start = divmod(pos, _BLOCK_SIZE)
@@ -269,20 +266,20 @@ def _score(file: IndexFile, count: int, slots: int, entries: int) -> float:
                 return data if len(data) == size else reader.read(pos, size)
 
             def entry(number: int) -> tuple[int, int, int, int]:
-                data = read(entry_pos(number, slots), ENTRY_SIZE)
+                data = read(indexfile.entry_pos(number, slots), indexfile.ENTRY_SIZE)
                 key_hash, offset, seconds, before, *_ = _ENTRY.unpack(data)
                 return key_hash, offset, seconds, before
 
             tried, held = 8, 8 * (entry(0) == (0, 0, 0, 0))
             for number in numbers:
                 key_hash, offset, seconds, before = entry(number)
-                slot = slot_of(key_hash, slots)
-                (head,) = _SLOT.unpack(read(slot_pos(slot), SLOT_SIZE))
+                slot = indexfile.slot_of(key_hash, slots)
+                (head,) = _SLOT.unpack(read(indexfile.slot_pos(slot), indexfile.SLOT_SIZE))
                 was_put = (key_hash, offset, seconds, before) != (0, 0, 0, 0)
                 sound = was_put and key_hash >= 0 and seconds >= 0 and 0 <= before < number
                 tried += 4
                 held += sound + 2 * (sound and number <= head < count)
-                held += sound and (before == 0 or slot_of(entry(before)[0], slots) == slot)
+                held += sound and (before == 0 or indexfile.slot_of(entry(before)[0], slots) == slot)
     except StoreError:
         return 0.0
     return held / tried

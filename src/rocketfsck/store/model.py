@@ -25,17 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-from rocketfsck.store.circumstances import (
-    OWN_LOG,
-    DialectEvidence,
-    Evidence,
-    Geometry,
-    LiveState,
-    LogPlaces,
-    Settings,
-    Source,
-    UnfinishedRepair,
-)
+from rocketfsck.store import circumstances
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.store.places.urls import NO_OPTIONS, StorageOptions
 
@@ -310,8 +300,8 @@ class Store:
     """
 
     root: Path
-    geometry: Geometry
-    dialect_evidence: DialectEvidence
+    geometry: circumstances.Geometry
+    dialect_evidence: circumstances.DialectEvidence
     commitlog: MappedFileQueue
     queues: tuple[ConsumeQueue, ...]
     ext_queues: tuple[ExtQueue, ...]
@@ -322,16 +312,16 @@ class Store:
     configs: tuple[StoreFile, ...]
     others: tuple[Other, ...]
     strays: tuple[Stray, ...]
-    live: LiveState
-    settings: Settings
+    live: circumstances.LiveState
+    settings: circumstances.Settings
     delay_levels: str
-    delay_levels_source: Source
-    notes: tuple[Evidence, ...] = ()
+    delay_levels_source: circumstances.Source
+    notes: tuple[circumstances.Evidence, ...] = ()
     stated: StatedOptions = StatedOptions()
-    log_places: LogPlaces = OWN_LOG
+    log_places: circumstances.LogPlaces = circumstances.OWN_LOG
     directories: frozenset[str] = frozenset()
     lifted: Lifted = NOTHING_LIFTED
-    repair: UnfinishedRepair | None = None
+    repair: circumstances.UnfinishedRepair | None = None
     opened_timestamp: int = field(default=0, compare=False)
 
     @property

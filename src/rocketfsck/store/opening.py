@@ -18,38 +18,13 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import NoStoreError, StoreError, demand_lasting
 from rocketfsck.formats.smallfiles import filename_to_offset
 from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS_TEXT
-from rocketfsck.store.areas import (
-    Lister,
-    QueueFiles,
-    absolute_path,
-    list_commitlog,
-    list_configs,
-    list_directory,
-    list_indexes,
-    list_queues,
-    mapped_queue,
-    short_named,
-    with_short_names,
-)
+from rocketfsck.store import areas, model
 from rocketfsck.store.circumstances import Evidence, Geometry, LogPlaces, Settings, Source, read_settings
 from rocketfsck.store.dialect.infer import infer_dialect
 from rocketfsck.store.dialect.sampling import Samples, sample_commitlog
 from rocketfsck.store.geometry import read_geometry
 from rocketfsck.store.inuse import notes_of, read_live_state, unfinished_repair
 from rocketfsck.store.logpaths import commitlog_places, dledger_files, with_dledger
-from rocketfsck.store.model import (
-    ConsumeQueue,
-    ExtQueue,
-    IndexFile,
-    MappedFile,
-    Other,
-    OtherKind,
-    QueueKind,
-    StatedOptions,
-    Store,
-    StoreFile,
-    StrayReason,
-)
 from rocketfsck.store.others import KNOWN_DIRECTORIES, list_base, list_other, named_base
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
 from rocketfsck.store.places.locations import locate, path_of
@@ -59,7 +34,7 @@ if TYPE_CHECKING:
     from rocketfsck.store.places.remote import RemoteTree
 
 
-def refuse_no_store(store: Store) -> None:
+def refuse_no_store(store: model.Store) -> None:
     """Raise NoStoreError for a directory without any part of a store: an empty one, another program's, a
     directory of stores. Config files and databases of settings alone are not a store: a broker that ever
     started has at least `checkpoint` or `abort` next to them, so the messages are on a disk that is not
@@ -96,7 +71,10 @@ DIRECTORIES = frozenset(
 )
 SINGLE_FILES = frozenset({"checkpoint", "abort", "lock"})
 
-_QUEUE_AREAS: tuple[tuple[str, QueueKind], ...] = (("consumequeue", "file"), ("batchconsumequeue", "batch"))
+_QUEUE_AREAS: tuple[tuple[str, model.QueueKind], ...] = (
+    ("consumequeue", "file"),
+    ("batchconsumequeue", "batch"),
+)
 _MAX_PEEKED = 64
 _NOT_LOGS = DIRECTORIES | KNOWN_DIRECTORIES
 
@@ -105,14 +83,14 @@ _NOT_LOGS = DIRECTORIES | KNOWN_DIRECTORIES
 class _Parts:
     """What was listed, before sizes are known."""
 
-    singles: dict[str, StoreFile] = field(default_factory=dict)
+    singles: dict[str, model.StoreFile] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
-    commitlog: list[MappedFile] = field(default_factory=list)
-    queues: dict[QueueKind, list[QueueFiles]] = field(default_factory=dict)
-    ext_queues: list[QueueFiles] = field(default_factory=list)
-    indexes: tuple[IndexFile, ...] = ()
-    configs: tuple[StoreFile, ...] = ()
-    others: list[Other] = field(default_factory=list)
+    commitlog: list[model.MappedFile] = field(default_factory=list)
+    queues: dict[model.QueueKind, list[areas.QueueFiles]] = field(default_factory=dict)
+    ext_queues: list[areas.QueueFiles] = field(default_factory=list)
+    indexes: tuple[model.IndexFile, ...] = ()
+    configs: tuple[model.StoreFile, ...] = ()
+    others: list[model.Other] = field(default_factory=list)
     unknown: list[DirectoryEntry] = field(default_factory=list)
 
 
@@ -125,7 +103,7 @@ def open_store(
     delay_levels: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
-) -> Store:
+) -> model.Store:
     """The store below `root`, a directory or a URL (`store.places.locations`), read-only.
 
     `broker_conf` gives the settings (file sizes, commitlog paths, delay levels); `version` the broker's
@@ -138,8 +116,8 @@ def open_store(
     listed, a given commitlog path is not a directory, or the broker.conf cannot be read; UsageError for an
     unknown version, or a URL that cannot be served. What is wrong *inside* the store raises nothing.
     """
-    base = absolute_path(locate(root, storage_options))
-    stated = StatedOptions(
+    base = areas.absolute_path(locate(root, storage_options))
+    stated = model.StatedOptions(
         None if broker_conf is None else locate(broker_conf, storage_options),
         version,
         tuple(locate(path, storage_options) for path in commitlog_paths),
@@ -150,19 +128,19 @@ def open_store(
     return _open_store(base, stated)
 
 
-def reopen_store(store: Store) -> Store:
+def reopen_store(store: model.Store) -> model.Store:
     """The same store as it is now. Raises as `open_store` does."""
     return _open_store(store.root, store.stated)
 
 
-def _open_store(base: Path, stated: StatedOptions) -> Store:
+def _open_store(base: Path, stated: model.StatedOptions) -> model.Store:
     opened_timestamp = int(time.time() * 1000)
-    entries = list_directory(base)
+    entries = areas.list_directory(base)
     repair = unfinished_repair(base)
     settings = Settings() if stated.broker_conf is None else read_settings(stated.broker_conf)
     if stated.settings:
         settings = replace(settings, values={**settings.values, **dict(stated.settings)})
-    lister = Lister(os.fspath(base), _tree(base))
+    lister = areas.Lister(os.fspath(base), _tree(base))
     places = commitlog_places(lister, entries, settings, stated.commitlog_paths, _NOT_LOGS)
     if not stated.commitlog_paths and _is_commitlog(entries):
         note = Evidence(
@@ -173,11 +151,11 @@ def _open_store(base: Path, stated: StatedOptions) -> Store:
     directories = places.directories
     tiered = named_base(base, settings)
     parts = _list_parts(lister, entries, directories, tiered)
-    geometry = _geometry(settings, parts, numbered := short_named(lister, directories))
+    geometry = _geometry(settings, parts, numbered := areas.short_named(lister, directories))
     ext_queues = _ext_queues(parts, geometry)
     queues = _queues(parts, geometry, ext_queues)
-    log = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
-    commitlog, joined = with_dledger(with_short_names(log, numbered, lister), parts.others, settings)
+    log = areas.mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
+    commitlog, joined = with_dledger(areas.with_short_names(log, numbered, lister), parts.others, settings)
     levels, levels_source = _delay_levels(settings, stated.delay_levels)
     found = Samples(
         sample=sample_commitlog(commitlog.files, parts.indexes, geometry.slot_count),
@@ -191,7 +169,7 @@ def _open_store(base: Path, stated: StatedOptions) -> Store:
         configs=parts.configs,
         others=parts.others,
     )
-    store = Store(
+    store = model.Store(
         root=base,
         geometry=geometry,
         dialect_evidence=infer_dialect(found, stated.version),
@@ -238,18 +216,18 @@ def _is_commitlog(entries: Sequence[DirectoryEntry]) -> bool:
 
 
 def _list_parts(
-    lister: Lister, entries: Sequence[DirectoryEntry], directories: Sequence[Path], tiered: Path | None
+    lister: areas.Lister, entries: Sequence[DirectoryEntry], directories: Sequence[Path], tiered: Path | None
 ) -> _Parts:
     parts = _Parts()
     if tiered is not None:
         parts.others += list_base(lister, os.fspath(tiered))
-    parts.commitlog = list_commitlog(lister, directories)
+    parts.commitlog = areas.list_commitlog(lister, directories)
     commitlogs = {os.fspath(directory) for directory in directories}
     for entry in entries:
         if entry.name in DIRECTORIES and entry.kind is EntryKind.DIRECTORY:
             parts.directories.add(entry.name)
         elif entry.name in DIRECTORIES:
-            lister.stray(entry, "root", StrayReason.FILE if entry.kind is EntryKind.FILE else None)
+            lister.stray(entry, "root", model.StrayReason.FILE if entry.kind is EntryKind.FILE else None)
         elif entry.name in SINGLE_FILES and entry.kind is EntryKind.FILE:
             parts.singles[entry.name] = lister.file(entry)
         elif entry.path not in commitlogs and entry.path != os.fspath(tiered or ""):
@@ -262,25 +240,25 @@ def _list_parts(
         _list_unused_commitlog(lister)
     for area, kind in _QUEUE_AREAS:
         if area in parts.directories:
-            parts.queues[kind], databases = list_queues(lister, area)
+            parts.queues[kind], databases = areas.list_queues(lister, area)
             parts.others += databases
     if "consumequeue_ext" in parts.directories:
-        parts.ext_queues, _ = list_queues(lister, "consumequeue_ext")
+        parts.ext_queues, _ = areas.list_queues(lister, "consumequeue_ext")
     if "index" in parts.directories:
-        parts.indexes = list_indexes(lister)
+        parts.indexes = areas.list_indexes(lister)
     if "config" in parts.directories:
-        parts.configs, others = list_configs(lister)
+        parts.configs, others = areas.list_configs(lister)
         parts.others += others
     return parts
 
 
-def _stray_at_root(lister: Lister, entry: DirectoryEntry) -> None:
+def _stray_at_root(lister: areas.Lister, entry: DirectoryEntry) -> None:
     if entry.kind is EntryKind.DIRECTORY and entry.name not in SINGLE_FILES:
         detail = "holds mapped files" if _holds_mapped_files(entry) else ""
-        lister.stray(entry, "root", StrayReason.UNKNOWN, detail)
+        lister.stray(entry, "root", model.StrayReason.UNKNOWN, detail)
     elif entry.kind is EntryKind.FILE:
         temporary = entry.name.endswith(".tmp")
-        lister.stray(entry, "root", StrayReason.TEMPORARY if temporary else StrayReason.UNKNOWN)
+        lister.stray(entry, "root", model.StrayReason.TEMPORARY if temporary else model.StrayReason.UNKNOWN)
     else:
         lister.stray(entry, "root")
 
@@ -302,20 +280,20 @@ def _holds_mapped_files(directory: DirectoryEntry) -> bool:
 
 def _remote_names(directory: str) -> list[str]:
     try:
-        return [entry.name for entry in list_directory(directory)[:_MAX_PEEKED]]
+        return [entry.name for entry in areas.list_directory(directory)[:_MAX_PEEKED]]
     except StoreError:
         return []
 
 
-def _list_unused_commitlog(lister: Lister) -> None:
+def _list_unused_commitlog(lister: areas.Lister) -> None:
     """`commitlog/` in the root of a store whose commitlog is said to be elsewhere."""
     for entry in lister.entries(path_of(lister.root) / "commitlog", "commitlog"):
-        lister.stray(entry, "commitlog", StrayReason.UNKNOWN, "the commitlog is in another directory")
+        lister.stray(entry, "commitlog", model.StrayReason.UNKNOWN, "the commitlog is in another directory")
 
 
-def _geometry(settings: Settings, parts: _Parts, numbered: Sequence[MappedFile]) -> Geometry:
+def _geometry(settings: Settings, parts: _Parts, numbered: Sequence[model.MappedFile]) -> Geometry:
     """Sizes. Where no file of the log has a name of 20 digits, the files `numbered` show theirs."""
-    streams: dict[str, list[Sequence[MappedFile]]] = {
+    streams: dict[str, list[Sequence[model.MappedFile]]] = {
         "commitlog_file_size": [parts.commitlog or dledger_files(parts.others) or numbered],
         "consumequeue_file_size": [queue.files for queue in parts.queues.get("file", ())],
         "batch_file_size": [queue.files for queue in parts.queues.get("batch", ())],
@@ -323,34 +301,36 @@ def _geometry(settings: Settings, parts: _Parts, numbered: Sequence[MappedFile])
         "timerlog_file_size": [
             other.mapped_files.files
             for other in parts.others
-            if other.kind is OtherKind.TIMER_LOG and other.mapped_files is not None
+            if other.kind is model.OtherKind.TIMER_LOG and other.mapped_files is not None
         ],
     }
     return read_geometry(settings, streams, parts.indexes)
 
 
-def _ext_queues(parts: _Parts, geometry: Geometry) -> tuple[ExtQueue, ...]:
+def _ext_queues(parts: _Parts, geometry: Geometry) -> tuple[model.ExtQueue, ...]:
     owners = {(queue.topic, queue.queue_id) for queue in parts.queues.get("file", ())}
     return tuple(
-        ExtQueue(
+        model.ExtQueue(
             queue.topic,
             queue.queue_id,
-            mapped_queue([queue.location], geometry.ext_file_size, queue.files),
+            areas.mapped_queue([queue.location], geometry.ext_file_size, queue.files),
             (queue.topic, queue.queue_id) not in owners,
         )
         for queue in parts.ext_queues
     )
 
 
-def _queues(parts: _Parts, geometry: Geometry, ext_queues: Sequence[ExtQueue]) -> tuple[ConsumeQueue, ...]:
+def _queues(
+    parts: _Parts, geometry: Geometry, ext_queues: Sequence[model.ExtQueue]
+) -> tuple[model.ConsumeQueue, ...]:
     ext = {(queue.topic, queue.queue_id): queue.mapped_files for queue in ext_queues}
     sizes = {"file": geometry.consumequeue_file_size, "batch": geometry.batch_file_size}
     return tuple(
-        ConsumeQueue(
+        model.ConsumeQueue(
             queue.topic,
             queue.queue_id,
             kind,
-            mapped_queue([queue.location], sizes[kind], queue.files),
+            areas.mapped_queue([queue.location], sizes[kind], queue.files),
             ext.get((queue.topic, queue.queue_id)) if kind == "file" else None,
         )
         for _, kind in _QUEUE_AREAS

@@ -28,15 +28,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE
 from rocketfsck.formats.javatext import INT64_MAX, parse_int32
 from rocketfsck.formats.tiered import is_cluster_directory, segment_offset
-from rocketfsck.store.areas import (
-    Lister,
-    flat_directory,
-    is_database,
-    is_directory,
-    list_directory,
-    mapped_queue,
-    single_file,
-)
+from rocketfsck.store import areas
 from rocketfsck.store.circumstances import Settings, setting_path
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.logpaths import in_root
@@ -79,19 +71,19 @@ def named_base(root: Path, settings: Settings) -> Path | None:
     here = in_root(path, settings.values.get("storePathRootDir", ""), root)
     if here is not None:
         return here
-    return path if path.is_absolute() and not is_remote(root) and is_directory(path) else None
+    return path if path.is_absolute() and not is_remote(root) and areas.is_directory(path) else None
 
 
-def is_base(lister: Lister, entry: DirectoryEntry) -> bool:
+def is_base(lister: areas.Lister, entry: DirectoryEntry) -> bool:
     """Whether a directory in the root holds the directories of clusters."""
     try:
-        inside = list_directory(entry.path) if lister.tree is None else lister.tree.entries(entry.path)
+        inside = areas.list_directory(entry.path) if lister.tree is None else lister.tree.entries(entry.path)
     except StoreError:
         return False
     return any(item.kind is EntryKind.DIRECTORY and is_cluster_directory(item.name) for item in inside)
 
 
-def list_base(lister: Lister, base: str) -> list[Other]:
+def list_base(lister: areas.Lister, base: str) -> list[Other]:
     """All segments below the directory that `tieredStoreFilePath` names."""
     return [
         other
@@ -101,14 +93,14 @@ def list_base(lister: Lister, base: str) -> list[Other]:
     ]
 
 
-def _is_cluster(lister: Lister, entry: DirectoryEntry) -> bool:
+def _is_cluster(lister: areas.Lister, entry: DirectoryEntry) -> bool:
     if not is_cluster_directory(entry.name):
         lister.stray(entry, AREA)
         return False
     return True
 
 
-def list_cluster(lister: Lister, cluster: DirectoryEntry) -> list[Other]:
+def list_cluster(lister: areas.Lister, cluster: DirectoryEntry) -> list[Other]:
     """All segments of a cluster's brokers."""
     found = []
     for broker in _directories(lister, cluster.path):
@@ -126,7 +118,7 @@ def list_cluster(lister: Lister, cluster: DirectoryEntry) -> list[Other]:
     return found
 
 
-def _directories(lister: Lister, path: str) -> Sequence[DirectoryEntry]:
+def _directories(lister: areas.Lister, path: str) -> Sequence[DirectoryEntry]:
     found = []
     for entry in lister.entries(path, AREA):
         if entry.kind is EntryKind.DIRECTORY:
@@ -136,7 +128,7 @@ def _directories(lister: Lister, path: str) -> Sequence[DirectoryEntry]:
     return found
 
 
-def _segments(lister: Lister, part: DirectoryEntry, topic: str, queue_id: int) -> Other:
+def _segments(lister: areas.Lister, part: DirectoryEntry, topic: str, queue_id: int) -> Other:
     files = []
     for entry in lister.entries(part.path, AREA):
         offset = segment_offset(entry.name) if entry.kind is EntryKind.FILE else None
@@ -159,7 +151,7 @@ def _segments(lister: Lister, part: DirectoryEntry, topic: str, queue_id: int) -
         path_of(part.path),
         lister.relative(part.path),
         tuple(files),
-        mapped_queue([part.path], max((file.size for file in files), default=0), files),
+        areas.mapped_queue([part.path], max((file.size for file in files), default=0), files),
         topic,
         queue_id,
     )
@@ -206,31 +198,31 @@ _SIZES: Mapping[OtherKind, tuple[int, int]] = {
 """Default file size in bytes, and the unit that it is a multiple of."""
 
 
-def list_other(lister: Lister, entry: DirectoryEntry) -> list[Other] | None:
+def list_other(lister: areas.Lister, entry: DirectoryEntry) -> list[Other] | None:
     """What an entry at the root holds, if it is one of the parts above; None if it is not."""
     name = entry.name
     if entry.kind is EntryKind.FILE:
         kind = FILE_KINDS.get(name)
         if kind is None and name.startswith("timerwheel."):
             kind = OtherKind.TIMER_WHEEL
-        return None if kind is None else [single_file(lister, entry, kind)]
+        return None if kind is None else [areas.single_file(lister, entry, kind)]
     if entry.kind is not EntryKind.DIRECTORY:
         return None
     if name in DIRECTORY_KINDS:
-        return [flat_directory(lister, entry, DIRECTORY_KINDS[name], name)]
+        return [areas.flat_directory(lister, entry, DIRECTORY_KINDS[name], name)]
     if name.startswith("dledger-"):
         return _list_parts(lister, entry, _list_dledger_part)
     handler = _HANDLERS.get(name)
     if handler is not None:
         return handler(lister, entry)
-    if is_database(entry.path):
-        return [flat_directory(lister, entry, OtherKind.ROCKSDB, name)]
+    if areas.is_database(entry.path):
+        return [areas.flat_directory(lister, entry, OtherKind.ROCKSDB, name)]
     if is_cluster_directory(name):
         return list_cluster(lister, entry)
     return list_base(lister, entry.path) if is_base(lister, entry) else None
 
 
-def _list_tiered_index(lister: Lister, entry: DirectoryEntry) -> list[Other]:
+def _list_tiered_index(lister: areas.Lister, entry: DirectoryEntry) -> list[Other]:
     """The files, and what a start deletes: those of a compaction that was broken off."""
     files: list[StoreFile] = []
     for inner in lister.entries(entry.path, entry.name):
@@ -247,26 +239,28 @@ def _list_tiered_index(lister: Lister, entry: DirectoryEntry) -> list[Other]:
     return [Other(OtherKind.TIERED_INDEX, path_of(entry.path), entry.name, tuple(files))]
 
 
-def _list_timer_log(lister: Lister, entry: DirectoryEntry) -> list[Other]:
+def _list_timer_log(lister: areas.Lister, entry: DirectoryEntry) -> list[Other]:
     return [_mapped(lister, entry, OtherKind.TIMER_LOG, "timerlog")]
 
 
 def _list_parts(
-    lister: Lister, parent: DirectoryEntry, list_part: Callable[[Lister, DirectoryEntry], list[Other]]
+    lister: areas.Lister,
+    parent: DirectoryEntry,
+    list_part: Callable[[areas.Lister, DirectoryEntry], list[Other]],
 ) -> list[Other]:
     return [other for entry in lister.entries(parent.path, parent.name) for other in list_part(lister, entry)]
 
 
-def _list_dledger_part(lister: Lister, entry: DirectoryEntry) -> list[Other]:
+def _list_dledger_part(lister: areas.Lister, entry: DirectoryEntry) -> list[Other]:
     if entry.kind is EntryKind.DIRECTORY and entry.name in DLEDGER_KINDS:
         return [_mapped(lister, entry, DLEDGER_KINDS[entry.name], "dledger")]
     if entry.kind is EntryKind.FILE:  # currterm, quorum state, checkpoint: text files of DLedger's own
-        return [single_file(lister, entry, OtherKind.DLEDGER)]
+        return [areas.single_file(lister, entry, OtherKind.DLEDGER)]
     lister.stray(entry, "dledger")
     return []
 
 
-def _list_compaction(lister: Lister, parent: DirectoryEntry) -> list[Other]:
+def _list_compaction(lister: areas.Lister, parent: DirectoryEntry) -> list[Other]:
     found = []
     for entry in lister.entries(parent.path, "compaction"):
         if entry.kind is EntryKind.DIRECTORY and entry.name in COMPACTION_KINDS:
@@ -274,13 +268,13 @@ def _list_compaction(lister: Lister, parent: DirectoryEntry) -> list[Other]:
             for topic in lister.entries(entry.path, "compaction"):
                 found += _list_compaction_topic(lister, topic, kind)
         elif entry.kind is EntryKind.FILE and entry.name.removesuffix(".bak") == "position-checkpoint":
-            found.append(single_file(lister, entry, OtherKind.COMPACTION_CHECKPOINT))
+            found.append(areas.single_file(lister, entry, OtherKind.COMPACTION_CHECKPOINT))
         else:
             lister.stray(entry, "compaction")
     return found
 
 
-def _list_compaction_topic(lister: Lister, topic: DirectoryEntry, kind: OtherKind) -> list[Other]:
+def _list_compaction_topic(lister: areas.Lister, topic: DirectoryEntry, kind: OtherKind) -> list[Other]:
     if topic.kind is not EntryKind.DIRECTORY:
         lister.stray(topic, "compaction", StrayReason.FILE if topic.kind is EntryKind.FILE else None)
         return []
@@ -296,7 +290,7 @@ def _list_compaction_topic(lister: Lister, topic: DirectoryEntry, kind: OtherKin
     return found
 
 
-_HANDLERS: Mapping[str, Callable[[Lister, DirectoryEntry], list[Other]]] = {
+_HANDLERS: Mapping[str, Callable[[areas.Lister, DirectoryEntry], list[Other]]] = {
     "timerlog": _list_timer_log,
     "compaction": _list_compaction,
     "tiered_index_file": _list_tiered_index,
@@ -304,7 +298,7 @@ _HANDLERS: Mapping[str, Callable[[Lister, DirectoryEntry], list[Other]]] = {
 
 
 def _mapped(
-    lister: Lister,
+    lister: areas.Lister,
     directory: DirectoryEntry,
     kind: OtherKind,
     area: str,
@@ -323,7 +317,7 @@ def _mapped(
         else:
             lister.stray(entry, area)
     size = file_size_of(files, *_SIZES[kind])
-    queue = mapped_queue([directory.path], size, files)
+    queue = areas.mapped_queue([directory.path], size, files)
     return Other(
         kind,
         path_of(directory.path),

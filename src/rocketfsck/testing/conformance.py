@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rocketfsck import writer
 from rocketfsck.common.documents import printable
 from rocketfsck.engine import LocalEngine
 from rocketfsck.store.circumstances import Geometry
@@ -18,15 +19,6 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe, severity_of
 from rocketfsck.verify.run import check_store
-from rocketfsck.writer import (
-    EndState,
-    Event,
-    OutgoingMessage,
-    Restart,
-    WriteOptions,
-    WrittenStore,
-    write_store,
-)
 
 _SETTINGS = (
     ("mappedFileSizeCommitLog", "commitlog_file_size"),
@@ -47,16 +39,16 @@ def broker_conf_of(geometry: Geometry) -> str:
 class PlannedStore:
     """What a store is to hold. `events` are messages and, in between, what else happens to a broker."""
 
-    options: WriteOptions
-    events: tuple[Event, ...]
+    options: writer.WriteOptions
+    events: tuple[writer.Event, ...]
 
     @property
     def version(self) -> str:
         return self.options.version
 
     @property
-    def messages(self) -> tuple[OutgoingMessage, ...]:
-        return tuple(event for event in self.events if isinstance(event, OutgoingMessage))
+    def messages(self) -> tuple[writer.OutgoingMessage, ...]:
+        return tuple(event for event in self.events if isinstance(event, writer.OutgoingMessage))
 
     @property
     def broker_conf(self) -> str:
@@ -66,13 +58,13 @@ class PlannedStore:
     @property
     def was_killed(self) -> bool:
         """Whether the broker died at its end or in between: then a check says what that left."""
-        return self.options.end_state is EndState.KILLED or any(
-            isinstance(event, Restart) and event.killed for event in self.events
+        return self.options.end_state is writer.EndState.KILLED or any(
+            isinstance(event, writer.Restart) and event.killed for event in self.events
         )
 
-    def write(self, directory: Path | str) -> WrittenStore:
+    def write(self, directory: Path | str) -> writer.WrittenStore:
         """Write it into a new directory, as its broker would; `write_store` says what is raised."""
-        return write_store(directory, self.events, replace(self.options, sync=False))
+        return writer.write_store(directory, self.events, replace(self.options, sync=False))
 
 
 SHOWN = 20

@@ -19,20 +19,7 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import DELIVERY
 from rocketfsck.scan.spans import merge_spans, subtract_spans
-from rocketfsck.verify.finding import (
-    TREES,
-    Fate,
-    FateCount,
-    Finding,
-    GroupEffect,
-    GroupEffects,
-    LostRun,
-    MessageAccount,
-    Scalar,
-    Sure,
-    Where,
-    Why,
-)
+from rocketfsck.verify import finding as verify_finding
 
 RUN_LIMIT = 20_000
 """Ranges of lost messages that are kept; further ones are counted."""
@@ -40,7 +27,7 @@ SPAN_LIMIT = 50_000
 """Ranges of records without a unit that are kept of one queue, for the looks at holes."""
 WORST_GROUPS = 20
 """Groups that an account names."""
-FATES: tuple[Fate, ...] = get_args(Fate)
+FATES: tuple[verify_finding.Fate, ...] = get_args(verify_finding.Fate)
 
 Item = TypeVar("Item")
 Name = tuple[str, int]
@@ -50,9 +37,9 @@ Span = tuple[int, int]
 class Kind(NamedTuple):
     """What becomes of messages, why, and how that is known."""
 
-    fate: Fate
-    why: Why
-    sure: Sure
+    fate: verify_finding.Fate
+    why: verify_finding.Why
+    sure: verify_finding.Sure
 
 
 SERVED = Kind("served", "unit leads to it", "certain")
@@ -94,7 +81,7 @@ class Gatherer:
 
     def __init__(self) -> None:
         self._counts: Counter[Kind] = Counter()
-        self._lost: list[LostRun] = []
+        self._lost: list[verify_finding.LostRun] = []
         self._unlisted_count = 0
         self._missed: dict[Name, list[Span]] = {}
         self._merged: dict[Name, tuple[Longs, Longs]] = {}
@@ -115,7 +102,7 @@ class Gatherer:
     def seen(self, findings: Iterable[Item]) -> Iterator[Item]:
         """The findings as they come, those of records first; what each says of messages is taken."""
         for finding in findings:
-            if not isinstance(finding, Finding):
+            if not isinstance(finding, verify_finding.Finding):
                 yield finding
                 continue
             if finding.rule == RuleName.QUEUE_DELETED:
@@ -162,7 +149,7 @@ class Gatherer:
         else:
             self._counts[KINDS[RuleName.UNIT_IN_MISNAMED_FILE]] += sum(high - low for low, high in spans)
 
-    def damaged(self, counts: Mapping[str, int], findings: Iterable[Finding] = ()) -> None:
+    def damaged(self, counts: Mapping[str, int], findings: Iterable[verify_finding.Finding] = ()) -> None:
         """Take the exact numbers of findings, by rule, of one commit log file; of the `findings`, those about
         records of deleted queues do not count: consumers get none of these."""
         deleted: Counter[str] = Counter()
@@ -211,10 +198,10 @@ class Gatherer:
         more = offset_count - known
         # A single one may be damaged itself, others may belong to messages removed with their topics.
         removes = any(kind.fate == "removed" for kind in self._counts)
-        sure: Sure = "at least" if offset_count > 1 and not removes else "perhaps"
-        self._lose(LostRun("", 0, 0, 0, more, "index entry", sure, first, last))
+        sure: verify_finding.Sure = "at least" if offset_count > 1 and not removes else "perhaps"
+        self._lose(verify_finding.LostRun("", 0, 0, 0, more, "index entry", sure, first, last))
 
-    def account(self, *, is_complete: bool, bodies_checked: bool) -> MessageAccount:
+    def account(self, *, is_complete: bool, bodies_checked: bool) -> verify_finding.MessageAccount:
         """The account of what was taken."""
         for rule in self._regular & KINDS.keys():
             kind = KINDS[rule]
@@ -227,12 +214,16 @@ class Gatherer:
             self._lose_runs(name, [(known, end)], kind)
         explained = any(kind.fate == "lost" or kind.why == "misnamed file" for kind in self._counts)
         if self._is_checkpoint_ahead and not explained and RuleName.CHECKPOINT_AHEAD not in self._regular:
-            self._lose(LostRun("", 0, 0, 0, 1, "checkpoint", "perhaps"))
+            self._lose(verify_finding.LostRun("", 0, 0, 0, 1, "checkpoint", "perhaps"))
         self._counts[SERVED] -= sum(self._counts[kind] for kind in {*DAMAGED.values()})
-        tallies = [FateCount(*self._known(kind), count) for kind, count in self._counts.items() if count > 0]
+        tallies = [
+            verify_finding.FateCount(*self._known(kind), count)
+            for kind, count in self._counts.items()
+            if count > 0
+        ]
         tallies.sort(key=lambda tally: (FATES.index(tally.fate), -tally.message_count, tally.why))
         lost = sorted(self._lost, key=lambda run: (run.topic, run.queue_id, run.start_queue_offset))
-        return MessageAccount(
+        return verify_finding.MessageAccount(
             tuple(tallies),
             tuple(lost),
             self._unlisted_count,
@@ -241,7 +232,7 @@ class Gatherer:
             self._effects(),
         )
 
-    def _notice(self, finding: Finding) -> None:
+    def _notice(self, finding: verify_finding.Finding) -> None:
         """Take what a finding says that a group gets again, or skips."""
         group = str(finding.found.get("group", NOTICED[finding.rule]))
         again, skipped = self._groups.get(group, (0, 0))
@@ -249,11 +240,15 @@ class Gatherer:
         counts = [count if isinstance(count, int) else 0 for count in more]
         self._groups[group] = (again + counts[0], skipped + counts[1])
 
-    def _effects(self) -> GroupEffects:
+    def _effects(self) -> verify_finding.GroupEffects:
         """What all groups notice, the worst first."""
-        effects = [GroupEffect(group, *counts) for group, counts in self._groups.items() if any(counts)]
+        effects = [
+            verify_finding.GroupEffect(group, *counts)
+            for group, counts in self._groups.items()
+            if any(counts)
+        ]
         effects.sort(key=lambda item: (-item.again_count - item.skipped_count, item.group))
-        return GroupEffects(
+        return verify_finding.GroupEffects(
             len(effects),
             sum(item.again_count for item in effects),
             sum(item.skipped_count for item in effects),
@@ -267,7 +262,7 @@ class Gatherer:
             return kind
         return kind._replace(sure="at least")
 
-    def _see(self, finding: Finding, kind: Kind) -> None:
+    def _see(self, finding: verify_finding.Finding, kind: Kind) -> None:
         where, last = finding.where, finding.found.get("last_queue_offset")
         name = (where.topic or "", where.queue_id or 0)
         start = where.queue_offset
@@ -294,7 +289,7 @@ class Gatherer:
         elif finding.rule == RuleName.RECORD_WITHOUT_UNIT and self._is_misplaced(where):
             kind = KINDS[RuleName.UNIT_IN_MISNAMED_FILE]
             if where.file.startswith(
-                TREES["batch"]
+                verify_finding.TREES["batch"]
             ):  # its units are not counted by queue offsets: they tell alone
                 return
         count = count if isinstance(count, int) else 0
@@ -310,10 +305,10 @@ class Gatherer:
         """Take the queues that are there: a deleted one among them was made again."""
         self._gone.difference_update(names)
 
-    def _is_gone(self, finding: Finding) -> bool:
+    def _is_gone(self, finding: verify_finding.Finding) -> bool:
         return (finding.where.topic, finding.where.queue_id) in self._gone
 
-    def _is_misplaced(self, where: Where) -> bool:
+    def _is_misplaced(self, where: verify_finding.Where) -> bool:
         offset = where.physical_offset
         return offset is not None and _is_within(offset, self._misplaced)
 
@@ -327,7 +322,7 @@ class Gatherer:
         """The queue offset behind a queue's last record without a unit; 0 where there is none."""
         return int(self._missed_in(name)[1].max(initial=0))
 
-    def _commit(self, finding: Finding) -> None:
+    def _commit(self, finding: verify_finding.Finding) -> None:
         end, known = finding.found.get("offset"), finding.expected.get("max_offset")
         if isinstance(end, int) and isinstance(known, int):
             name = (finding.where.topic or "", finding.where.queue_id or 0)
@@ -338,8 +333,8 @@ class Gatherer:
         name: Name,
         spans: Iterable[Span],
         kind: Kind,
-        first: Scalar = None,
-        last: Scalar = None,
+        first: verify_finding.Scalar = None,
+        last: verify_finding.Scalar = None,
         copy_count: int = 0,
     ) -> None:
         """Take queue offsets whose messages are lost; other queues have counted `copy_count` of them."""
@@ -347,10 +342,12 @@ class Gatherer:
         for low, high in spans:
             copies = min(copy_count, high - low)
             copy_count -= copies
-            self._lose(LostRun(*name, low, high, high - low - copies, kind.why, kind.sure, *place))
+            self._lose(
+                verify_finding.LostRun(*name, low, high, high - low - copies, kind.why, kind.sure, *place)
+            )
             self._lost_ends[name] = max(self._lost_ends.get(name, 0), high)
 
-    def _lose(self, run: LostRun) -> None:
+    def _lose(self, run: verify_finding.LostRun) -> None:
         if run.message_count <= 0:
             return
         self._counts[Kind("lost", run.why, run.sure)] += run.message_count

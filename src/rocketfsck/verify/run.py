@@ -41,36 +41,15 @@ from rocketfsck.verify.regular import InFlight, settle_regular
 from rocketfsck.verify.report import Coverage, NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.stopping import Sift, WantedFindings
+from rocketfsck.verify.store import misnamed as store_misnamed
 from rocketfsck.verify.store.checkpoint import check_checkpoint
 from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.dledger import check_dledger
 from rocketfsck.verify.store.layout import check_layout
-from rocketfsck.verify.store.misnamed import (
-    Appended,
-    appended_files,
-    check_appended,
-    check_copied,
-    check_misnamed,
-    copied_files,
-    doubled_files,
-    exact_copies,
-    misnamed_files,
-    settle_doubled,
-)
+from rocketfsck.verify.tasks import task
 from rocketfsck.verify.tasks.execute import Executed, after_stop, execute, plan_units
 from rocketfsck.verify.tasks.resume import read_baseline
-from rocketfsck.verify.tasks.task import (
-    Checked,
-    Context,
-    Fact,
-    IndexFileTask,
-    Known,
-    LogFileTask,
-    QueuesTask,
-    TaskResult,
-    gather,
-)
 from rocketfsck.verify.tiered.check import Tiered, check_tiered
 from rocketfsck.verify.timers import check_timers
 
@@ -106,7 +85,7 @@ _HALF_READ = (
 )
 
 
-def parts_unread(context: Context, read: frozenset[str]) -> Iterator[NotChecked]:
+def parts_unread(context: task.Context, read: frozenset[str]) -> Iterator[NotChecked]:
     """Parts of the store that nothing here reads, or not at this level."""
     store = context.store
     if store.log_only:
@@ -155,7 +134,7 @@ def parts_after_stop(coverage: Coverage) -> Iterator[NotChecked]:
         )
 
 
-_KINDS = (("commitlog", LogFileTask), ("consumequeue", QueuesTask), ("index", IndexFileTask))
+_KINDS = (("commitlog", task.LogFileTask), ("consumequeue", task.QueuesTask), ("index", task.IndexFileTask))
 LARGE_SIZE = 64 << 20
 """A file with so much on the disk keeps a core busy for a while."""
 
@@ -166,7 +145,7 @@ def check_store(
     *,
     engine: Engine | None = None,
     passes: Passes | None = None,
-    seen: Callable[[tuple[Fact, ...]], None] | None = None,
+    seen: Callable[[tuple[task.Fact, ...]], None] | None = None,
     begun: Begun | None = None,
 ) -> Report:
     """Check a store. What is wrong with it is in the report; what could not be read is, too.
@@ -183,7 +162,7 @@ def check_store(
     selected = options.selected_rules()
     accepted = read_baseline(options.baseline) if options.baseline is not None else frozenset()
     engine = engine or LocalEngine(options.jobs)
-    context = Context(
+    context = task.Context(
         without_parts(store),
         options.level,
         now,
@@ -209,7 +188,7 @@ def check_store(
     facts = tuple(fact for result in ran.results if result is not None for fact in result.facts)
     if seen is not None:
         seen(facts)
-    known = gather(
+    known = task.gather(
         facts,
         [file.relative for file in store.commitlog.files],
         bool(units) and ran.coverage.complete,
@@ -238,8 +217,8 @@ def check_store(
                 if sift.is_full():
                     break
     if not sift.is_full():
-        logs = _results(ran, LogFileTask)
-        settle_doubled(sift.kept, known)
+        logs = _results(ran, task.LogFileTask)
+        store_misnamed.settle_doubled(sift.kept, known)
         settle_regular(store, sift, ran.results, logs, gatherer, context.shared.asked)
     if going_on is not None:
         going_on.save()
@@ -276,7 +255,7 @@ def check_store(
     )
 
 
-def _inner_files(known: Known) -> frozenset[str]:
+def _inner_files(known: task.Known) -> frozenset[str]:
     """The commit log files that others with live records follow."""
     files = [log.file for log in known.logs if log is not None]
     last = max((at for at, log in enumerate(filter(None, known.logs)) if log.record_count), default=0)
@@ -325,13 +304,13 @@ def _needs_data(selected: frozenset[str]) -> bool:
 
 
 def _account(
-    context: Context, ran: Executed, gatherer: Gatherer, left_out: Iterable[NotChecked]
+    context: task.Context, ran: Executed, gatherer: Gatherer, left_out: Iterable[NotChecked]
 ) -> MessageAccount | None:
     """The account of the messages; None where the log was not gone through, or a broker still writes."""
     if context.level == "quick" or context.store.live.locked or not ran.units:
         return None
     gatherer.keep((queue.topic, queue.queue_id) for queue in context.store.queues)
-    for result in _results(ran, LogFileTask):
+    for result in _results(ran, task.LogFileTask):
         if result is not None:
             gatherer.damaged(result.counts, result.findings)
     whole = ran.coverage.complete and not any(item.operational for item in left_out)
@@ -339,7 +318,7 @@ def _account(
 
 
 def _judge(
-    context: Context, known: Known, ran: Executed, databases: Databases, gatherer: Gatherer
+    context: task.Context, known: task.Known, ran: Executed, databases: Databases, gatherer: Gatherer
 ) -> Iterator[Finding | NotChecked]:
     """What is judged in the driver: what needs several files, and the small files."""
     by_kind = {name: _results(ran, kind) for name, kind in _KINDS}
@@ -349,13 +328,13 @@ def _judge(
 
         yield from _guarded("commitlog", merge_log_files(context, logs))
         suspects = _suspects(logs, context.store)
-        misnamed = misnamed_files(context.store, suspects)
+        misnamed = store_misnamed.misnamed_files(context.store, suspects)
         parts = compare_parts(context, logs, indexes)
-        copies = copied_files(context.store, suspects)
-        yield from check_misnamed(misnamed)
+        copies = store_misnamed.copied_files(context.store, suspects)
+        yield from store_misnamed.check_misnamed(misnamed)
         yield from _guarded("commitlog", _check_copied(context, known, copies))
         appended = _appended(context)
-        yield from check_appended(appended)
+        yield from store_misnamed.check_appended(appended)
         yield from _guarded("", check_origins(context, known, logs, indexes, parts))
         yield from _guarded(
             "consumequeue",
@@ -367,7 +346,7 @@ def _judge(
                 misnamed,
                 copies,
                 parts.foreign,
-                doubled_files(appended),
+                store_misnamed.doubled_files(appended),
             ),
         )
         yield from _guarded("index", merge_index_files(context, indexes, logs, gatherer, misnamed))
@@ -383,29 +362,29 @@ def _judge(
         yield from gatherer.seen(databases.configs)
 
 
-def _check_copied(context: Context, known: Known, copies: Collection[str]) -> Iterator[Finding]:
+def _check_copied(context: task.Context, known: task.Known, copies: Collection[str]) -> Iterator[Finding]:
     counts = {log.file: log.record_count for log in known.logs if log is not None}
-    yield from check_copied(exact_copies(context.store, copies), counts)
+    yield from store_misnamed.check_copied(store_misnamed.exact_copies(context.store, copies), counts)
 
 
-def _appended(context: Context) -> tuple[Appended, ...]:
+def _appended(context: task.Context) -> tuple[store_misnamed.Appended, ...]:
     """The files with others appended; none where one cannot be read, which its own check says."""
     if context.level == "quick":
         return ()
     try:
-        return appended_files(context.store)
+        return store_misnamed.appended_files(context.store)
     except StoreError:
         return ()
 
 
-def _suspects(logs: Sequence[TaskResult | None], store: Store) -> set[str]:
+def _suspects(logs: Sequence[task.TaskResult | None], store: Store) -> set[str]:
     """Commit log files with records that say they belong elsewhere."""
     rule = RuleName.RECORD_PHYSICAL_OFFSET
     checked = zip(store.commitlog.files, logs, strict=True)
     return {file.relative for file, log in checked if log is not None and log.counts.get(rule)}
 
 
-def _results(ran: Executed, kind: type) -> list[TaskResult | None]:
+def _results(ran: Executed, kind: type) -> list[task.TaskResult | None]:
     return [
         result for unit, result in zip(ran.units, ran.results, strict=True) if isinstance(unit.task, kind)
     ]
@@ -420,14 +399,14 @@ def _guarded(
         yield NotChecked(error.path or what, str(error), operational=True)
 
 
-def _checked(store: Store, ran: Executed, databases: Databases, tiered: Tiered) -> Mapping[str, Checked]:
+def _checked(store: Store, ran: Executed, databases: Databases, tiered: Tiered) -> Mapping[str, task.Checked]:
     totals = {
-        name: sum((result.checked for result in _results(ran, kind) if result is not None), Checked())
+        name: sum((result.checked for result in _results(ran, kind) if result is not None), task.Checked())
         for name, kind in _KINDS
     }
     small = [file for file in (store.checkpoint, store.abort, store.lock) if file is not None]
-    totals["checkpoint"] = Checked(len(small), sum(file.size for file in small))
-    totals["config"] = Checked(len(store.configs), sum(file.size for file in store.configs))
+    totals["checkpoint"] = task.Checked(len(small), sum(file.size for file in small))
+    totals["config"] = task.Checked(len(store.configs), sum(file.size for file in store.configs))
     if databases.read:
         totals["databases"] = databases.checked
     if tiered.present:

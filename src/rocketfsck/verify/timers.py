@@ -25,46 +25,14 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
+from rocketfsck.formats import timer
 from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, Flags, Longs
 from rocketfsck.formats.javatext import java_hash, parse_int64
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
 from rocketfsck.formats.smallfiles import offset_to_filename
-from rocketfsck.formats.timer import (
-    MAGIC_DEFAULT,
-    MAGIC_DELETE,
-    MAGIC_ROLL,
-    TIMER_LOG_UNIT_SIZE,
-    TIMER_TOPIC,
-    TIMER_WHEEL_SIZE,
-    TIMER_WHEEL_SLOT_SIZE,
-)
+from rocketfsck.reader import timers
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.timers import (
-    SLOT_COUNT,
-    SNAPSHOT,
-    WHEEL,
-    Slots,
-    TimerBlock,
-    TimerGap,
-    TimerProgress,
-    WheelReplay,
-    belongs,
-    is_unit,
-    newest_first,
-    precision_of,
-    progress_file,
-    put_block,
-    read_progress,
-    read_wheel,
-    snapshot_pos,
-    timer_log,
-    timer_queue,
-    timer_units,
-    unit_at,
-    used_slots,
-    wheel_files,
-)
 from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.rocks.families import MESSAGE_DATABASE, database_at
@@ -109,7 +77,7 @@ class Messages:
         self.heads.close()
         self.records.close()
 
-    def take(self, block: TimerBlock) -> Iterator[Finding]:
+    def take(self, block: timers.TimerBlock) -> Iterator[Finding]:
         """Judge a block of units. Raises StoreError for a log that fails."""
         if not self.heads.files or not len(block.pos):
             return
@@ -144,7 +112,7 @@ class Messages:
         queue = _timer_queue(self.store)
         return 0 if queue is None else (queue.mapped_files.end_offset or 0) // queue.unit_size
 
-    def _no_record(self, block: TimerBlock, row: int) -> Finding:
+    def _no_record(self, block: timers.TimerBlock, row: int) -> Finding:
         offset, size = int(block.physical_offset[row]), int(block.units["sizePy"][row])
         reason, bound = NO_RECORD, 0
         if offset >= self.heads.end:
@@ -162,7 +130,7 @@ class Messages:
             facts: Facts = {"unit_count": self.expired_count, "log_start_offset": self.heads.start}
             yield Finding(RuleName.TIMER_MESSAGE_EXPIRED, self._expired_where, facts)
 
-    def _contents(self, block: TimerBlock, chosen: Flags) -> Iterator[Finding]:
+    def _contents(self, block: timers.TimerBlock, chosen: Flags) -> Iterator[Finding]:
         for row in np.flatnonzero(chosen).tolist():
             offset = int(block.physical_offset[row])
             read = self.records.properties(offset, self.store.dialect.property_parser)
@@ -215,29 +183,31 @@ def unit_where(log: StreamReader, pos: int, physical_offset: int | None = None) 
     return Where(
         file=log.files[number].relative,
         start=start,
-        end=start + TIMER_LOG_UNIT_SIZE,
+        end=start + timer.TIMER_LOG_UNIT_SIZE,
         physical_offset=physical_offset,
     )
 
 
 def _timer_queue(store: Store) -> ConsumeQueue | None:
-    return next((queue for queue in store.queues if (queue.topic, queue.queue_id) == (TIMER_TOPIC, 0)), None)
+    return next(
+        (queue for queue in store.queues if (queue.topic, queue.queue_id) == (timer.TIMER_TOPIC, 0)), None
+    )
 
 
 def _differences(
-    block: TimerBlock, row: int, topic: str, properties: Mapping[str, str]
+    block: timers.TimerBlock, row: int, topic: str, properties: Mapping[str, str]
 ) -> Iterator[tuple[str, int | str, int | str]]:
     """What a unit says otherwise than its message: the name of it, the value, the one expected."""
-    if topic != TIMER_TOPIC:
-        yield "topic", topic, TIMER_TOPIC
+    if topic != timer.TIMER_TOPIC:
+        yield "topic", topic, timer.TIMER_TOPIC
         return
     unit = block.units[row]
     magic, due = int(unit["magic"]), int(block.deliver_timestamp[row])
     out = parse_int64(properties.get(TIMER_OUT_MS, ""))
-    expected = MAGIC_DEFAULT | (MAGIC_DELETE if TIMER_DEL_UNIQKEY in properties else 0)
-    if magic & ~MAGIC_ROLL != expected:
-        yield "magic", magic, expected | magic & MAGIC_ROLL
-    if out is not None and (due >= out if magic & MAGIC_ROLL else due != out):
+    expected = timer.MAGIC_DEFAULT | (timer.MAGIC_DELETE if TIMER_DEL_UNIQKEY in properties else 0)
+    if magic & ~timer.MAGIC_ROLL != expected:
+        yield "magic", magic, expected | magic & timer.MAGIC_ROLL
+    if out is not None and (due >= out if magic & timer.MAGIC_ROLL else due != out):
         yield "delivery time", due, out
     real_topic = properties.get(REAL_TOPIC)
     if real_topic is not None and int(unit["hashCodeOfRealTopic"]) not in (0, java_hash(real_topic)):
@@ -254,8 +224,8 @@ class WheelByLog:
     """
 
     log: StreamReader
-    floor: WheelReplay
-    whole: WheelReplay
+    floor: timers.WheelReplay
+    whole: timers.WheelReplay
     is_exact: bool
     precision_ms: int
     read_timestamp: int
@@ -264,32 +234,34 @@ class WheelByLog:
 
 def check_length(file: StoreFile) -> Iterator[Finding]:
     """A wheel of another length than brokers make; an empty one they make again."""
-    if file.size not in (0, TIMER_WHEEL_SIZE):
+    if file.size not in (0, timer.TIMER_WHEEL_SIZE):
         where = Where(file=file.relative, start=0, end=file.size)
-        yield Finding(RuleName.TIMER_WHEEL_LENGTH, where, {"size": file.size}, {"size": TIMER_WHEEL_SIZE})
+        yield Finding(
+            RuleName.TIMER_WHEEL_LENGTH, where, {"size": file.size}, {"size": timer.TIMER_WHEEL_SIZE}
+        )
 
 
-def check_slots(file: StoreFile, slots: Slots, made: WheelByLog, shared: Shared) -> Iterator[Finding]:
+def check_slots(file: StoreFile, slots: timers.Slots, made: WheelByLog, shared: Shared) -> Iterator[Finding]:
     """Every slot that is used, or that the log says must be."""
-    number = used_slots(slots)
+    number = timers.used_slots(slots)
     rows = slots[number]
     time = rows["slotTime"].astype(np.int64)
-    placed = time % SLOT_COUNT == number
+    placed = time % timers.SLOT_COUNT == number
     shared.ask(RuleName.TIMER_SLOT_NUMBER, len(number))
     for row in np.flatnonzero(~placed).tolist():
         found: Facts = {"slot_time": int(time[row])}
-        expected: Facts = {"slot": int(time[row]) % SLOT_COUNT}
+        expected: Facts = {"slot": int(time[row]) % timers.SLOT_COUNT}
         yield Finding(RuleName.TIMER_SLOT_NUMBER, _slot(file, int(number[row])), found, expected)
     yield from _positions(file, number[placed], rows[placed], made)
     yield from _counts(file, number[placed], rows[placed], made)
     yield from _missing_slots(file, slots, number[~placed], made)
 
 
-def _positions(file: StoreFile, number: Longs, rows: Slots, made: WheelByLog) -> Iterator[Finding]:
+def _positions(file: StoreFile, number: Longs, rows: timers.Slots, made: WheelByLog) -> Iterator[Finding]:
     time, last, first = (rows[name].astype(np.int64) for name in ("slotTime", "lastPos", "firstPos"))
     must = made.floor.has(number, time)
     expired = (last < made.log.start) & (last >= 0) & ~must
-    wrong = ~expired & ~belongs(made.log, last, time, made.precision_ms)
+    wrong = ~expired & ~timers.belongs(made.log, last, time, made.precision_ms)
     wrong |= must & (last < made.floor.last[number])
     if made.is_live:
         wrong &= last < made.log.end
@@ -313,7 +285,7 @@ def _wrong(
         )
 
 
-def _counts(file: StoreFile, number: Longs, rows: Slots, made: WheelByLog) -> Iterator[Finding]:
+def _counts(file: StoreFile, number: Longs, rows: timers.Slots, made: WheelByLog) -> Iterator[Finding]:
     """A number of messages that the log does not have. One too low is what a crash leaves."""
     known = made.whole.has(number, rows["slotTime"].astype(np.int64)) & made.whole.whole[number]
     count, expected = rows["num"].astype(np.int64), made.whole.count[number]
@@ -327,7 +299,9 @@ def _counts(file: StoreFile, number: Longs, rows: Slots, made: WheelByLog) -> It
             yield Finding(rule, where, found, {"count": int(expected[row])})
 
 
-def _missing_slots(file: StoreFile, slots: Slots, misplaced: Longs, made: WheelByLog) -> Iterator[Finding]:
+def _missing_slots(
+    file: StoreFile, slots: timers.Slots, misplaced: Longs, made: WheelByLog
+) -> Iterator[Finding]:
     """Times that are still to come, and whose slot the wheel does not have."""
     state = made.floor
     due = state.time >= -(-made.read_timestamp // made.precision_ms)
@@ -342,8 +316,8 @@ def _missing_slots(file: StoreFile, slots: Slots, misplaced: Longs, made: WheelB
 
 
 def _slot(file: StoreFile, number: int) -> Where:
-    start = number * TIMER_WHEEL_SLOT_SIZE
-    return Where(file=file.relative, start=start, end=start + TIMER_WHEEL_SLOT_SIZE, slot=number)
+    start = number * timer.TIMER_WHEEL_SLOT_SIZE
+    return Where(file=file.relative, start=start, end=start + timer.TIMER_WHEEL_SLOT_SIZE, slot=number)
 
 
 # Whether the files of the timers are all there. Reference 1.8.
@@ -363,7 +337,7 @@ AGAIN_OUTCOME = "a start reads the whole timer topic again and delivers its mess
 
 def check_presence(store: Store) -> Iterator[Finding]:
     """Files that must be there and are not."""
-    log, progress = timer_log(store), read_progress(store)
+    log, progress = timers.timer_log(store), timers.read_progress(store)
     if log is None or not log.files:
         if progress is not None and progress.flush_pos > 0:
             yield _missing(TIMER_LOG, LOG_OUTCOME)
@@ -375,15 +349,15 @@ def check_presence(store: Store) -> Iterator[Finding]:
         if (after.start_offset or 0) > expected:
             yield _missing(f"{TIMER_LOG}/{offset_to_filename(expected)}", GAP_OUTCOME)
     if _has_units(log):
-        if not wheel_files(store):
-            yield _missing(WHEEL, WHEEL_OUTCOME)
-        if progress_file(store) is None:
+        if not timers.wheel_files(store):
+            yield _missing(timers.WHEEL, WHEEL_OUTCOME)
+        if timers.progress_file(store) is None:
             yield _missing(TIMER_CHECK, AGAIN_OUTCOME)
 
 
 def _lacks_database(store: Store) -> bool:
     """Whether a broker that has a database had timers, and it is gone."""
-    queue = timer_queue(store)
+    queue = timers.timer_queue(store)
     return (
         store.dialect.message_database
         and queue is not None
@@ -398,10 +372,10 @@ def _missing(file: str, outcome: str) -> Finding:
 
 def _has_units(log: MappedFileQueue) -> bool:
     """Whether one of the files begins with a unit."""
-    starts = [file.start_offset or 0 for file in log.files if file.size >= TIMER_LOG_UNIT_SIZE]
+    starts = [file.start_offset or 0 for file in log.files if file.size >= timer.TIMER_LOG_UNIT_SIZE]
     try:
         with StreamReader(log) as stream:
-            return bool(is_unit(unit_at(stream, np.array(starts, np.int64))).any())
+            return bool(timers.is_unit(timers.unit_at(stream, np.array(starts, np.int64))).any())
     except StoreError:
         return False  # the check of the log says so
 
@@ -414,11 +388,11 @@ def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Fin
 
     `newest_timestamp` is the newest storeTimestamp of the commit log (ms), if known.
     """
-    wheels = wheel_files(context.store)
+    wheels = timers.wheel_files(context.store)
     for file in wheels:
         yield from check_length(file)
     yield from check_presence(context.store)
-    log = timer_log(context.store)
+    log = timers.timer_log(context.store)
     if context.level == "quick" or log is None:
         return
     try:
@@ -433,17 +407,21 @@ def capped_timers(
 ) -> Iterator[Finding | NotChecked]:
     """The findings of the log, then those of the wheels, a bounded number of each rule."""
     store, shared = context.store, context.shared
-    progress = read_progress(store)
-    slots = {file: read_wheel(file) for file in newest_first(wheels) if file.size == TIMER_WHEEL_SIZE}
-    precision = precision_of(store, log, next(iter(slots.values()), None))
+    progress = timers.read_progress(store)
+    slots = {
+        file: timers.read_wheel(file)
+        for file in timers.newest_first(wheels)
+        if file.size == timer.TIMER_WHEEL_SIZE
+    }
+    precision = timers.precision_of(store, log, next(iter(slots.values()), None))
     read_timestamp = context.now_timestamp if progress is None else progress.read_timestamp
     floors = {file: _floor(store, file, log, progress) for file in slots}
-    whole, states = WheelReplay(), {}
+    whole, states = timers.WheelReplay(), {}
     left_out: list[NotChecked] = []
 
     def findings() -> Iterator[Finding]:
-        for item in timer_units(log):
-            if isinstance(item, TimerGap):
+        for item in timers.timer_units(log):
+            if isinstance(item, timers.TimerGap):
                 yield _gap(log, item)
                 continue
             for block in _split(item, sorted({*floors.values()})):
@@ -473,13 +451,15 @@ def capped_timers(
     yield from left_out
 
 
-def _floor(store: Store, file: StoreFile, log: StreamReader, progress: TimerProgress | None) -> int:
+def _floor(store: Store, file: StoreFile, log: StreamReader, progress: timers.TimerProgress | None) -> int:
     """The position of the log up to which a wheel must have everything."""
-    pos = snapshot_pos(file)
+    pos = timers.snapshot_pos(file)
     if pos is not None:
         return pos
     if any(
-        other.relative.startswith(SNAPSHOT) for other in store.others if other.kind is OtherKind.TIMER_WHEEL
+        other.relative.startswith(timers.SNAPSHOT)
+        for other in store.others
+        if other.kind is OtherKind.TIMER_WHEEL
     ):
         return log.start  # with snapshots, nobody writes the wheel itself
     if store.abort is None:
@@ -490,16 +470,18 @@ def _floor(store: Store, file: StoreFile, log: StreamReader, progress: TimerProg
     return log.starts[max(log.last_from(back), 0)]
 
 
-def _split(block: TimerBlock, floors: Sequence[int]) -> Iterator[TimerBlock]:
+def _split(block: timers.TimerBlock, floors: Sequence[int]) -> Iterator[timers.TimerBlock]:
     """The block in parts that have no floor inside."""
     cuts: Longs = np.unique(np.searchsorted(block.pos, floors))
     bounds = [0, *(cut for cut in cuts.tolist() if 0 < cut < len(block.pos)), len(block.pos)]
     for first, last in pairwise(bounds):
-        yield TimerBlock(block.pos[first:last], block.units[first:last])
+        yield timers.TimerBlock(block.pos[first:last], block.units[first:last])
 
 
-def _put(whole: WheelReplay, log: StreamReader, block: TimerBlock, precision: int) -> Iterator[Finding]:
-    rows, expected = put_block(whole, log, block, precision)
+def _put(
+    whole: timers.WheelReplay, log: StreamReader, block: timers.TimerBlock, precision: int
+) -> Iterator[Finding]:
+    rows, expected = timers.put_block(whole, log, block, precision)
     slot_time, prev = block.deliver_timestamp // precision, block.units["prevPos"]
     for row, right in zip(rows.tolist(), expected.tolist(), strict=True):
         pos = int(block.pos[row])
@@ -507,7 +489,7 @@ def _put(whole: WheelReplay, log: StreamReader, block: TimerBlock, precision: in
         yield Finding(RuleName.TIMER_UNIT_LINK, unit_where(log, pos), facts, {"prev_pos": right})
 
 
-def _gap(log: StreamReader, gap: TimerGap) -> Finding:
+def _gap(log: StreamReader, gap: timers.TimerGap) -> Finding:
     number = max(log.last_from(gap.start), 0)
     base = log.starts[number]
     where = Where(file=log.files[number].relative, start=gap.start - base, end=gap.end - base)

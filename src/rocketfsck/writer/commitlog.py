@@ -17,16 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE
-from rocketfsck.formats.properties import (
-    MAX_PROPERTIES_SIZE,
-    PROPERTY_CRC_SIZE,
-    PROPERTY_SEPARATOR,
-    property_crc,
-    property_crc_trailer,
-)
 from rocketfsck.formats.record import Blank, Record, encode_blank, encode_record, make_record
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.writer.disk import fileops
@@ -181,13 +175,13 @@ def draft_record(draft: Draft, properties: bytes) -> Record:
 
 def room_for_crc(draft: Draft, properties: bytes) -> bytes:
     """The properties with 20 bytes for the CRC after them, and a separator where the broker puts one."""
-    separator = PROPERTY_SEPARATOR.encode()
+    separator = props.PROPERTY_SEPARATOR.encode()
     # A batch's records get no separator: their properties are as the producer ended them (2.7).
     joins = draft.message.kind is not Kind.LEGACY_BATCH and properties and not properties.endswith(separator)
-    whole = properties + (separator if joins else b"") + bytes(PROPERTY_CRC_SIZE)
-    if len(whole) > MAX_PROPERTIES_SIZE:
+    whole = properties + (separator if joins else b"") + bytes(props.PROPERTY_CRC_SIZE)
+    if len(whole) > props.MAX_PROPERTIES_SIZE:
         raise MessageError(
-            f"properties of {len(whole):,} bytes with their CRC: the limit is {MAX_PROPERTIES_SIZE:,}"
+            f"properties of {len(whole):,} bytes with their CRC: the limit is {props.MAX_PROPERTIES_SIZE:,}"
         )
     return whole
 
@@ -235,9 +229,9 @@ def append_record(
     placed = replace(record, queue_offset=queue_offset, physical_offset=log.stream.position)
     encoded = encode_record(placed)
     if with_crc:
-        trailer = property_crc_trailer(property_crc(encoded))
-        encoded = encoded[:-PROPERTY_CRC_SIZE] + trailer
-        placed = replace(placed, properties=placed.properties[:-PROPERTY_CRC_SIZE] + trailer)
+        trailer = props.property_crc_trailer(props.property_crc(encoded))
+        encoded = encoded[: -props.PROPERTY_CRC_SIZE] + trailer
+        placed = replace(placed, properties=placed.properties[: -props.PROPERTY_CRC_SIZE] + trailer)
     if single and log.dialect.stale_blank_filler:
         log.encode_buffer[: len(encoded)] = encoded
     log.stream.write(encoded)

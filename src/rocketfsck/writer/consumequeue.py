@@ -14,19 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocketfsck.formats.consumequeue import (
-    BATCH_UNIT,
-    BATCH_UNIT_SIZE,
-    EXT_END_MARK,
-    PRE_BLANK_UNIT,
-    UNIT,
-    UNIT_SIZE,
-    ExtUnit,
-    encode_ext_unit,
-    ext_address,
-    ext_offset,
-    is_ext_address,
-)
+from rocketfsck.formats import consumequeue
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.javatext import TAG_KEY_PREFIX, parse_int16, parse_int32, parse_int64, split_java
@@ -128,7 +116,7 @@ def put_unit(queue: QueueState, offset: int, size: int, tags_code: int, queue_of
     if reach <= queue.max_physic_offset:
         return False
     stream = queue.stream
-    expected = queue_offset * UNIT_SIZE
+    expected = queue_offset * consumequeue.UNIT_SIZE
     if stream.last_start is None:
         stream.begin_file(expected // stream.file_size * stream.file_size)
         _fill_pre_blank(stream, expected)
@@ -137,17 +125,17 @@ def put_unit(queue: QueueState, offset: int, size: int, tags_code: int, queue_of
     if queue_offset and expected < stream.position and queue.dialect.skips_units_below_current:
         return False
     queue.max_physic_offset = reach
-    stream.write(UNIT.build({"offset": offset, "size": size, "tagsCode": tags_code}))
+    stream.write(consumequeue.UNIT.build({"offset": offset, "size": size, "tagsCode": tags_code}))
     return True
 
 
 def _fill_pre_blank(stream: MappedFileStream, until: int) -> None:
-    many = PRE_BLANK_UNIT * (UNIT_CHUNK_SIZE // UNIT_SIZE)
+    many = consumequeue.PRE_BLANK_UNIT * (UNIT_CHUNK_SIZE // consumequeue.UNIT_SIZE)
     while stream.position < until:
         stream.write(many[: min(until - stream.position, len(many))])
 
 
-def put_ext_unit(queue: QueueState, unit: ExtUnit) -> int | None:
+def put_ext_unit(queue: QueueState, unit: consumequeue.ExtUnit) -> int | None:
     """Put an ext unit; its address for the tagsCode, None where it does not fit in any file."""
     stream = queue.ext
     assert stream is not None
@@ -156,10 +144,10 @@ def put_ext_unit(queue: QueueState, unit: ExtUnit) -> int | None:
     if stream.last_start is None:
         stream.next_file()
     elif unit.size > stream.remaining - _EXT_END_SIZE:
-        stream.write(EXT_END_MARK[: stream.remaining])
+        stream.write(consumequeue.EXT_END_MARK[: stream.remaining])
         stream.next_file()
-    address = ext_address(stream.position)
-    stream.write(encode_ext_unit(unit))
+    address = consumequeue.ext_address(stream.position)
+    stream.write(consumequeue.encode_ext_unit(unit))
     return address
 
 
@@ -179,7 +167,7 @@ def put_batch_unit(
         queue.stream.next_file()
     queue.max_physic_offset = offset
     queue.stream.write(
-        BATCH_UNIT.build({
+        consumequeue.BATCH_UNIT.build({
             "offset": offset,
             "size": size,
             "tagsCode": tags_code,
@@ -194,7 +182,7 @@ def put_batch_unit(
 
 
 def _unit_offset(queue: QueueState, position: int) -> int:
-    layout = BATCH_UNIT if queue.is_batch else UNIT
+    layout = consumequeue.BATCH_UNIT if queue.is_batch else consumequeue.UNIT
     offset: int = layout.parse(queue.stream.read_back(position, layout.size))["offset"]
     return offset
 
@@ -202,7 +190,7 @@ def _unit_offset(queue: QueueState, position: int) -> int:
 def expire_files(queue: QueueState, min_physical_offset: int) -> None:
     """Delete leading files whose last unit lies before the log's beginning; never the last file."""
     stream = queue.stream
-    unit_size = BATCH_UNIT_SIZE if queue.is_batch else UNIT_SIZE
+    unit_size = consumequeue.BATCH_UNIT_SIZE if queue.is_batch else consumequeue.UNIT_SIZE
     while stream.first_start is not None and stream.first_start != stream.last_start:
         last_unit = stream.first_start + stream.file_size - unit_size
         if _unit_offset(queue, last_unit) >= min_physical_offset:
@@ -219,14 +207,14 @@ def _expire_ext(queue: QueueState, min_physical_offset: int) -> None:
         return
     position = stream.first_start
     while position < min(stream.first_start + stream.file_size, stream.position):
-        unit = UNIT.parse(stream.read_back(position, UNIT_SIZE))
+        unit = consumequeue.UNIT.parse(stream.read_back(position, consumequeue.UNIT_SIZE))
         if unit["offset"] >= min_physical_offset:
-            if is_ext_address(unit["tagsCode"]):
-                least = ext_offset(unit["tagsCode"])
+            if consumequeue.is_ext_address(unit["tagsCode"]):
+                least = consumequeue.ext_offset(unit["tagsCode"])
                 while ext.first_start != ext.last_start and (ext.first_start or 0) + ext.file_size < least:
                     ext.delete_first()
             return
-        position += UNIT_SIZE
+        position += consumequeue.UNIT_SIZE
 
 
 def is_expired(queue: QueueState, min_physical_offset: int) -> bool:
@@ -234,8 +222,8 @@ def is_expired(queue: QueueState, min_physical_offset: int) -> bool:
     stream = queue.stream
     if stream.last_start is None:
         return False
-    unit_size = BATCH_UNIT_SIZE if queue.is_batch else UNIT_SIZE
-    unit = (BATCH_UNIT if queue.is_batch else UNIT).parse(
+    unit_size = consumequeue.BATCH_UNIT_SIZE if queue.is_batch else consumequeue.UNIT_SIZE
+    unit = (consumequeue.BATCH_UNIT if queue.is_batch else consumequeue.UNIT).parse(
         stream.read_back(stream.position - unit_size, unit_size)
     )
     end: int = unit["offset"] + unit["size"]
@@ -316,7 +304,7 @@ def _put_own_unit(
         put_batch_unit(queue, offset, size, code, record.store_timestamp, base, count)
         return
     if queue.ext is not None:
-        address = put_ext_unit(queue, ExtUnit(code, record.store_timestamp, filter_bit_map))
+        address = put_ext_unit(queue, consumequeue.ExtUnit(code, record.store_timestamp, filter_bit_map))
         code = code if address is None else address
     put_unit(queue, offset, size, code, record.queue_offset)
 

@@ -16,18 +16,7 @@ from mmap import mmap
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from rocketfsck.formats.indexfile import (
-    ENTRY,
-    ENTRY_SIZE,
-    INDEX_HEADER_SIZE,
-    SLOT_SIZE,
-    IndexHeader,
-    encode_header,
-    entry_pos,
-    index_file_size,
-    slot_of,
-    time_diff,
-)
+from rocketfsck.formats import indexfile
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.formats.smallfiles import index_filename, index_filename_time
 from rocketfsck.writer.commitlog import create_sparse, write_at
@@ -36,7 +25,7 @@ from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.options import WriteOptions
 
 _CHUNK_SIZE = 1 << 16
-_EMPTY = IndexHeader()
+_EMPTY = indexfile.IndexHeader()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_NAME_TIME = 253_402_128_000_000
 _MILLISECOND = timedelta(milliseconds=1)
@@ -47,7 +36,7 @@ class IndexFileState:
     """The file that takes puts. `header.index_count` is as on disk: 0 until the first put."""
 
     path: Path
-    header: IndexHeader
+    header: indexfile.IndexHeader
     slots: memoryview
     pending: bytearray = field(default_factory=bytearray)
 
@@ -63,7 +52,7 @@ class IndexService:
 
     directory: Path
     options: WriteOptions
-    finished: list[tuple[str, IndexHeader]] = field(default_factory=list)
+    finished: list[tuple[str, indexfile.IndexHeader]] = field(default_factory=list)
     current: IndexFileState | None = None
     created_count: int = 0
 
@@ -90,7 +79,7 @@ def wall_clock_name(timestamp: int, zone: str, after: str | None) -> str:
 
 def new_slots(count: int) -> memoryview:
     """Zeroed 32-bit slots whose pages cost nothing until they are written."""
-    return memoryview(mmap(-1, SLOT_SIZE * count)).cast("i")
+    return memoryview(mmap(-1, indexfile.SLOT_SIZE * count)).cast("i")
 
 
 def _create(service: IndexService, store_timestamp: int) -> IndexFileState:
@@ -103,7 +92,7 @@ def _create(service: IndexService, store_timestamp: int) -> IndexFileState:
         name = wall_clock_name(now, options.time_zone, last)
     fileops.make_directories(place_at(service.directory))
     path = service.directory / name
-    create_sparse(path, index_file_size(service.slot_count, service.entry_count))
+    create_sparse(path, indexfile.index_file_size(service.slot_count, service.entry_count))
     header = _EMPTY
     if service.finished:
         full = service.finished[-1][1]
@@ -119,7 +108,9 @@ def _create(service: IndexService, store_timestamp: int) -> IndexFileState:
     return IndexFileState(path, header, new_slots(service.slot_count))
 
 
-def fetch_file(service: IndexService, store_timestamp: int) -> tuple[IndexFileState, IndexHeader | None]:
+def fetch_file(
+    service: IndexService, store_timestamp: int
+) -> tuple[IndexFileState, indexfile.IndexHeader | None]:
     """The file that takes the next put, made where there is none or the last one is full.
 
     With it the header of the file that was full and is now finished, None if none was.
@@ -138,20 +129,20 @@ def put_key(
 ) -> None:
     """Put one key into a file that is not full: reference 4.4 step by step."""
     header, number = file.header, file.next_entry
-    slot = slot_of(key_hash, service.slot_count)
+    slot = indexfile.slot_of(key_hash, service.slot_count)
     previous = file.slots[slot]
     if not 0 < previous <= number:
         previous = 0
-    file.pending += ENTRY.build({
+    file.pending += indexfile.ENTRY.build({
         "keyHash": key_hash,
         "phyOffset": offset,
-        "timeDiff": time_diff(store_timestamp, header.begin_timestamp),
+        "timeDiff": indexfile.time_diff(store_timestamp, header.begin_timestamp),
         "prevIndex": previous,
     })  # fmt: skip
     file.slots[slot] = number
     counts = previous == 0 or service.options.dialect.counts_entries_in_hash_slot_count
     first = number == 1
-    file.header = IndexHeader(
+    file.header = indexfile.IndexHeader(
         begin_timestamp=store_timestamp if first else header.begin_timestamp,
         end_timestamp=store_timestamp,
         begin_physical_offset=offset if first else header.begin_physical_offset,
@@ -165,7 +156,7 @@ def put_key(
 
 def index_record(
     service: IndexService, topic: str, keys: Iterable[str], offset: int, store_timestamp: int
-) -> list[IndexHeader]:
+) -> list[indexfile.IndexHeader]:
     """Put the keys of a record (no keys if it is not indexed: the file is made all the same).
 
     The headers of the files that were finished on the way.
@@ -183,14 +174,14 @@ def index_record(
 
 def _write_entries(service: IndexService, file: IndexFileState) -> None:
     if file.pending:
-        first = file.next_entry - len(file.pending) // ENTRY_SIZE
-        write_at(file.path, file.pending, entry_pos(first, service.slot_count))
+        first = file.next_entry - len(file.pending) // indexfile.ENTRY_SIZE
+        write_at(file.path, file.pending, indexfile.entry_pos(first, service.slot_count))
         file.pending.clear()
 
 
 def _write_slots(file: IndexFileState) -> None:
     """The slots that are in use, big-endian; chunks of zeros stay holes."""
-    step = _CHUNK_SIZE // SLOT_SIZE
+    step = _CHUNK_SIZE // indexfile.SLOT_SIZE
     for start in range(0, len(file.slots), step):
         part = file.slots[start : start + step]
         chunk = part.tobytes()
@@ -200,7 +191,7 @@ def _write_slots(file: IndexFileState) -> None:
             words = array("i", chunk)
             words.byteswap()
             chunk = words.tobytes()
-        write_at(file.path, chunk, INDEX_HEADER_SIZE + SLOT_SIZE * start)
+        write_at(file.path, chunk, indexfile.INDEX_HEADER_SIZE + indexfile.SLOT_SIZE * start)
 
 
 def close_file(service: IndexService, *, flushed: bool = True) -> None:
@@ -212,7 +203,7 @@ def close_file(service: IndexService, *, flushed: bool = True) -> None:
         file.header = replace(file.header, index_count=file.next_entry)
     _write_entries(service, file)
     _write_slots(file)
-    write_at(file.path, encode_header(file.header), 0)
+    write_at(file.path, indexfile.encode_header(file.header), 0)
     service.finished.append((file.path.name, file.header))
     service.current = None
 

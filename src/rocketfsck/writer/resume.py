@@ -14,17 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rocketfsck.errors import FormatError, UsageError
+from rocketfsck.formats import consumequeue
 from rocketfsck.formats.checkpoint import decode_checkpoint
-from rocketfsck.formats.consumequeue import (
-    BATCH_UNIT,
-    BATCH_UNIT_SIZE,
-    EXT_UNIT_MIN_SIZE,
-    UNIT,
-    UNIT_SIZE,
-    decode_ext_unit,
-    is_valid_batch_unit,
-    is_valid_unit,
-)
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, SLOT_SIZE, decode_header, index_file_size
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
 from rocketfsck.formats.record import body_crc, decode_record, read_frame
@@ -158,16 +149,20 @@ def _walk_log_file(log: CommitLog, file: MappedFile) -> tuple[int, bool]:
 def _resume_queue(state: QueueState, queue: ConsumeQueue) -> None:
     if not queue.files:
         return
-    layout, size = (BATCH_UNIT, BATCH_UNIT_SIZE) if state.is_batch else (UNIT, UNIT_SIZE)
+    layout, size = (
+        (consumequeue.BATCH_UNIT, consumequeue.BATCH_UNIT_SIZE)
+        if state.is_batch
+        else (consumequeue.UNIT, consumequeue.UNIT_SIZE)
+    )
     last = queue.files[-1]
     end, unit = 0, None
     with FileReader(last.path) as reader:
         while end < reader.size:
             found = layout.parse(reader.read(end, size))
-            valid = is_valid_unit(found["offset"], found["size"])
+            valid = consumequeue.is_valid_unit(found["offset"], found["size"])
             if state.is_batch:
                 values = (found["offset"], found["size"], found["msgBaseOffset"], found["batchSize"])
-                valid = is_valid_batch_unit(*values)
+                valid = consumequeue.is_valid_batch_unit(*values)
             if not valid:
                 break
             end, unit = end + size, found
@@ -192,12 +187,12 @@ def _resume_ext(stream: MappedFileStream, files: Sequence[MappedFile]) -> None:
     assert last is not None
     pos = 0
     with FileReader(files[-1].path) as reader:
-        while pos + EXT_UNIT_MIN_SIZE <= reader.size:
+        while pos + consumequeue.EXT_UNIT_MIN_SIZE <= reader.size:
             data = reader.read_upto(pos, 32768)
             if data[:2] == b"\0\0":
                 break
             try:
-                unit = decode_ext_unit(data)
+                unit = consumequeue.decode_ext_unit(data)
             except FormatError as error:
                 raise UsageError(f"{files[-1].relative} at byte {pos}: {error}") from None
             if unit is None:

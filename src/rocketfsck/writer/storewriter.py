@@ -27,44 +27,20 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import FormatError, UsageError
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.formats.config import PERM_READ, PERM_WRITE, decode_config, encode_config, topic_configs
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.properties import (
-    INNER_BASE,
-    INNER_MULTI_QUEUE_OFFSET,
-    MULTI_DISPATCH_SEPARATOR,
-    WAIT,
-    java_hash_map_order,
-)
 from rocketfsck.formats.record import Record
 from rocketfsck.formats.smallfiles import ABORT_NAME, LOCK_CONTENT, LOCK_NAME, encode_abort
-from rocketfsck.writer.commitlog import (
-    CommitLog,
-    append_record,
-    check_sizes,
-    draft_record,
-    make_room,
-    new_commitlog,
-    preallocate_next,
-    room_for_crc,
-)
+from rocketfsck.writer import commitlog
 from rocketfsck.writer.consumequeue import QueueTable, dispatch_record, expire_files, is_expired
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.indexfile import IndexService, close_file, expire_index_files
 from rocketfsck.writer.manifest import PutRecord
+from rocketfsck.writer.message import messages
 from rocketfsck.writer.message.compose import Draft, compose, multi_dispatch_names, multi_dispatch_queue_id
-from rocketfsck.writer.message.messages import (
-    Expiry,
-    Kind,
-    MessageError,
-    OutgoingMessage,
-    as_map,
-    property_bytes,
-    with_properties,
-    without_property,
-)
 from rocketfsck.writer.options import EndState, WriteOptions, check_options
 
 _THOROUGH_FLUSH = 60_000
@@ -167,7 +143,7 @@ class StoreWriter:
 
     root: Path
     options: WriteOptions
-    log: CommitLog
+    log: commitlog.CommitLog
     queues: QueueTable
     index: IndexService
     checkpoint: CheckpointState
@@ -184,7 +160,7 @@ def new_writer(root: Path, options: WriteOptions) -> StoreWriter:
     return StoreWriter(
         root,
         options,
-        new_commitlog(root, options),
+        commitlog.new_commitlog(root, options),
         QueueTable(root, options),
         IndexService(root / "index", options),
         CheckpointState(
@@ -195,7 +171,7 @@ def new_writer(root: Path, options: WriteOptions) -> StoreWriter:
     )
 
 
-def put(writer: StoreWriter, message: OutgoingMessage) -> list[PutRecord]:
+def put(writer: StoreWriter, message: messages.OutgoingMessage) -> list[PutRecord]:
     """Append a message and dispatch it; the records that it became.
 
     MessageError, with the message's number, if a broker would refuse it: then nothing was written.
@@ -204,11 +180,11 @@ def put(writer: StoreWriter, message: OutgoingMessage) -> list[PutRecord]:
     try:
         drafts = compose(message, writer.options)
         records = [_settled(writer, draft) for draft in drafts]
-        check_sizes(records, writer.options)
-    except MessageError as error:
-        raise MessageError(error.reason, number) from None
-    single = message.kind is not Kind.LEGACY_BATCH
-    make_room(writer.log, sum(record.total_size for record in records), single=single)
+        commitlog.check_sizes(records, writer.options)
+    except messages.MessageError as error:
+        raise messages.MessageError(error.reason, number) from None
+    single = message.kind is not messages.Kind.LEGACY_BATCH
+    commitlog.make_room(writer.log, sum(record.total_size for record in records), single=single)
     done = [
         _put_record(writer, draft, record, number, single=single)
         for draft, record in zip(drafts, records, strict=True)
@@ -222,28 +198,30 @@ def _settled(writer: StoreWriter, draft: Draft) -> Record:
     """The record with what the append lock adds to its properties."""
     options, dialect = writer.options, writer.options.dialect
     properties = draft.properties
-    if draft.message.kind is Kind.INNER_BATCH:
+    if draft.message.kind is messages.Kind.INNER_BATCH:
         base = writer.queues.next_offset(draft.topic, draft.queue_id)
-        properties = with_properties(properties, {INNER_BASE: str(base)}, dialect)
+        properties = messages.with_properties(properties, {props.INNER_BASE: str(base)}, dialect)
     names = multi_dispatch_names(draft, options)
     if names:
         offsets = [
             str(writer.queues.next_offset(name, multi_dispatch_queue_id(name, draft.queue_id)))
             for name in names
         ]
-        added = {INNER_MULTI_QUEUE_OFFSET: MULTI_DISPATCH_SEPARATOR.join(offsets)}
-        properties = without_property(with_properties(properties, added, dialect), WAIT, dialect)
-    encoded = property_bytes(properties, dialect, options.property_map_capacity)
+        added = {props.INNER_MULTI_QUEUE_OFFSET: props.MULTI_DISPATCH_SEPARATOR.join(offsets)}
+        properties = messages.without_property(
+            messages.with_properties(properties, added, dialect), props.WAIT, dialect
+        )
+    encoded = messages.property_bytes(properties, dialect, options.property_map_capacity)
     if draft.with_crc:
-        encoded = room_for_crc(draft, encoded)
-    return draft_record(draft, encoded)
+        encoded = commitlog.room_for_crc(draft, encoded)
+    return commitlog.draft_record(draft, encoded)
 
 
 def _put_record(writer: StoreWriter, draft: Draft, record: Record, number: int, *, single: bool) -> PutRecord:
     options = writer.options
     queue = writer.queues.state(draft.topic, draft.queue_id)
     queue_offset = queue.next_offset if draft.message_count else 0
-    placed = append_record(writer.log, record, queue_offset, with_crc=draft.with_crc, single=single)
+    placed = commitlog.append_record(writer.log, record, queue_offset, with_crc=draft.with_crc, single=single)
     queue.next_offset += draft.message_count
     for name in multi_dispatch_names(draft, options):
         other = writer.queues.state(name, multi_dispatch_queue_id(name, draft.queue_id))
@@ -263,13 +241,13 @@ def _put_record(writer: StoreWriter, draft: Draft, record: Record, number: int, 
 
 def _is_waited_for(draft: Draft, options: WriteOptions) -> bool:
     """Whether the put returns only when the message is flushed; only then the checkpoint hears of it."""
-    if draft.message.kind is Kind.DELIVERED:
+    if draft.message.kind is messages.Kind.DELIVERED:
         return False
-    wait = as_map(draft.properties, options.dialect).get(WAIT)
+    wait = messages.as_map(draft.properties, options.dialect).get(props.WAIT)
     return wait is None or wait.lower() == "true"
 
 
-def expire(writer: StoreWriter, expiry: Expiry) -> None:
+def expire(writer: StoreWriter, expiry: messages.Expiry) -> None:
     """Delete the oldest files as the broker's cleaning does."""
     stream = writer.log.stream
     for _ in range(expiry.file_count):
@@ -311,7 +289,7 @@ def finish(writer: StoreWriter) -> None:
     # 4.x does not flush the index at its end; what a flush changes is the count of an empty file.
     close_file(writer.index, flushed=clean and dialect.abort_has_pid)
     if not clean and options.preallocate:
-        preallocate_next(writer.log)
+        commitlog.preallocate_next(writer.log)
     write_checkpoint(writer.root, final_checkpoint(writer))
     write_markers(writer.root, options, writer.abort_backup)
     files = dict(options.config)
@@ -403,7 +381,7 @@ def topics_document(
     if options.dialect.config_has_state_version:
         version["stateVersion"] = 0
     version["timestamp"] = timestamp
-    ordered = {topic: table[topic] for topic in java_hash_map_order(table, _TOPIC_TABLE_CAPACITY)}
+    ordered = {topic: table[topic] for topic in props.java_hash_map_order(table, _TOPIC_TABLE_CAPACITY)}
     return {"dataVersion": version, "topicConfigTable": ordered}
 
 

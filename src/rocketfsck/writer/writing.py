@@ -29,34 +29,19 @@ from rocketfsck.formats.smallfiles import encode_abort
 from rocketfsck.progress import phase
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import named_errors
+from rocketfsck.writer import manifest as writer_manifest
 from rocketfsck.writer.commitlog import CommitLog
 from rocketfsck.writer.consumequeue import dispatch_record
+from rocketfsck.writer.disk import publish
 from rocketfsck.writer.disk.confined import place_at
-from rocketfsck.writer.disk.publish import (
-    SideFile,
-    building_directory,
-    clear_leftovers,
-    clear_side_file,
-    inherit_traits,
-)
 from rocketfsck.writer.indexfile import drop_files_after
 from rocketfsck.writer.input.rows import MessageSource
-from rocketfsck.writer.manifest import (
-    ManifestLevel,
-    PutRecord,
-    WrittenQueue,
-    WrittenStore,
-    manifest_document,
-    manifest_paths,
-    message_line,
-    write_document,
-)
 from rocketfsck.writer.message.messages import Event, Expiry, MessageError, Restart
 from rocketfsck.writer.options import WriteOptions, check_options
 from rocketfsck.writer.resume import clone_store, open_for_append, resumed_writer
 from rocketfsck.writer.storewriter import StoreWriter, expire, final_checkpoint, finish, new_writer, put
 
-OnPut = Callable[[PutRecord], None]
+OnPut = Callable[[writer_manifest.PutRecord], None]
 
 
 def write_store(
@@ -67,7 +52,7 @@ def write_store(
     overwrite: bool = False,
     append: bool = False,
     on_put: OnPut | None = None,
-) -> WrittenStore:
+) -> writer_manifest.WrittenStore:
     """Write a store of these messages at `path`, which must not exist unless `overwrite` is set.
 
     With `append` the messages go after those of the store at `path`, whose broker stopped in order and
@@ -83,11 +68,11 @@ def write_store(
         raise UsageError("choose one: overwrite the store, or append to it")
     check_options(options)
     with named_errors(target, "cannot write the store"):
-        clear_leftovers(target)
+        publish.clear_leftovers(target)
     store = _existing(target, options, overwrite=overwrite, append=append)
     with (
         named_errors(target, "cannot write the store"),
-        building_directory(target, replace=overwrite or append, sync=options.sync) as building,
+        publish.building_directory(target, replace=overwrite or append, sync=options.sync) as building,
     ):
         if store is None:
             writer = new_writer(building, options)
@@ -98,7 +83,7 @@ def write_store(
         put_all(writer, messages, on_put)
         finish(writer)
         if target.is_dir():  # what brokers may do with the store's files they may do with the new ones
-            inherit_traits(place_at(building), os.fspath(target), same_content=append)
+            publish.inherit_traits(place_at(building), os.fspath(target), same_content=append)
         return describe(writer, target)
 
 
@@ -128,10 +113,10 @@ def put_all(writer: StoreWriter, messages: Iterable[Event], on_put: OnPut | None
                 on_put(record)
 
 
-def describe(writer: StoreWriter, target: Path) -> WrittenStore:
+def describe(writer: StoreWriter, target: Path) -> writer_manifest.WrittenStore:
     """The truth about a finished store."""
     queues = tuple(
-        WrittenQueue(
+        writer_manifest.WrittenQueue(
             queue.topic,
             queue.queue_id,
             queue.is_batch,
@@ -142,7 +127,7 @@ def describe(writer: StoreWriter, target: Path) -> WrittenStore:
         )
         for queue in writer.queues.states.values()
     )
-    return WrittenStore(
+    return writer_manifest.WrittenStore(
         path=target,
         version=str(writer.options.dialect.version),
         geometry=writer.options.geometry,
@@ -258,7 +243,7 @@ PROGRESS_EVERY = 1000
 class MadeStore:
     """A store that was made, and the files that were written next to it."""
 
-    store: WrittenStore
+    store: writer_manifest.WrittenStore
     manifest: Path | None
     messages: Path | None
 
@@ -269,7 +254,7 @@ def make_store(
     options: WriteOptions,
     source: Mapping[str, Any],
     *,
-    manifest: ManifestLevel = ManifestLevel.BRIEF,
+    manifest: writer_manifest.ManifestLevel = writer_manifest.ManifestLevel.BRIEF,
     manifest_path: Path | None = None,
 ) -> MadeStore:
     """Make a store at `path` of what `fill` puts, and its manifest, which says `source`.
@@ -278,40 +263,40 @@ def make_store(
     taken, what `fill` raises, StoreError when files cannot be written; after any error nothing is left.
     """
     target = Path(path).absolute()
-    paths = manifest_paths(target, manifest_path)
-    full = manifest is ManifestLevel.FULL
-    report_path = None if manifest is ManifestLevel.NONE else paths.manifest
+    paths = writer_manifest.manifest_paths(target, manifest_path)
+    full = manifest is writer_manifest.ManifestLevel.FULL
+    report_path = None if manifest is writer_manifest.ManifestLevel.NONE else paths.manifest
     messages_path = paths.messages if full else None
     check_options(options)
     if full and manifest_path is not None and is_special(manifest_path):
         raise UsageError(f"{manifest_path} is not a file, and the list of messages goes next to the manifest")
     for side_path in (report_path, messages_path):
         if side_path is not None:
-            clear_side_file(side_path, target)
+            publish.clear_side_file(side_path, target)
     for place in (target, report_path, messages_path):
         if place is not None and os.path.lexists(place) and not is_special(place):
             raise UsageError(f"{place} exists, and rocketfsck does not overwrite it")
-    side: list[SideFile] = []
+    side: list[publish.SideFile] = []
     made = False
     try:
         with named_errors(target, "cannot write the store"):
             on_put = None
             if messages_path is not None:
-                side.append(SideFile(messages_path, "ascii"))
+                side.append(publish.SideFile(messages_path, "ascii"))
                 on_put = _line_writer(side[0], options)
             if report_path is not None:
-                side.append(SideFile(report_path, "ascii"))
-            with building_directory(target, replace=False, sync=options.sync) as building:
+                side.append(publish.SideFile(report_path, "ascii"))
+            with publish.building_directory(target, replace=False, sync=options.sync) as building:
                 writer = new_writer(building, options)
                 known = fill(writer, on_put)
                 finish(writer)
                 written = describe(writer, target)
                 if report_path is not None:
-                    with_sha256 = manifest is not ManifestLevel.BRIEF
-                    document = manifest_document(
+                    with_sha256 = manifest is not writer_manifest.ManifestLevel.BRIEF
+                    document = writer_manifest.manifest_document(
                         written, options, source, building, known, with_sha256=with_sha256
                     )
-                    write_document(side[-1].stream, document)
+                    writer_manifest.write_document(side[-1].stream, document)
                 for file in side:
                     file.complete(sync=options.sync)
                 for file in side:  # before the store appears: it never is without them
@@ -325,11 +310,11 @@ def make_store(
     return MadeStore(written, report_path, messages_path)
 
 
-def _line_writer(file: SideFile, options: WriteOptions) -> OnPut:
+def _line_writer(file: publish.SideFile, options: WriteOptions) -> OnPut:
     dialect = options.dialect
 
-    def write(record: PutRecord) -> None:
-        file.stream.write(message_line(record, dialect))
+    def write(record: writer_manifest.PutRecord) -> None:
+        file.stream.write(writer_manifest.message_line(record, dialect))
 
     return write
 

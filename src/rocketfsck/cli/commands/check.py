@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
+from rocketfsck.cli import output
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.config import policy_in_force, refuse_own_config
-from rocketfsck.cli.output import (
-    BINARY_FORMATS,
-    CHECK_FORMS,
-    FORMATS,
-    Destination,
-    Format,
-    open_output,
-    open_rows,
-    to_json,
-)
 from rocketfsck.cli.pages.writing import PageFile, write_page
 from rocketfsck.cli.paramtypes import Background, Jobs, ReadRate, max_memory
 from rocketfsck.cli.show.text import text_columns
@@ -40,7 +31,7 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
     from rocketfsck.verify.stopping import Policy
 
-FORMS: Mapping[str, Format] = {
+FORMS: Mapping[str, output.Format] = {
     ".csv": "csv",
     ".json": "json",
     ".jsonl": "jsonl",
@@ -65,7 +56,7 @@ LostFile = Annotated[
 ]
 
 
-def lost_form(path: Path) -> Format:
+def lost_form(path: Path) -> output.Format:
     """The form that a file's name asks for. Raises UsageError."""
     form = FORMS.get(path.suffix)
     if form is None:
@@ -82,8 +73,8 @@ def write_lost(store: Store, report: Report, path: Path, stores: Sequence[Path])
         raise UsageError(NOT_COUNTED)
     head = {"kind": LOST_KIND, "store": str(store.root)}
     with (
-        open_output(path, binary=form in BINARY_FORMATS, forbidden=stores) as stream,
-        open_rows(stream, form, LOST_COLUMNS, head) as writer,
+        output.open_output(path, binary=form in output.BINARY_FORMATS, forbidden=stores) as stream,
+        output.open_rows(stream, form, LOST_COLUMNS, head) as writer,
     ):
         for lost in lost_messages(store, report.account):
             writer.write(lost.as_row())
@@ -93,7 +84,7 @@ def write_lost(store: Store, report: Report, path: Path, stores: Sequence[Path])
 class CheckLine(CheckCommand):
     """A check, what is shown of its answer, and where that goes."""
 
-    answer: Annotated[Destination, Formats((*FORMATS, *CHECK_FORMS))]
+    answer: Annotated[output.Destination, Formats((*output.FORMATS, *output.CHECK_FORMS))]
     write_baseline: Annotated[
         Path | None, PutAfter("baseline"), Option("Write the findings to a baseline.", kind=WRITE_FILE)
     ] = None
@@ -148,7 +139,7 @@ def check_command(line: CheckLine, passes: Passes | None) -> int:
     with line.answer.open(stores) as stream:
         if line.answer.form == "text":
             stream.writelines(f"{text}\n" for text in _lines(line, answer, stream))
-        elif line.answer.form in CHECK_FORMS:
+        elif line.answer.form in output.CHECK_FORMS:
             from rocketfsck.cli.forms.checked import CheckSaid, render
 
             rules = line.options.wanted_rules()
@@ -157,10 +148,10 @@ def check_command(line: CheckLine, passes: Passes | None) -> int:
             )
             stream.writelines(render(line.answer.form, checked))
         elif line.answer.form == "json":
-            stream.write(to_json({**answer.report.to_json(), **said}, indent=2) + "\n")
+            stream.write(output.to_json({**answer.report.to_json(), **said}, indent=2) + "\n")
         else:
             head = {"kind": FINDINGS_KIND, "store": str(found.only)}
-            with open_rows(stream, line.answer.form, FINDING_COLUMNS, head) as writer:
+            with output.open_rows(stream, line.answer.form, FINDING_COLUMNS, head) as writer:
                 for row in _rows(answer.report, said, line.answer.form):
                     writer.write(row)
     return answer.exit_code
@@ -174,7 +165,7 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
 
     if line.write_baseline is not None:
         raise UsageError("--write-baseline is for the check of one store")
-    if line.answer.form in CHECK_FORMS and line.answer.form != "openmetrics":
+    if line.answer.form in output.CHECK_FORMS and line.answer.form != "openmetrics":
         raise UsageError(f"--format {line.answer.form} is for the check of one store")
     context = click.get_current_context()
     context.params["paths"] = places
@@ -201,7 +192,7 @@ def _check_fleet(line: CheckLine, places: tuple[Path, ...], policy: Policy, pass
 
             stream.writelines(fleet_pieces(report))
         else:
-            with open_rows(stream, line.answer.form, STORE_COLUMNS, report.head()) as writer:
+            with output.open_rows(stream, line.answer.form, STORE_COLUMNS, report.head()) as writer:
                 for row in report.stores:
                     writer.write(row.as_row())
     return report.exit_code
@@ -260,7 +251,7 @@ def _lines(line: CheckLine, answer: CheckAnswer, stream: Any) -> Iterator[str]:
     )
 
 
-def _rows(report: Report, said: Mapping[str, Any], output_format: Format) -> Iterator[dict[str, Any]]:
+def _rows(report: Report, said: Mapping[str, Any], output_format: output.Format) -> Iterator[dict[str, Any]]:
     """A row a finding. JSON lines begin with the report's head and the verdict, without the findings."""
     if output_format != "jsonl":
         yield from report.finding_rows()

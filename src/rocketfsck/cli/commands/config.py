@@ -12,16 +12,9 @@ from typing import Annotated, Any, Literal
 import click
 from click.shell_completion import get_completion_class
 
+from rocketfsck.cli import config
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.commands import COMMANDS
-from rocketfsck.cli.config import (
-    Kind,
-    Setting,
-    check_values,
-    files_of,
-    read_policy,
-    settings_in_force,
-)
 from rocketfsck.cli.output import Destination
 from rocketfsck.cli.show.text import Palette, aligned, visible
 from rocketfsck.common.documents import json_text, to_document
@@ -58,7 +51,7 @@ class FileSaid:
     """A config file: whose it is, whether it is there, and why it is not read, "" if it is."""
 
     path: str
-    whose: Kind
+    whose: config.Kind
     found: bool
     refused: str
 
@@ -78,7 +71,7 @@ class ConfigSaid:
     """All that is in force."""
 
     files: tuple[FileSaid, ...]
-    settings: tuple[Setting, ...]
+    settings: tuple[config.Setting, ...]
     rules: tuple[RuleSetting, ...]
     schema_version: int = 1
 
@@ -98,10 +91,10 @@ def config_command(line: ConfigLine) -> None:
     over the user's config file. All of these are read and judged: what is wrong with one is an error.
     """
     context = click.get_current_context()
-    files = files_of(context)
-    settings = tuple(settings_in_force(files, tuple(COMMANDS)))
-    check_values(settings, context)
-    policy, origins = read_policy(files)
+    files = config.files_of(context)
+    settings = tuple(config.settings_in_force(files, tuple(COMMANDS)))
+    config.check_values(settings, context)
+    policy, origins = config.read_policy(files)
     rules = tuple(
         RuleSetting(rule, key, getattr(policy[rule], key), origin)
         for name, origin in sorted(origins.items())

@@ -19,12 +19,7 @@ from rocketfsck.common.documents import to_document
 from rocketfsck.common.options import PutAfter
 
 if TYPE_CHECKING:
-    from rocketfsck.repair.convert.model import (
-        ControllerFiles,
-        ConvertDocument,
-        ConvertedStore,
-        ExtractDocument,
-    )
+    from rocketfsck.repair.convert import model
 
 SHOWN = 20
 """Queues that the text lists."""
@@ -58,7 +53,7 @@ def extract_command(line: ExtractLine) -> int:
     return made.exit_code
 
 
-def _extract_lines(made: ExtractDocument) -> Iterator[str]:
+def _extract_lines(made: model.ExtractDocument) -> Iterator[str]:
     yield (
         f"Cut out {count_of(made.record_count, 'record')} of {count_of(len(made.queues), 'queue')}, "
         f"{byte_size(made.record_byte_count)}; queue offsets are as before"
@@ -92,7 +87,7 @@ def _extract_lines(made: ExtractDocument) -> Iterator[str]:
         yield f"  a broker delivers {count_of(repeated, 'timer message')} again"
 
 
-def _queue_cells(made: ExtractDocument) -> Iterator[tuple[str, ...]]:
+def _queue_cells(made: model.ExtractDocument) -> Iterator[tuple[str, ...]]:
     yield "  topic", "queue_id", "min_offset", "max_offset", "messages"
     for queue in made.queues[:SHOWN]:
         yield (
@@ -145,14 +140,14 @@ def convert_command(line: ConvertLine) -> int:
     return made.exit_code
 
 
-def _lines(made: ConvertDocument) -> Iterator[str]:
+def _lines(made: model.ConvertDocument) -> Iterator[str]:
     if made.converted is not None:
         yield from _store_lines(made.converted, made.what)
     if made.controller is not None:
         yield from _controller_lines(made.controller)
 
 
-def _store_lines(made: ConvertedStore, what: str) -> Iterator[str]:
+def _store_lines(made: model.ConvertedStore, what: str) -> Iterator[str]:
     """A new store, what was proved of it, and what to do."""
     yield (
         f"Converted {count_of(made.record_count, 'record')} of {count_of(made.queue_count, 'queue')}, "
@@ -196,7 +191,7 @@ NEXT = {
 """By what is made: what it is, and what is to be done before the start."""
 
 
-def _controller_lines(made: ControllerFiles) -> Iterator[str]:
+def _controller_lines(made: model.ControllerFiles) -> Iterator[str]:
     """The files, the stores that they are for, and what to do."""
     yield (
         f"Epoch {made.epoch} from physical offset {made.start_offset} on, for "

@@ -10,38 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.base import scrolling
-from rocketfsck.cli.dump.item import (
-    DATABASE,
-    KINDS,
-    DumpFilter,
-    DumpSource,
-    Item,
-    Kind,
-    is_database,
-    load_kind,
-)
-from rocketfsck.cli.dump.targets import (
-    ALL,
-    StoreHints,
-    Target,
-    find_targets,
-    no_target_text,
-    store_root,
-)
+from rocketfsck.cli.dump import item as dump_item
+from rocketfsck.cli.dump import targets as dump_targets
 from rocketfsck.cli.lang import say_line
 from rocketfsck.cli.output import FORMATS, Bodies, Column, Destination, open_rows
 from rocketfsck.cli.show.text import Palette, visible
-from rocketfsck.commands.shared import (
-    EntryCount,
-    Limit,
-    Masking,
-    PhysicalOffsets,
-    SlotCount,
-    StartOffset,
-    StoreOptions,
-    WantedMessages,
-    resolved,
-)
+from rocketfsck.commands import shared
 from rocketfsck.common.options import Argument, Option, PathKind
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import Phase, phase
@@ -51,7 +25,7 @@ if TYPE_CHECKING:
     from rocketfsck.commands.masks import Masks
 
 
-CHOICES = (*KINDS, DATABASE, ALL)
+CHOICES = (*dump_item.KINDS, dump_item.DATABASE, dump_targets.ALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +36,8 @@ class DumpLine:
     kind: Annotated[
         str | None, Option("Kind of PATH, or of the files of a store to show.", choices=CHOICES)
     ] = None
-    messages: WantedMessages = field(default_factory=WantedMessages)
-    physical_offsets: PhysicalOffsets = None
+    messages: shared.WantedMessages = field(default_factory=shared.WantedMessages)
+    physical_offsets: shared.PhysicalOffsets = None
     queue_offsets: Annotated[
         tuple[int, int] | None,
         Option("Only these queue offsets.", names=("--queue-offset",), kind="range"),
@@ -75,21 +49,21 @@ class DumpLine:
     slot: Annotated[
         int | None, Option("The chain of this hash slot (index), or this slot (timer wheel).")
     ] = None
-    limit: Limit = None
+    limit: shared.Limit = None
     bodies: Bodies = field(default_factory=Bodies)
     as_hex: Annotated[bool, Option("Show every byte next to its field.", names=("--hex",))] = False
     verbose: Annotated[bool, Option("Show every field of every item.", names=("-v", "--verbose"))] = False
-    start_offset: StartOffset = None
-    slot_count: SlotCount = None
-    entry_count: EntryCount = None
-    stated: StoreOptions = field(default_factory=StoreOptions)
-    masking: Masking = field(default_factory=Masking)
+    start_offset: shared.StartOffset = None
+    slot_count: shared.SlotCount = None
+    entry_count: shared.EntryCount = None
+    stated: shared.StoreOptions = field(default_factory=shared.StoreOptions)
+    masking: shared.Masking = field(default_factory=shared.Masking)
     answer: Annotated[Destination, Formats(FORMATS)]
 
-    def wanted(self) -> DumpFilter:
+    def wanted(self) -> dump_item.DumpFilter:
         """The filters."""
         common = self.messages
-        return DumpFilter(
+        return dump_item.DumpFilter(
             topic=common.topic,
             queue_id=common.queue_id,
             tag=common.tag,
@@ -117,17 +91,17 @@ def dump_command(line: DumpLine) -> None:
         raise UsageError("--hex shows bytes, and --mask hides them")
     wanted, answer, stated, masks = line.wanted(), line.answer, line.stated, line.masking.masks()
     shaped = line.slot_count is not None or line.entry_count is not None
-    hints = StoreHints(stated.broker_conf, stated.broker_version, stated.commitlog_paths, shaped)
+    hints = dump_targets.StoreHints(stated.broker_conf, stated.broker_version, stated.commitlog_paths, shaped)
     targets = []
     for path in line.paths:
-        found = find_targets(path, line.kind, hints)
+        found = dump_targets.find_targets(path, line.kind, hints)
         if not found:  # only where a kind is asked for
-            say_line(f"Note: {visible(no_target_text(path, str(line.kind)))}", err=True)
+            say_line(f"Note: {visible(dump_targets.no_target_text(path, str(line.kind)))}", err=True)
         targets += [target for target in found if _concerns(target, wanted)]
-    if line.as_hex and any(is_database(target.kind) for target in targets):
+    if line.as_hex and any(dump_item.is_database(target.kind) for target in targets):
         raise UsageError("--hex is for files: rows of a RocksDB have no byte positions")
-    shown = {target.kind for target in targets} or {str(line.kind)} & KINDS.keys()
-    kinds = {name: load_kind(name, wanted) for name in shown}
+    shown = {target.kind for target in targets} or {str(line.kind)} & dump_item.KINDS.keys()
+    kinds = {name: dump_item.load_kind(name, wanted) for name in shown}
     if len(kinds) > 1 and answer.form in ("csv", "arrow", "parquet"):
         raise UsageError(f"the files have several kinds; choose one with --kind: {', '.join(sorted(kinds))}")
     run = _Run(
@@ -164,14 +138,17 @@ def dump_command(line: DumpLine) -> None:
 
 def _stores(paths: tuple[Path, ...]) -> list[Path]:
     """The files that are read and the stores that they are in: nothing may be written there."""
-    return [*paths, *(root for path in paths if (root := store_root(resolved(path))) is not None)]
+    return [
+        *paths,
+        *(root for path in paths if (root := dump_targets.store_root(shared.resolved(path))) is not None),
+    ]
 
 
-def _columns(kinds: dict[str, Kind]) -> tuple[Column, ...]:
+def _columns(kinds: dict[str, dump_item.Kind]) -> tuple[Column, ...]:
     return tuple(dict.fromkeys(column for kind in kinds.values() for column in kind.columns))
 
 
-def _concerns(target: Target, wanted: DumpFilter) -> bool:
+def _concerns(target: dump_targets.Target, wanted: dump_item.DumpFilter) -> bool:
     """Whether a file can hold what is wanted, by the queue that it belongs to."""
     if target.topic is None:
         return True
@@ -185,7 +162,7 @@ class _Run:
 
     def __init__(
         self,
-        wanted: DumpFilter,
+        wanted: dump_item.DumpFilter,
         limit: int | None,
         version: str | None,
         start_offset: int | None,
@@ -201,7 +178,9 @@ class _Run:
         self.slot_count = slot_count
         self.entry_count = entry_count
 
-    def sources(self, targets: list[Target]) -> Iterator[tuple[Target, DumpSource]]:
+    def sources(
+        self, targets: list[dump_targets.Target]
+    ) -> Iterator[tuple[dump_targets.Target, dump_item.DumpSource]]:
         for target in targets:
             if self.left == 0:
                 return
@@ -209,7 +188,7 @@ class _Run:
             with FileReader(opened) as reader:
                 yield (
                     target,
-                    DumpSource(
+                    dump_item.DumpSource(
                         reader=reader,
                         name=target.name,
                         start_offset=target.start_offset if self.start_offset is None else self.start_offset,
@@ -224,7 +203,7 @@ class _Run:
                     ),
                 )
 
-    def _parser(self, target: Target) -> Any:
+    def _parser(self, target: dump_targets.Target) -> Any:
         if target.kind != "commitlog":
             return "scan"
         if target.store is not None:
@@ -235,9 +214,13 @@ class _Run:
 
         return dialect_for(self.version).property_parser
 
-    def file_items(self, source: DumpSource, kind: Kind, at: Phase, before: int) -> Iterator[Item]:
+    def file_items(
+        self, source: dump_item.DumpSource, kind: dump_item.Kind, at: Phase, before: int
+    ) -> Iterator[dump_item.Item]:
         if source.size == 0:
-            whole: Iterable[Item] = () if self.wanted.any else [Item("empty", 0, 0, {}, "the file is empty")]
+            whole: Iterable[dump_item.Item] = (
+                () if self.wanted.any else [dump_item.Item("empty", 0, 0, {}, "the file is empty")]
+            )
         else:
             whole = kind.items(source, self.wanted)
         for item in whole:
@@ -251,8 +234,8 @@ class _Run:
             yield item
 
     def items(
-        self, targets: list[Target], kinds: dict[str, Kind], at: Phase
-    ) -> Iterator[tuple[DumpSource, Kind, Item]]:
+        self, targets: list[dump_targets.Target], kinds: dict[str, dump_item.Kind], at: Phase
+    ) -> Iterator[tuple[dump_item.DumpSource, dump_item.Kind, dump_item.Item]]:
         done = 0
         for target, source in self.sources(targets):
             shown = source
@@ -263,7 +246,7 @@ class _Run:
                 yield shown, kinds[target.kind], self._masked(item)
             done += source.size
 
-    def _masked(self, item: Item) -> Item:
+    def _masked(self, item: dump_item.Item) -> dump_item.Item:
         if self.masks is None:
             return item
         values = self.masks.of(item.values)
@@ -271,8 +254,8 @@ class _Run:
 
     def text(
         self,
-        targets: list[Target],
-        kinds: dict[str, Kind],
+        targets: list[dump_targets.Target],
+        kinds: dict[str, dump_item.Kind],
         palette: Palette,
         at: Phase,
         *,

@@ -15,14 +15,7 @@ from rocketfsck.cli.adapter import Formats, command_of
 from rocketfsck.cli.output import FORMATS, Destination, open_output, open_rows, schema_with_texts
 from rocketfsck.cli.settings import settings_of
 from rocketfsck.cli.show.text import Palette, aligned, text_columns, visible, wrapped
-from rocketfsck.commands.explain import (
-    ExplainAnswer,
-    ExplainCommand,
-    Explained,
-    ExplainedLine,
-    explain,
-    logged_by,
-)
+from rocketfsck.commands import explain as commands_explain
 from rocketfsck.common.documents import json_text, members
 from rocketfsck.common.options import Argument, beginning
 from rocketfsck.common.rows import columns_of
@@ -71,7 +64,7 @@ def schema_command(line: SchemaLine) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainLine(ExplainCommand):
+class ExplainLine(commands_explain.ExplainCommand):
     """What is explained, and where."""
 
     answer: Annotated[Destination, Formats(FORMATS)]
@@ -89,7 +82,7 @@ def explain_command(line: ExplainLine) -> None:
     issue is fixed, and what to do. With --store, explain looks up the offsets, queues and files that a line
     names.
     """
-    found = explain(line)
+    found = commands_explain.explain(line)
     with line.answer.open() as stream:
         if line.answer.form == "text":
             if found.lines:
@@ -100,12 +93,12 @@ def explain_command(line: ExplainLine) -> None:
             stream.writelines(f"{text}\n" for text in lines(found, line.answer.palette(stream)))
             return
         head = {"kind": "rocketfsck.explain"}
-        with open_rows(stream, line.answer.form, columns_of(Explained), head) as writer:
+        with open_rows(stream, line.answer.form, columns_of(commands_explain.Explained), head) as writer:
             for row in found.rows():
                 writer.write(dict(members(row)))
 
 
-def _list(found: ExplainAnswer, palette: Palette) -> Iterator[str]:
+def _list(found: commands_explain.ExplainAnswer, palette: Palette) -> Iterator[str]:
     from rocketfsck.cli.show.report import paint
     from rocketfsck.verify.finding import FAMILIES
 
@@ -141,14 +134,14 @@ LEVELS = {
 }
 
 
-def _full(found: ExplainAnswer, palette: Palette) -> Iterator[str]:
+def _full(found: commands_explain.ExplainAnswer, palette: Palette) -> Iterator[str]:
     columns = text_columns()
     yield from _rules(found.rules, palette, columns)
     yield from _classes(found.classes, palette, columns)
     yield from _repairs(found.repairs, palette, columns)
 
 
-def _log(found: ExplainAnswer, palette: Palette) -> Iterator[str]:
+def _log(found: commands_explain.ExplainAnswer, palette: Palette) -> Iterator[str]:
     """What lines mean, the gravest first; of many lines, those that are normal in short."""
     columns, is_many = text_columns(), len(found.lines) > 1
     normal = [item for item in found.lines if item.answer.weight == "normal"] if is_many else []
@@ -165,7 +158,7 @@ def _log(found: ExplainAnswer, palette: Palette) -> Iterator[str]:
         yield f"{found.unknown_count:,} of {found.entry_count:,} entries say nothing about a store."
 
 
-def _excerpt(item: ExplainedLine, columns: int) -> str:
+def _excerpt(item: commands_explain.ExplainedLine, columns: int) -> str:
     text = visible(item.answer.template or item.answer.text, keep_backslash=True)
     return text if len(text) <= columns else text[: columns - 1] + "…"
 
@@ -177,7 +170,7 @@ WEIGHTS = {
 }
 
 
-def _line(item: ExplainedLine, palette: Palette, columns: int) -> Iterator[str]:
+def _line(item: commands_explain.ExplainedLine, palette: Palette, columns: int) -> Iterator[str]:
     answer, family = item.answer, item.answer.family
     shown = visible(" ".join(answer.text[:1000].split()), keep_backslash=True)
     yield palette.bold(shown if len(shown) <= 2 * columns else shown[: 2 * columns - 1] + "…")
@@ -188,7 +181,7 @@ def _line(item: ExplainedLine, palette: Palette, columns: int) -> Iterator[str]:
     rows = [("how grave", WEIGHTS[answer.weight])]
     if answer.count > 1:
         rows.append(("how often", f"{answer.count:,} lines, first in line {answer.line:,}"))
-    rows += [("logged by", place) for place in list(logged_by(answer))[:4]]
+    rows += [("logged by", place) for place in list(commands_explain.logged_by(answer))[:4]]
     if answer.frame is not None:
         rows.append(("thrown in", visible(answer.frame)))
     if family is not None:

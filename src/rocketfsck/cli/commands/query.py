@@ -19,33 +19,7 @@ from rocketfsck.cli.output import FORMATS, Destination
 from rocketfsck.cli.query.options import QueryGroup, QueryRequest, Shown, Traced
 from rocketfsck.cli.settings import common_params
 from rocketfsck.cli.show.text import count_of
-from rocketfsck.commands.query import (
-    FOUND_CODE,
-    NOT_FOUND_CODE,
-    AsOfQuery,
-    FindQuery,
-    IdQuery,
-    KeyOrTagQuery,
-    LifeQuery,
-    OffsetQuery,
-    OffsetsQuery,
-    RetentionQuery,
-    ScanQuery,
-    TimeQuery,
-    TimersQuery,
-    UniqueKeyQuery,
-    query_as_of,
-    query_find,
-    query_id,
-    query_key,
-    query_life,
-    query_offset,
-    query_offsets,
-    query_retention,
-    query_scan,
-    query_time,
-    query_timers,
-)
+from rocketfsck.commands import query as commands_query
 from rocketfsck.common.options import PutAfter
 from rocketfsck.errors import EXIT_OPERATIONAL
 from rocketfsck.query.content.expression import FIELDS
@@ -64,7 +38,7 @@ def query_command() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdLine(IdQuery):
+class IdLine(commands_query.IdQuery):
     """A message by its id, and how it is shown."""
 
     answer: Answered
@@ -78,11 +52,11 @@ def by_id(line: IdLine) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
     asked = line.shown.request(line, line.answer, traced=line.traced)
-    return write_answer(asked, "rocketfsck.query.id", query_id(line))
+    return write_answer(asked, "rocketfsck.query.id", commands_query.query_id(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetLine(OffsetQuery):
+class OffsetLine(commands_query.OffsetQuery):
     """A message by its queue offset, and how it is shown."""
 
     answer: Answered
@@ -96,11 +70,11 @@ def by_offset(line: OffsetLine) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
     asked = line.shown.request(line, line.answer, traced=line.traced)
-    return write_answer(asked, "rocketfsck.query.offset", query_offset(line))
+    return write_answer(asked, "rocketfsck.query.offset", commands_query.query_offset(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyLine(KeyOrTagQuery):
+class KeyLine(commands_query.KeyOrTagQuery):
     """Messages of a topic by a key, or by their tags, and how they are shown."""
 
     answer: Answered
@@ -115,7 +89,7 @@ def by_key(line: KeyLine) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UniqueKeyLine(UniqueKeyQuery):
+class UniqueKeyLine(commands_query.UniqueKeyQuery):
     """Messages of a topic by their unique key, and how they are shown."""
 
     answer: Answered
@@ -129,15 +103,15 @@ def by_unique_key(line: UniqueKeyLine) -> int:
     return _by_key(line, line.shown.request(line, line.answer, traced=line.traced))
 
 
-def _by_key(query: UniqueKeyQuery, asked: QueryRequest) -> int:
+def _by_key(query: commands_query.UniqueKeyQuery, asked: QueryRequest) -> int:
     from rocketfsck.cli.query.facts import write_answer
 
-    answer = query_key(replace(query, with_bodies=asked.body != "none"))
+    answer = commands_query.query_key(replace(query, with_bodies=asked.body != "none"))
     return write_answer(asked, "rocketfsck.query.key", answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeLine(TimeQuery):
+class TimeLine(commands_query.TimeQuery):
     """A queue offset by a time, and where it goes."""
 
     answer: Answered
@@ -148,11 +122,11 @@ def by_time(line: TimeLine) -> int:
     """Find the queue offset of a time, as consumers seek."""
     from rocketfsck.cli.query.facts import write_time
 
-    return write_time(QueryRequest(line.path, line.stated, line.answer), query_time(line))
+    return write_time(QueryRequest(line.path, line.stated, line.answer), commands_query.query_time(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanLine(ScanQuery):
+class ScanLine(commands_query.ScanQuery):
     """Messages by an expression, and how they are shown."""
 
     answer: Answered
@@ -175,16 +149,18 @@ def by_expression(line: ScanLine) -> int:
     asked = line.shown.request(line, line.answer)
     # no progress is shown where the answer scrolls over the same terminal
     quiet = nullcontext() if line.answer.path is not None else scrolling(sys.stdout)
-    with query_scan(replace(line, with_bodies=asked.body != "none")) as scanned, quiet:
+    with commands_query.query_scan(replace(line, with_bodies=asked.body != "none")) as scanned, quiet:
         count = write_found(asked, "rocketfsck.query.scan", scanned)
     for reason, number in sorted(scanned.unread.items()):
         what = f"the content of {count_of(number, 'message')} could not be searched as a whole: {reason}"
         say_line(f"Note: {what}; the answer is not complete", err=True)
-    return (FOUND_CODE if count else NOT_FOUND_CODE) | (EXIT_OPERATIONAL if scanned.unread else 0)
+    return (commands_query.FOUND_CODE if count else commands_query.NOT_FOUND_CODE) | (
+        EXIT_OPERATIONAL if scanned.unread else 0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LifeLine(LifeQuery):
+class LifeLine(commands_query.LifeQuery):
     """The life of a message, and how it is shown."""
 
     answer: Answered
@@ -198,11 +174,11 @@ def life(line: LifeLine) -> int:
     """
     from rocketfsck.cli.query.facts import write_life
 
-    return write_life(line.shown.request(line, line.answer), query_life(line))
+    return write_life(line.shown.request(line, line.answer), commands_query.query_life(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsLine(OffsetsQuery):
+class OffsetsLine(commands_query.OffsetsQuery):
     """The bounds of queues and where groups are, and where that goes."""
 
     answer: Answered
@@ -213,11 +189,13 @@ def offsets(line: OffsetsLine) -> int:
     """Show the bounds of every queue, and the position of each consumer group."""
     from rocketfsck.cli.query.facts import write_offsets
 
-    return write_offsets(QueryRequest(line.path, line.stated, line.answer), query_offsets(line))
+    return write_offsets(
+        QueryRequest(line.path, line.stated, line.answer), commands_query.query_offsets(line)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimersLine(TimersQuery):
+class TimersLine(commands_query.TimersQuery):
     """Messages that wait, and where they go."""
 
     answer: Answered
@@ -228,11 +206,11 @@ def timers(line: TimersLine) -> int:
     """List the messages that wait for a timer or a delay level, in the order in which they are due."""
     from rocketfsck.cli.query.facts import write_timers
 
-    return write_timers(QueryRequest(line.path, line.stated, line.answer), query_timers(line))
+    return write_timers(QueryRequest(line.path, line.stated, line.answer), commands_query.query_timers(line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionLine(RetentionQuery):
+class RetentionLine(commands_query.RetentionQuery):
     """What retention deletes, and where that goes."""
 
     answer: Answered
@@ -248,11 +226,13 @@ def retention(line: RetentionLine) -> int:
     """
     from rocketfsck.cli.query.retention import write_retention
 
-    return write_retention(QueryRequest(line.path, line.stated, line.answer), query_retention(line))
+    return write_retention(
+        QueryRequest(line.path, line.stated, line.answer), commands_query.query_retention(line)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsOfLine(AsOfQuery):
+class AsOfLine(commands_query.AsOfQuery):
     """What the store held at a time."""
 
     answer: Answered
@@ -268,7 +248,7 @@ def as_of(line: AsOfLine) -> int:
     """
     from rocketfsck.cli.query.retention import write_as_of
 
-    return write_as_of(QueryRequest(line.path, line.stated, line.answer), query_as_of(line))
+    return write_as_of(QueryRequest(line.path, line.stated, line.answer), commands_query.query_as_of(line))
 
 
 by_expression.help = str(by_expression.help).replace("{fields}", ", ".join(FIELDS))
@@ -283,7 +263,7 @@ for _name, _command in _COMMANDS.items():
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindLine(FindQuery):
+class FindLine(commands_query.FindQuery):
     """What is looked for, and how it is shown."""
 
     answer: Answered
@@ -303,4 +283,4 @@ def find_command(line: FindLine) -> int:
     """
     from rocketfsck.cli.query.facts import write_evidence
 
-    return write_evidence(line.shown.request(line, line.answer), query_find(line))
+    return write_evidence(line.shown.request(line, line.answer), commands_query.query_find(line))

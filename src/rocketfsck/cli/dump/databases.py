@@ -10,140 +10,128 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rocketfsck.cli.dump import item as dump_item
 from rocketfsck.cli.dump.fixed import rest_items, struct_items, unit_items
-from rocketfsck.cli.dump.item import (
-    DumpFilter,
-    DumpSource,
-    Item,
-    Spec,
-    TextColumn,
-    layout_columns,
-    layout_spans,
-)
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import timer
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.properties import tags_code
 from rocketfsck.formats.rocks import ROCKS_UNIT
-from rocketfsck.formats.timer import (
-    MAGIC_DEFAULT,
-    MAGIC_DELETE,
-    MAGIC_ROLL,
-    SLOTS_TOTAL,
-    TIMER_CHECK,
-    TIMER_LOG_FILLER,
-    TIMER_LOG_UNIT,
-    TIMER_LOG_UNIT_SIZE,
-    TIMER_WHEEL_SLOT,
-    TIMER_WHEEL_SLOT_SIZE,
-    is_valid_timer_magic,
-)
 from rocketfsck.store.rocks.families import Content, content_of, decode_row
 from rocketfsck.store.rocks.reading import read_rows
 
-_BITS = ((MAGIC_DEFAULT, "default"), (MAGIC_ROLL, "roll"), (MAGIC_DELETE, "delete"))
+_BITS = ((timer.MAGIC_DEFAULT, "default"), (timer.MAGIC_ROLL, "roll"), (timer.MAGIC_DELETE, "delete"))
 
 
 def _magic_text(magic: int) -> str:
-    if not is_valid_timer_magic(magic):
+    if not timer.is_valid_timer_magic(magic):
         return f"magic {magic} is not that of a timer"
     return ", ".join(name for bit, name in _BITS if magic & bit)
 
 
-def wheel_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+def wheel_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The slots in use; all others are runs of zeros."""
 
     def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
-        number = pos // TIMER_WHEEL_SLOT_SIZE
+        number = pos // timer.TIMER_WHEEL_SLOT_SIZE
         if wanted.slot is not None and number != wanted.slot:
             return None
-        surplus = " (after the wheel's last slot)" if number >= 2 * SLOTS_TOTAL else ""
+        surplus = " (after the wheel's last slot)" if number >= 2 * timer.SLOTS_TOTAL else ""
         return "slot", {"slot": number, **values}, _magic_text(values["magic"]) + surplus
 
-    yield from unit_items(source, TIMER_WHEEL_SLOT, describe, zeros=not wanted.any, what="slot")
+    yield from unit_items(source, timer.TIMER_WHEEL_SLOT, describe, zeros=not wanted.any, what="slot")
 
 
-def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+def log_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The units one after the other; where one ends the file's, what comes after it."""
     pos = source.first_pos
-    while source.size - pos >= TIMER_LOG_FILLER.size:
-        filler = TIMER_LOG_FILLER.parse(source.read(pos, TIMER_LOG_FILLER.size))
+    while source.size - pos >= timer.TIMER_LOG_FILLER.size:
+        filler = timer.TIMER_LOG_FILLER.parse(source.read(pos, timer.TIMER_LOG_FILLER.size))
         if filler["magic"] == MAGIC_BLANK:
             if not wanted.any:
                 yield _filler(pos, filler)
-            pos += TIMER_LOG_FILLER.size
+            pos += timer.TIMER_LOG_FILLER.size
             break
-        if source.size - pos < TIMER_LOG_UNIT_SIZE:
+        if source.size - pos < timer.TIMER_LOG_UNIT_SIZE:
             break
-        values = TIMER_LOG_UNIT.parse(source.read(pos, TIMER_LOG_UNIT_SIZE))
-        if values["size"] != TIMER_LOG_UNIT_SIZE:
+        values = timer.TIMER_LOG_UNIT.parse(source.read(pos, timer.TIMER_LOG_UNIT_SIZE))
+        if values["size"] != timer.TIMER_LOG_UNIT_SIZE:
             break
         item = _unit(source, wanted, pos, values)
         if item is not None:
             yield item
-        pos += TIMER_LOG_UNIT_SIZE
+        pos += timer.TIMER_LOG_UNIT_SIZE
     if not wanted.any:
         yield from rest_items(source, pos)
 
 
-def _filler(pos: int, filler: dict[str, Any]) -> Item:
-    return Item(
+def _filler(pos: int, filler: dict[str, Any]) -> dump_item.Item:
+    return dump_item.Item(
         "filler",
         pos,
-        pos + TIMER_LOG_FILLER.size,
+        pos + timer.TIMER_LOG_FILLER.size,
         filler,
         f"end of the file's units, {filler['size']} bytes left",
-        lambda: layout_spans(TIMER_LOG_FILLER, pos, filler),
+        lambda: dump_item.layout_spans(timer.TIMER_LOG_FILLER, pos, filler),
     )
 
 
-def _unit(source: DumpSource, wanted: DumpFilter, pos: int, values: dict[str, Any]) -> Item | None:
+def _unit(
+    source: dump_item.DumpSource, wanted: dump_item.DumpFilter, pos: int, values: dict[str, Any]
+) -> dump_item.Item | None:
     deliver = values["currWriteTime"] + values["delayedTime"]
     if not wanted.has_time(deliver) or not wanted.has_offset(values["offsetPy"]):
         return None
     shown = {"timerLogOffset": source.start_offset + pos, **values, "deliverTime": deliver}
-    return Item(
+    return dump_item.Item(
         "unit",
         pos,
-        pos + TIMER_LOG_UNIT_SIZE,
+        pos + timer.TIMER_LOG_UNIT_SIZE,
         shown,
         _magic_text(values["magic"]),
-        lambda: layout_spans(TIMER_LOG_UNIT, pos, values, texts={"magic": _magic_text(values["magic"])}),
+        lambda: dump_item.layout_spans(
+            timer.TIMER_LOG_UNIT, pos, values, texts={"magic": _magic_text(values["magic"])}
+        ),
     )
 
 
-def check_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
+def check_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """`config/timercheck`."""
-    yield from struct_items(source, TIMER_CHECK, "timercheck")
+    yield from struct_items(source, timer.TIMER_CHECK, "timercheck")
 
 
 _TIMER_SPECS = {
-    "timerwheel": Spec(
-        (Column("slot", "int"), *layout_columns(TIMER_WHEEL_SLOT), Column("count", "int")),
+    "timerwheel": dump_item.Spec(
+        (Column("slot", "int"), *dump_item.layout_columns(timer.TIMER_WHEEL_SLOT), Column("count", "int")),
         (
-            TextColumn("slot", "slot", 8),
-            TextColumn("slotTime", "slotTime", 14),
-            TextColumn("firstPos", "firstPos", 14),
-            TextColumn("lastPos", "lastPos", 14),
-            TextColumn("num", "num", 8),
+            dump_item.TextColumn("slot", "slot", 8),
+            dump_item.TextColumn("slotTime", "slotTime", 14),
+            dump_item.TextColumn("firstPos", "firstPos", 14),
+            dump_item.TextColumn("lastPos", "lastPos", 14),
+            dump_item.TextColumn("num", "num", 8),
         ),
         ("slot",),
         wheel_items,
     ),
-    "timerlog": Spec(
-        (Column("timerLogOffset", "int"), *layout_columns(TIMER_LOG_UNIT), Column("deliverTime", "int")),
+    "timerlog": dump_item.Spec(
         (
-            TextColumn("timerLogOffset", "timerLogOffset", 14),
-            TextColumn("prevPos", "prevPos", 14),
-            TextColumn("deliverTime", "deliverTime", 24, render=timestamp),
-            TextColumn("offsetPy", "offsetPy", 14),
-            TextColumn("sizePy", "sizePy", 8),
+            Column("timerLogOffset", "int"),
+            *dump_item.layout_columns(timer.TIMER_LOG_UNIT),
+            Column("deliverTime", "int"),
+        ),
+        (
+            dump_item.TextColumn("timerLogOffset", "timerLogOffset", 14),
+            dump_item.TextColumn("prevPos", "prevPos", 14),
+            dump_item.TextColumn("deliverTime", "deliverTime", 24, render=timestamp),
+            dump_item.TextColumn("offsetPy", "offsetPy", 14),
+            dump_item.TextColumn("sizePy", "sizePy", 8),
         ),
         ("begin", "end", "physical_offsets"),
         log_items,
     ),
-    "timercheck": Spec(layout_columns(TIMER_CHECK), (), (), check_items),
+    "timercheck": dump_item.Spec(dump_item.layout_columns(timer.TIMER_CHECK), (), (), check_items),
 }
 
 
@@ -170,7 +158,7 @@ CONTENTS: Mapping[str, frozenset[Content]] = {
 
 
 def _items(kind: str) -> Any:
-    def items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+    def items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
         assert source.database is not None
         for rows in read_rows(source.database):
             content = content_of(source.database.relative, rows.family)
@@ -184,17 +172,17 @@ def _items(kind: str) -> Any:
                         yield _unreadable(rows.family, key, value, error)
                     continue
                 if _is_wanted(wanted, values):
-                    yield Item(name, 0, 0, {"family": rows.family, **values})
+                    yield dump_item.Item(name, 0, 0, {"family": rows.family, **values})
 
     return items
 
 
-def _unreadable(family: str, key: bytes, value: bytes, error: FormatError) -> Item:
+def _unreadable(family: str, key: bytes, value: bytes, error: FormatError) -> dump_item.Item:
     values = {"family": family, "key": key, "value": value, "error": str(error)}
-    return Item("unreadable", 0, 0, values, f"key {key[:40].hex()}: {error}")
+    return dump_item.Item("unreadable", 0, 0, values, f"key {key[:40].hex()}: {error}")
 
 
-def _is_wanted(wanted: DumpFilter, values: Mapping[str, Any]) -> bool:
+def _is_wanted(wanted: dump_item.DumpFilter, values: Mapping[str, Any]) -> bool:
     """Whether a row is among what is asked for; one that has not what is asked about is not."""
     asked = (
         (wanted.topic is None, lambda: values["topic"] == str(wanted.topic).encode()),
@@ -236,22 +224,22 @@ def _columns(*columns: tuple[str, Any]) -> tuple[Column, ...]:
     return tuple(Column(name, kind) for name, kind in named)
 
 
-def _number(name: str, width: int = 14) -> TextColumn:
-    return TextColumn(name, name, width)
+def _number(name: str, width: int = 14) -> dump_item.TextColumn:
+    return dump_item.TextColumn(name, name, width)
 
 
-def _name(name: str, width: int = 24) -> TextColumn:
-    return TextColumn(name, name, width, right=False)
+def _name(name: str, width: int = 24) -> dump_item.TextColumn:
+    return dump_item.TextColumn(name, name, width, right=False)
 
 
-def _when(name: str) -> TextColumn:
-    return TextColumn(name, name, 24, render=timestamp)
+def _when(name: str) -> dump_item.TextColumn:
+    return dump_item.TextColumn(name, name, 24, render=timestamp)
 
 
 _OFFSETS = ("physical_offsets",)
 _TIMES = ("begin", "end")
 
-_SHAPES: Mapping[str, tuple[tuple[Column, ...], tuple[TextColumn, ...], tuple[str, ...]]] = {
+_SHAPES: Mapping[str, tuple[tuple[Column, ...], tuple[dump_item.TextColumn, ...], tuple[str, ...]]] = {
     "rocksdb-units": (
         _columns(
             ("topic", "name"),
@@ -384,7 +372,7 @@ _SHAPES: Mapping[str, tuple[tuple[Column, ...], tuple[TextColumn, ...], tuple[st
             _name("group"),
             _number("queueId", 7),
             _number("offset", 10),
-            TextColumn("content", "content", 20, right=False),
+            dump_item.TextColumn("content", "content", 20, right=False),
         ),
         ("topic", "queue_id"),
     ),
@@ -396,5 +384,6 @@ _SHAPES: Mapping[str, tuple[tuple[Column, ...], tuple[TextColumn, ...], tuple[st
 }
 
 SPECS = _TIMER_SPECS | {
-    name: Spec(columns, text, filters, _items(name)) for name, (columns, text, filters) in _SHAPES.items()
+    name: dump_item.Spec(columns, text, filters, _items(name))
+    for name, (columns, text, filters) in _SHAPES.items()
 }

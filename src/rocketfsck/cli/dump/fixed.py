@@ -16,46 +16,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rocketfsck.cli.dump.item import (
-    DumpFilter,
-    DumpSource,
-    Item,
-    Span,
-    Spec,
-    TextColumn,
-    field_text,
-    layout_columns,
-    layout_spans,
-)
+from rocketfsck.cli.dump import item as dump_item
 from rocketfsck.cli.dump.records import record_spans
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import count_of, timestamp
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import consumequeue, dledger
 from rocketfsck.formats.checkpoint import CHECKPOINT
-from rocketfsck.formats.consumequeue import (
-    BATCH_UNIT,
-    EXT_END_MARK,
-    EXT_UNIT,
-    EXT_UNIT_MIN_SIZE,
-    PRE_BLANK_UNIT,
-    SPARSE_END_UNIT,
-    UNIT,
-    UNIT_SIZE,
-    decode_ext_unit,
-    ext_offset,
-    is_ext_address,
-)
-from rocketfsck.formats.dledger import (
-    DLEDGER_BLANK,
-    DLEDGER_ENTRY,
-    DLEDGER_INDEX,
-    ENTRY_HEADER_SIZE,
-    INDEX_UNIT_SIZE,
-    MAGIC_BLANK,
-    MAGIC_CONFIG_CHANGE,
-    MAGIC_NOOP,
-    MAGIC_NORMAL,
-)
 from rocketfsck.formats.layout import Layout, shown_unit_name
 from rocketfsck.formats.properties import tags_code
 from rocketfsck.formats.smallfiles import decode_epochs
@@ -67,10 +34,10 @@ TEXT_COLUMNS = (Column("content", "name"),)
 CONFIG_COLUMNS = (Column("content", "json"), Column("error", "text"))
 
 
-def struct_items(source: DumpSource, layout: Layout, kind: str) -> Iterator[Item]:
+def struct_items(source: dump_item.DumpSource, layout: Layout, kind: str) -> Iterator[dump_item.Item]:
     """One fixed structure at the start of a file, as far as the file has it, and what comes after it."""
     values: dict[str, Any] = {}
-    spans: list[Span] = []
+    spans: list[dump_item.Span] = []
     end = 0
     data = source.read(0, min(source.size, layout.size))
     for declared in layout.fields:
@@ -80,29 +47,33 @@ def struct_items(source: DumpSource, layout: Layout, kind: str) -> Iterator[Item
         end = declared.offset + declared.size
         value = int.from_bytes(data[declared.offset : end], "big", signed=True)
         values[declared.name] = value
-        spans.append(Span(declared.name, declared.offset, end, field_text(declared, value)))
+        spans.append(
+            dump_item.Span(declared.name, declared.offset, end, dump_item.field_text(declared, value))
+        )
     if values:
-        yield Item(kind, 0, end, values, "", lambda: spans, block=True)
+        yield dump_item.Item(kind, 0, end, values, "", lambda: spans, block=True)
     if end < min(source.size, layout.size):
         stop = min(source.size, layout.size)
-        yield Item("partial", end, stop, {}, f"{stop - end} bytes, less than a field")
+        yield dump_item.Item("partial", end, stop, {}, f"{stop - end} bytes, less than a field")
         end = stop
     if end < source.size:
         yield from rest_items(source, end)
 
 
-def checkpoint_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
+def checkpoint_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The store's checkpoint: five longs, of which older brokers write three or four."""
     yield from struct_items(source, CHECKPOINT, "checkpoint")
 
 
-def rest_items(source: DumpSource, start: int, what: str = "bytes that mean nothing here") -> Iterator[Item]:
+def rest_items(
+    source: dump_item.DumpSource, start: int, what: str = "bytes that mean nothing here"
+) -> Iterator[dump_item.Item]:
     """What is in a file where nothing should be: zeros, and other bytes."""
     pos = start
     while pos < source.size:
         zero = source.zero_until(pos, source.size)
         if zero > pos:
-            yield Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
+            yield dump_item.Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
             pos = zero
             continue
         end = pos
@@ -112,54 +83,58 @@ def rest_items(source: DumpSource, start: int, what: str = "bytes that mean noth
             end += len(piece) if at < 0 else at
             if at >= 0:
                 break
-        yield Item("unknown", pos, end, {}, f"{end - pos} {what}")
+        yield dump_item.Item("unknown", pos, end, {}, f"{end - pos} {what}")
         pos = end
 
 
-def raw_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
+def raw_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """A file of no known kind: where it holds zeros and where something else. --hex shows what."""
     yield from rest_items(source, source.first_pos, "bytes of no known structure")
 
 
-def text_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
+def text_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """A file of text: abort (a process id), lock, brokerIdentity, and others alike."""
     data = source.read(0, min(source.size, TEXT_LIMIT))
-    yield Item("text", 0, len(data), {"content": data}, block=True)
+    yield dump_item.Item("text", 0, len(data), {"content": data}, block=True)
     if len(data) < source.size:
-        yield Item("unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown")
+        yield dump_item.Item(
+            "unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown"
+        )
 
 
-def config_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
+def config_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """A JSON config as the broker reads it, and what comes after it or is wrong with it."""
     from rocketfsck.formats.config import valid_prefix
     from rocketfsck.reader.configs import CONFIG_LIMIT
 
     if source.size > CONFIG_LIMIT:
-        yield Item("unknown", 0, source.size, {}, f"{source.size} bytes are too many for a config")
+        yield dump_item.Item("unknown", 0, source.size, {}, f"{source.size} bytes are too many for a config")
         return
     data = source.read(0, source.size)
     try:
         content, end = valid_prefix(data)
     except FormatError as error:
         said = str(error)
-        yield Item("unreadable", 0, source.size, {"error": said}, f"not JSON that a broker reads: {said}")
+        yield dump_item.Item(
+            "unreadable", 0, source.size, {"error": said}, f"not JSON that a broker reads: {said}"
+        )
         return
     rest = data[end:]
     blanks = len(rest) - len(rest.lstrip(b" \t\r\n"))
-    yield Item("config", 0, end + blanks, {"content": content}, block=True)
+    yield dump_item.Item("config", 0, end + blanks, {"content": content}, block=True)
     if end + blanks < source.size:
         note = f"{source.size - end - blanks} bytes after the JSON: a broker cannot read this file"
-        yield Item("garbage", end + blanks, source.size, {"error": note}, note)
+        yield dump_item.Item("garbage", end + blanks, source.size, {"error": note}, note)
 
 
-def epoch_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
+def epoch_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """`epochFileCheckpoint`: their number, a CRC, then a line an epoch; judged as a broker does."""
     data = source.read(0, min(source.size, TEXT_LIMIT))
     try:
         entries = decode_epochs(data).entries
     except FormatError as error:
         said = str(error)
-        yield Item(
+        yield dump_item.Item(
             "unreadable",
             0,
             len(data),
@@ -174,13 +149,17 @@ def epoch_items(source: DumpSource, _wanted: DumpFilter) -> Iterator[Item]:
             start, pos = pos, pos + len(line)
             if number < 2:
                 name = ("count", "crc")[number]
-                yield Item(name, start, pos, {"content": line.strip()}, f"{name} {line.strip().decode()}")
+                yield dump_item.Item(
+                    name, start, pos, {"content": line.strip()}, f"{name} {line.strip().decode()}"
+                )
                 continue
             entry, end = entries[number - 2], ends[number - 2]
             values = {"epoch": entry.epoch, "startOffset": entry.start_offset, "endOffset": end}
-            yield Item("epoch", start, pos, values)
+            yield dump_item.Item("epoch", start, pos, values)
     if len(data) < source.size:
-        yield Item("unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown")
+        yield dump_item.Item(
+            "unknown", len(data), source.size, {}, f"{source.size - len(data)} more bytes not shown"
+        )
 
 
 _NOT_ZERO = re.compile(rb"[^\0]")
@@ -190,7 +169,7 @@ Describe = Callable[[int, dict[str, Any]], "tuple[str, dict[str, Any], str] | No
 
 
 def unit_items(
-    source: DumpSource,
+    source: dump_item.DumpSource,
     layout: Layout,
     describe: Describe,
     *,
@@ -199,7 +178,7 @@ def unit_items(
     zeros: bool = True,
     what: str = "unit",
     plural: str | None = None,
-) -> Iterator[Item]:
+) -> Iterator[dump_item.Item]:
     """The units in `start:end` of a file as items; with `zeros` also runs of zero units and what is left.
 
     Units before the source's `first_pos` are left out.
@@ -228,84 +207,86 @@ def unit_items(
             said = describe(at, values)
             if said is not None:
                 kind, shown, note = said
-                yield Item(kind, at, at + unit.size, shown, note, _spans(layout, at, values, note))
+                yield dump_item.Item(kind, at, at + unit.size, shown, note, _spans(layout, at, values, note))
         pos += taken
     if pos < end and zeros:
-        yield Item("partial", pos, end, {}, f"{end - pos} bytes, less than a {what}")
+        yield dump_item.Item("partial", pos, end, {}, f"{end - pos} bytes, less than a {what}")
 
 
-def zero_item(start: int, end: int, unit_size: int, what: str, plural: str | None = None) -> Item:
+def zero_item(start: int, end: int, unit_size: int, what: str, plural: str | None = None) -> dump_item.Item:
     """A run of zero units."""
     number = (end - start) // unit_size
-    return Item("zero", start, end, {"count": number}, f"{count_of(number, what, plural)} of zeros")
+    return dump_item.Item("zero", start, end, {"count": number}, f"{count_of(number, what, plural)} of zeros")
 
 
 def _spans(layout: Layout, start: int, values: Mapping[str, Any], note: str) -> Callable[[], list[Any]]:
     texts = {layout.fields[-1].name: f"{values[layout.fields[-1].name]}  {note}".rstrip()} if note else None
-    return lambda: layout_spans(layout, start, values, texts=texts)
+    return lambda: dump_item.layout_spans(layout, start, values, texts=texts)
 
 
 QUEUE_COLUMNS = (Column("topic", "name"), Column("queueId", "int"))
 UNIT_COLUMNS = (
     *QUEUE_COLUMNS,
     Column("queueOffset", "int"),
-    *layout_columns(UNIT),
+    *dump_item.layout_columns(consumequeue.UNIT),
     Column("extOffset", "int"),
     Column("count", "int"),
 )
 UNIT_TEXT = (
-    TextColumn("queueOffset", "queueOffset", 12),
-    TextColumn("offset", "offset", 14),
-    TextColumn("size", "size", 10),
-    TextColumn("tagsCode", "tagsCode", 20),
+    dump_item.TextColumn("queueOffset", "queueOffset", 12),
+    dump_item.TextColumn("offset", "offset", 14),
+    dump_item.TextColumn("size", "size", 10),
+    dump_item.TextColumn("tagsCode", "tagsCode", 20),
 )
 UNIT_FILTERS = ("topic", "queue_id", "tag", "physical_offsets", "queue_offsets")
 
 BATCH_COLUMNS = (
     *QUEUE_COLUMNS,
-    *layout_columns(BATCH_UNIT),
+    *dump_item.layout_columns(consumequeue.BATCH_UNIT),
     Column("count", "int"),
 )
 BATCH_TEXT = (
-    TextColumn("msgBaseOffset", "msgBaseOffset", 13),
-    TextColumn("batchSize", "batchSize", 9),
-    TextColumn("offset", "offset", 14),
-    TextColumn("size", "size", 10),
-    TextColumn("tagsCode", "tagsCode", 20),
-    TextColumn("storeTime", "storeTime", 24, render=timestamp),
-    TextColumn("compactedOffset", "compactedOffset", 15),
+    dump_item.TextColumn("msgBaseOffset", "msgBaseOffset", 13),
+    dump_item.TextColumn("batchSize", "batchSize", 9),
+    dump_item.TextColumn("offset", "offset", 14),
+    dump_item.TextColumn("size", "size", 10),
+    dump_item.TextColumn("tagsCode", "tagsCode", 20),
+    dump_item.TextColumn("storeTime", "storeTime", 24, render=timestamp),
+    dump_item.TextColumn("compactedOffset", "compactedOffset", 15),
 )
 BATCH_FILTERS = (*UNIT_FILTERS, "begin", "end")
 
 EXT_COLUMNS = (
     *QUEUE_COLUMNS,
     Column("extOffset", "int"),
-    *layout_columns(EXT_UNIT),
+    *dump_item.layout_columns(consumequeue.EXT_UNIT),
 )
 EXT_TEXT = (
-    TextColumn("extOffset", "extOffset", 12),
-    TextColumn("size", "size", 6),
-    TextColumn("tagsCode", "tagsCode", 12),
-    TextColumn("msgStoreTime", "msgStoreTime", 24, render=timestamp),
-    TextColumn("bitMapSize", "bitMapSize", 10),
+    dump_item.TextColumn("extOffset", "extOffset", 12),
+    dump_item.TextColumn("size", "size", 6),
+    dump_item.TextColumn("tagsCode", "tagsCode", 12),
+    dump_item.TextColumn("msgStoreTime", "msgStoreTime", 24, render=timestamp),
+    dump_item.TextColumn("bitMapSize", "bitMapSize", 10),
 )
 _EXT_UNIT_LIMIT = 1 << 15  # its size is an i16
 _EXT_PIECE_SIZE = 1 << 20
 EXT_FILTERS = ("topic", "queue_id", "tag", "begin", "end")
 
 
-def _whose(source: DumpSource) -> dict[str, Any]:
+def _whose(source: dump_item.DumpSource) -> dict[str, Any]:
     return {"topic": source.topic, "queueId": source.queue_id}
 
 
-def consumequeue_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+def consumequeue_items(
+    source: dump_item.DumpSource, wanted: dump_item.DumpFilter
+) -> Iterator[dump_item.Item]:
     """The units of a consume queue file; `queueOffset` follows from the file's name and the position."""
     code = None if wanted.tag is None else tags_code(wanted.tag)
     whose = _whose(source)
-    blank = UNIT.parse(PRE_BLANK_UNIT)
+    blank = consumequeue.UNIT.parse(consumequeue.PRE_BLANK_UNIT)
 
     def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
-        queue_offset = (source.start_offset + pos) // UNIT_SIZE
+        queue_offset = (source.start_offset + pos) // consumequeue.UNIT_SIZE
         shown: dict[str, Any] = {**whose, "queueOffset": queue_offset, **values}
         if not wanted.has_queue_offset(queue_offset):
             return None
@@ -317,22 +298,22 @@ def consumequeue_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]
             return None
         return "unit", shown, _tags_note(source, shown)
 
-    yield from unit_items(source, UNIT, describe, zeros=not wanted.any)
+    yield from unit_items(source, consumequeue.UNIT, describe, zeros=not wanted.any)
 
 
-def _tags_note(source: DumpSource, shown: dict[str, Any]) -> str:
+def _tags_note(source: dump_item.DumpSource, shown: dict[str, Any]) -> str:
     code = shown["tagsCode"]
-    if is_ext_address(code):
-        shown["extOffset"] = ext_offset(code)
+    if consumequeue.is_ext_address(code):
+        shown["extOffset"] = consumequeue.ext_offset(code)
         return f"ext unit at {shown['extOffset']}"
     return f"deliver at {timestamp(code)}" if source.topic == SCHEDULE_TOPIC and code > 0 else ""
 
 
-def batch_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+def batch_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The units of a batch consume queue, or of a compaction queue."""
     code = None if wanted.tag is None else tags_code(wanted.tag)
     whose = _whose(source)
-    end_mark = BATCH_UNIT.parse(SPARSE_END_UNIT)
+    end_mark = consumequeue.BATCH_UNIT.parse(consumequeue.SPARSE_END_UNIT)
 
     def describe(_pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
         shown = {**whose, **values}
@@ -348,10 +329,10 @@ def batch_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
             return None
         return "unit", shown, ""
 
-    yield from unit_items(source, BATCH_UNIT, describe, zeros=not wanted.any)
+    yield from unit_items(source, consumequeue.BATCH_UNIT, describe, zeros=not wanted.any)
 
 
-def ext_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+def ext_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The units of a consume queue extension file, found by their sizes from its start."""
     code = None if wanted.tag is None else tags_code(wanted.tag)
     whose = _whose(source)
@@ -362,55 +343,67 @@ def ext_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
             piece_pos, piece = pos, source.read(pos, min(_EXT_PIECE_SIZE, source.size - pos))
         data = piece[pos - piece_pos : pos - piece_pos + _EXT_UNIT_LIMIT]
         zero = source.zero_until(pos, source.size) if data.startswith(b"\0\0") else pos
-        if zero - pos >= EXT_UNIT_MIN_SIZE or zero == source.size:
+        if zero - pos >= consumequeue.EXT_UNIT_MIN_SIZE or zero == source.size:
             if not wanted.any:
-                yield Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
+                yield dump_item.Item("zero", pos, zero, {}, f"{zero - pos} bytes of zeros")
             pos = piece_pos = zero
             piece = b""
             continue
         try:
-            unit = decode_ext_unit(data)
+            unit = consumequeue.decode_ext_unit(data)
         except FormatError as error:
             if not wanted.any:
-                yield Item("unknown", pos, source.size, {}, f"no unit: {error}")
+                yield dump_item.Item("unknown", pos, source.size, {}, f"no unit: {error}")
             return
         if unit is None:
             if not wanted.any:
-                yield Item("end", pos, pos + len(EXT_END_MARK), {}, "end of this file's units")
-            pos += len(EXT_END_MARK)
+                yield dump_item.Item(
+                    "end", pos, pos + len(consumequeue.EXT_END_MARK), {}, "end of this file's units"
+                )
+            pos += len(consumequeue.EXT_END_MARK)
             continue
-        values = EXT_UNIT.parse(data)
+        values = consumequeue.EXT_UNIT.parse(data)
         if wanted.has_time(unit.msg_store_time) and (code is None or unit.tags_code == code):
             shown = {**whose, "extOffset": source.start_offset + pos, **values}
-            yield Item("unit", pos, pos + unit.size, shown, "", _ext_spans(pos, values))
+            yield dump_item.Item("unit", pos, pos + unit.size, shown, "", _ext_spans(pos, values))
         pos += unit.size
 
 
 def _ext_spans(start: int, values: dict[str, Any]) -> Any:
     texts = {"filterBitMap": values["filterBitMap"].hex()}
-    return lambda: layout_spans(EXT_UNIT, start, values, texts=texts)
+    return lambda: dump_item.layout_spans(consumequeue.EXT_UNIT, start, values, texts=texts)
 
 
-_NAMES = {MAGIC_NORMAL: "normal", MAGIC_NOOP: "no-op", MAGIC_CONFIG_CHANGE: "config change"}
-_COLUMNS = (*layout_columns(DLEDGER_ENTRY), Column("topic", "name"), Column("physicalOffset", "int"))
+_NAMES = {
+    dledger.MAGIC_NORMAL: "normal",
+    dledger.MAGIC_NOOP: "no-op",
+    dledger.MAGIC_CONFIG_CHANGE: "config change",
+}
+_COLUMNS = (
+    *dump_item.layout_columns(dledger.DLEDGER_ENTRY),
+    Column("topic", "name"),
+    Column("physicalOffset", "int"),
+)
 
 
-def data_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+def data_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The entries, as long as their headers make sense; then what is left."""
     pos = source.first_pos
-    while source.size - pos >= DLEDGER_BLANK.size:
-        blank = DLEDGER_BLANK.parse(source.read(pos, DLEDGER_BLANK.size))
-        if blank["magic"] == MAGIC_BLANK:
+    while source.size - pos >= dledger.DLEDGER_BLANK.size:
+        blank = dledger.DLEDGER_BLANK.parse(source.read(pos, dledger.DLEDGER_BLANK.size))
+        if blank["magic"] == dledger.MAGIC_BLANK:
             note = f"end of the file's entries, {blank['size']} bytes left"
             if not wanted.any:
-                yield Item("blank", pos, pos + DLEDGER_BLANK.size, blank, note, _blank_spans(pos, blank))
-            pos += DLEDGER_BLANK.size
+                yield dump_item.Item(
+                    "blank", pos, pos + dledger.DLEDGER_BLANK.size, blank, note, _blank_spans(pos, blank)
+                )
+            pos += dledger.DLEDGER_BLANK.size
             break
-        if source.size - pos < ENTRY_HEADER_SIZE:
+        if source.size - pos < dledger.ENTRY_HEADER_SIZE:
             break
-        values = DLEDGER_ENTRY.parse(source.read(pos, ENTRY_HEADER_SIZE))
+        values = dledger.DLEDGER_ENTRY.parse(source.read(pos, dledger.ENTRY_HEADER_SIZE))
         size = values["size"]
-        sound = values["magic"] in _NAMES and values["bodyLen"] == size - ENTRY_HEADER_SIZE >= 0
+        sound = values["magic"] in _NAMES and values["bodyLen"] == size - dledger.ENTRY_HEADER_SIZE >= 0
         if not sound or pos + size > source.size:
             break
         if wanted.has_offset(source.start_offset + pos, source.start_offset + pos + size):
@@ -420,61 +413,70 @@ def data_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
         yield from rest_items(source, pos)
 
 
-def _blank_spans(pos: int, blank: dict[str, Any]) -> Callable[[], list[Span]]:
-    return lambda: layout_spans(DLEDGER_BLANK, pos, blank)
+def _blank_spans(pos: int, blank: dict[str, Any]) -> Callable[[], list[dump_item.Span]]:
+    return lambda: dump_item.layout_spans(dledger.DLEDGER_BLANK, pos, blank)
 
 
-def _entry(source: DumpSource, wanted: DumpFilter, pos: int, values: dict[str, Any]) -> Item:
+def _entry(
+    source: dump_item.DumpSource, wanted: dump_item.DumpFilter, pos: int, values: dict[str, Any]
+) -> dump_item.Item:
     end = pos + values["size"]
     shown = dict(values)
     note = _NAMES[values["magic"]]
     if values["pos"] != source.start_offset + pos:
         note += f", says it is at {values['pos']}"
-    body = record_spans(source, pos + ENTRY_HEADER_SIZE, end, wanted.body)
+    body = record_spans(source, pos + dledger.ENTRY_HEADER_SIZE, end, wanted.body)
     for span in body:
         if span.name == "topic":
             shown["topic"] = source.read(span.start, span.end - span.start)
         elif span.name == "physicalOffset":
             shown["physicalOffset"] = int(span.text)
 
-    def spans() -> list[Span]:
-        return [*layout_spans(DLEDGER_ENTRY, pos, values), *body]
+    def spans() -> list[dump_item.Span]:
+        return [*dump_item.layout_spans(dledger.DLEDGER_ENTRY, pos, values), *body]
 
-    return Item("entry", pos, end, shown, note, spans)
+    return dump_item.Item("entry", pos, end, shown, note, spans)
 
 
-def index_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+def index_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The index's units; the entry number follows from the place, too."""
 
     def describe(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
         if not wanted.has_offset(values["pos"]):
             return None
-        number = (source.start_offset + pos) // INDEX_UNIT_SIZE
+        number = (source.start_offset + pos) // dledger.INDEX_UNIT_SIZE
         note = "" if number == values["index"] else f"at the place of entry {number}"
         return "unit", values, note
 
-    yield from unit_items(source, DLEDGER_INDEX, describe, zeros=not wanted.any)
+    yield from unit_items(source, dledger.DLEDGER_INDEX, describe, zeros=not wanted.any)
 
 
 _ENTRY_TEXT = (
-    TextColumn("index", "index", 10),
-    TextColumn("term", "term", 6),
-    TextColumn("pos", "pos", 14),
-    TextColumn("size", "size", 9),
-    TextColumn("topic", "topic", 20, right=False),
+    dump_item.TextColumn("index", "index", 10),
+    dump_item.TextColumn("term", "term", 6),
+    dump_item.TextColumn("pos", "pos", 14),
+    dump_item.TextColumn("size", "size", 9),
+    dump_item.TextColumn("topic", "topic", 20, right=False),
 )
 _OFFSETS = ("physical_offsets",)
 
 
 SPECS = {
-    "consumequeue": Spec(UNIT_COLUMNS, UNIT_TEXT, UNIT_FILTERS, consumequeue_items, shown_unit_name),
-    "batchconsumequeue": Spec(BATCH_COLUMNS, BATCH_TEXT, BATCH_FILTERS, batch_items, shown_unit_name),
-    "consumequeue-ext": Spec(EXT_COLUMNS, EXT_TEXT, EXT_FILTERS, ext_items),
-    "dledger-data": Spec(_COLUMNS, _ENTRY_TEXT, _OFFSETS, data_items),
-    "dledger-index": Spec(
-        (*layout_columns(DLEDGER_INDEX), Column("count", "int")), _ENTRY_TEXT[:4], _OFFSETS, index_items
+    "consumequeue": dump_item.Spec(
+        UNIT_COLUMNS, UNIT_TEXT, UNIT_FILTERS, consumequeue_items, shown_unit_name
     ),
-    "epoch": Spec(
+    "batchconsumequeue": dump_item.Spec(
+        BATCH_COLUMNS, BATCH_TEXT, BATCH_FILTERS, batch_items, shown_unit_name
+    ),
+    "consumequeue-ext": dump_item.Spec(EXT_COLUMNS, EXT_TEXT, EXT_FILTERS, ext_items),
+    "dledger-data": dump_item.Spec(_COLUMNS, _ENTRY_TEXT, _OFFSETS, data_items),
+    "dledger-index": dump_item.Spec(
+        (*dump_item.layout_columns(dledger.DLEDGER_INDEX), Column("count", "int")),
+        _ENTRY_TEXT[:4],
+        _OFFSETS,
+        index_items,
+    ),
+    "epoch": dump_item.Spec(
         (
             Column("epoch", "int"),
             Column("startOffset", "int"),
@@ -483,15 +485,15 @@ SPECS = {
             Column("error", "text"),
         ),
         (
-            TextColumn("epoch", "epoch", 8),
-            TextColumn("startOffset", "startOffset", 16),
-            TextColumn("endOffset", "endOffset", 16),
+            dump_item.TextColumn("epoch", "epoch", 8),
+            dump_item.TextColumn("startOffset", "startOffset", 16),
+            dump_item.TextColumn("endOffset", "endOffset", 16),
         ),
         (),
         epoch_items,
     ),
-    "checkpoint": Spec(layout_columns(CHECKPOINT), (), (), checkpoint_items),
-    "config": Spec(CONFIG_COLUMNS, (), (), config_items),
-    "raw": Spec((), (), (), raw_items),
-    "text": Spec(TEXT_COLUMNS, (), (), text_items),
+    "checkpoint": dump_item.Spec(dump_item.layout_columns(CHECKPOINT), (), (), checkpoint_items),
+    "config": dump_item.Spec(CONFIG_COLUMNS, (), (), config_items),
+    "raw": dump_item.Spec((), (), (), raw_items),
+    "text": dump_item.Spec(TEXT_COLUMNS, (), (), text_items),
 }

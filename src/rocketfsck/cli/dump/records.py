@@ -16,39 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.dump.item import (
-    DumpFilter,
-    DumpSource,
-    Item,
-    Span,
-    Spec,
-    TextColumn,
-    field_text,
-    layout_spans,
-)
+from rocketfsck.cli.dump import item
 from rocketfsck.cli.output import COLUMNS, BodyForm, Column, body_values
 from rocketfsck.cli.show.text import count_of, timestamp, visible
 from rocketfsck.common.rows import ColumnKind
+from rocketfsck.formats import magic
 from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
-from rocketfsck.formats.magic import (
-    BORN_HOST_V6,
-    COMPRESSED,
-    COMPRESSION_NAMES,
-    COMPRESSION_TYPE_MASK,
-    INNER_BATCH,
-    IPV4_HOST_SIZE,
-    IPV6_HOST_SIZE,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    MULTI_TAGS,
-    NEED_UNWRAP,
-    STORE_HOST_V6,
-    TRANSACTION_MASK,
-    TRANSACTION_NAMES,
-    compression_type,
-    transaction_type,
-)
 from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.formats.record import BLANK, RECORD, decode_host
 from rocketfsck.formats.tiered import segment_offset
@@ -58,30 +31,30 @@ if TYPE_CHECKING:
     from rocketfsck.scan.views.messages import Message
 
 
-_HOST_BITS = {"bornHost": BORN_HOST_V6, "storeHost": STORE_HOST_V6}
-_MAGIC_NAMES = {MAGIC_V1: "message V1", MAGIC_V2: "message V2", MAGIC_BLANK: "BLANK"}
+_HOST_BITS = {"bornHost": magic.BORN_HOST_V6, "storeHost": magic.STORE_HOST_V6}
+_MAGIC_NAMES = {magic.MAGIC_V1: "message V1", magic.MAGIC_V2: "message V2", magic.MAGIC_BLANK: "BLANK"}
 _BIT_NAMES = (
-    (COMPRESSED, "compressed"),
-    (MULTI_TAGS, "multi-tags"),
-    (BORN_HOST_V6, "bornHost IPv6"),
-    (STORE_HOST_V6, "storeHost IPv6"),
-    (NEED_UNWRAP, "need-unwrap"),
-    (INNER_BATCH, "inner-batch"),
+    (magic.COMPRESSED, "compressed"),
+    (magic.MULTI_TAGS, "multi-tags"),
+    (magic.BORN_HOST_V6, "bornHost IPv6"),
+    (magic.STORE_HOST_V6, "storeHost IPv6"),
+    (magic.NEED_UNWRAP, "need-unwrap"),
+    (magic.INNER_BATCH, "inner-batch"),
 )
 
 
 def sys_flag_text(sys_flag: int) -> str:
     """The bits of a sysFlag in words."""
     words = [name for bit, name in _BIT_NAMES if sys_flag & bit]
-    if sys_flag & TRANSACTION_MASK:
-        words.append(TRANSACTION_NAMES[transaction_type(sys_flag)])
-    if sys_flag & COMPRESSION_TYPE_MASK:
-        kind = compression_type(sys_flag)
-        words.append(COMPRESSION_NAMES.get(kind, f"compression type {kind}"))
+    if sys_flag & magic.TRANSACTION_MASK:
+        words.append(magic.TRANSACTION_NAMES[magic.transaction_type(sys_flag)])
+    if sys_flag & magic.COMPRESSION_TYPE_MASK:
+        kind = magic.compression_type(sys_flag)
+        words.append(magic.COMPRESSION_NAMES.get(kind, f"compression type {kind}"))
     return f"{sys_flag:#x}" + (f" {', '.join(words)}" if words else "")
 
 
-def record_spans(source: DumpSource, start: int, end: int, body: BodyForm) -> list[Span]:
+def record_spans(source: item.DumpSource, start: int, end: int, body: BodyForm) -> list[item.Span]:
     """The fields that are in `start:end` of a file, as far as each lies wholly inside."""
     return list(_Fields(source, start, end, body).spans())
 
@@ -89,14 +62,14 @@ def record_spans(source: DumpSource, start: int, end: int, body: BodyForm) -> li
 class _Fields:
     """A walk over the fields of one record; it ends at the first that does not fit."""
 
-    def __init__(self, source: DumpSource, start: int, end: int, body: BodyForm) -> None:
+    def __init__(self, source: item.DumpSource, start: int, end: int, body: BodyForm) -> None:
         self.source = source
         self.pos = start
         self.end = end
         self.body = body
         self.numbers: dict[str, int] = {}
 
-    def spans(self) -> Iterator[Span]:
+    def spans(self) -> Iterator[item.Span]:
         for declared in RECORD.fields:
             size = self._size(declared.name, declared.kind, declared.size)
             if size < 0 or self.pos + size > self.end:
@@ -105,7 +78,7 @@ class _Fields:
             if not size:
                 continue
             if declared.name == "body":
-                yield Span("body", start, self.pos, "", self.body == "none")
+                yield item.Span("body", start, self.pos, "", self.body == "none")
                 continue
             data = self.source.read(start, size)
             if declared.name == "properties":
@@ -113,14 +86,14 @@ class _Fields:
                 continue
             if declared.kind != "bytes":
                 self.numbers[declared.name] = int.from_bytes(data, "big", signed=True)
-            yield Span(declared.name, start, self.pos, self._text(declared.name, data))
+            yield item.Span(declared.name, start, self.pos, self._text(declared.name, data))
 
     def _size(self, name: str, kind: str, fixed: int | None) -> int:
         if name in _HOST_BITS:
             v6 = self.numbers["sysFlag"] & _HOST_BITS[name]
-            return IPV6_HOST_SIZE if v6 else IPV4_HOST_SIZE
+            return magic.IPV6_HOST_SIZE if v6 else magic.IPV4_HOST_SIZE
         if kind == "i8|i16":
-            return 2 if self.numbers["magicCode"] == MAGIC_V2 else 1
+            return 2 if self.numbers["magicCode"] == magic.MAGIC_V2 else 1
         if kind == "bytes":
             length = self.numbers[f"{name}Length"]
             return length if name == "topic" else max(length, 0)
@@ -137,10 +110,10 @@ class _Fields:
             return f"0x{value & 0xFFFFFFFF:08x} {_MAGIC_NAMES.get(value, 'no known magic code')}"
         if name == "sysFlag":
             return sys_flag_text(value)
-        return field_text(RECORD.field(name), value)
+        return item.field_text(RECORD.field(name), value)
 
 
-def _property_spans(data: bytes, start: int) -> Iterator[Span]:
+def _property_spans(data: bytes, start: int) -> Iterator[item.Span]:
     """One span a property, its separator included."""
     pos = 0
     while pos < len(data):
@@ -148,9 +121,9 @@ def _property_spans(data: bytes, start: int) -> Iterator[Span]:
         end = len(data) if at < 0 else at + 1
         name, separator, value = data[pos:end].removesuffix(b"\x02").partition(b"\x01")
         if separator:
-            yield Span(f"properties.{visible(name)}", start + pos, start + end, f'"{visible(value)}"')
+            yield item.Span(f"properties.{visible(name)}", start + pos, start + end, f'"{visible(value)}"')
         else:
-            yield Span("properties", start + pos, start + end, f'no pair: "{visible(name)}"')
+            yield item.Span("properties", start + pos, start + end, f'no pair: "{visible(name)}"')
         pos = end
 
 
@@ -165,15 +138,15 @@ FILTERS = (
     "queue_offsets",
 )
 TEXT = (
-    TextColumn("physicalOffset", "physicalOffset", 14),
-    TextColumn("totalSize", "totalSize", 9),
-    TextColumn("storeTimestamp", "storeTimestamp", 24, render=timestamp),
-    TextColumn("topic", "topic", 20, right=False),
-    TextColumn("queueId", "queueId", 7),
-    TextColumn("queueOffset", "queueOffset", 11),
-    TextColumn("tags", "tags", 8, right=False),
-    TextColumn("keys", "keys", 16, right=False),
-    TextColumn("uniqKey", "uniqKey", 32, right=False),
+    item.TextColumn("physicalOffset", "physicalOffset", 14),
+    item.TextColumn("totalSize", "totalSize", 9),
+    item.TextColumn("storeTimestamp", "storeTimestamp", 24, render=timestamp),
+    item.TextColumn("topic", "topic", 20, right=False),
+    item.TextColumn("queueId", "queueId", 7),
+    item.TextColumn("queueOffset", "queueOffset", 11),
+    item.TextColumn("tags", "tags", 8, right=False),
+    item.TextColumn("keys", "keys", 16, right=False),
+    item.TextColumn("uniqKey", "uniqKey", 32, right=False),
 )
 
 _KINDS: dict[ValueKind, ColumnKind] = {
@@ -209,7 +182,7 @@ _REASONS = {
 }
 
 
-def columns(wanted: DumpFilter) -> tuple[Column, ...]:
+def columns(wanted: item.DumpFilter) -> tuple[Column, ...]:
     """The machine columns; the body's depend on --body."""
     return (
         Column("topic", "name"),
@@ -221,7 +194,7 @@ def columns(wanted: DumpFilter) -> tuple[Column, ...]:
     )
 
 
-def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
+def log_items(source: item.DumpSource, wanted: item.DumpFilter) -> Iterator[item.Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
     from rocketfsck.scan.log.live import LiveScan
     from rocketfsck.scan.log.resync import RegionKind
@@ -259,25 +232,25 @@ def log_items(source: DumpSource, wanted: DumpFilter) -> Iterator[Item]:
                 yield region_item(source, wanted, found)
 
 
-def _is_log(source: DumpSource) -> bool:
+def _is_log(source: item.DumpSource) -> bool:
     """Whether the file is one of the commit log: in what is copied from it nothing is stale."""
     if source.store is None:
         return "compactionLog" not in Path(source.reader.path).parts and not _is_segment(source)
     return any(str(file.path) == source.reader.path for file in source.store.commitlog.files)
 
 
-def _is_segment(source: DumpSource) -> bool:
+def _is_segment(source: item.DumpSource) -> bool:
     """Whether the file is a log segment of tiered storage, which has no fixed length."""
     return segment_offset(Path(source.reader.path).name) is not None
 
 
-def _only_records(wanted: DumpFilter) -> bool:
+def _only_records(wanted: item.DumpFilter) -> bool:
     """Whether a filter asks for something that only records have."""
     asked = (wanted.topic, wanted.queue_id, wanted.tag, wanted.key, wanted.queue_offsets)
     return any(value is not None for value in (*asked, wanted.begin, wanted.end))
 
 
-def region_item(source: DumpSource, wanted: DumpFilter, region: Region) -> Item:
+def region_item(source: item.DumpSource, wanted: item.DumpFilter, region: Region) -> item.Item:
     """A region that is not records, as an item."""
     kind = str(region.kind)
     reason = _REASONS.get(str(region.reason), str(region.reason))
@@ -286,16 +259,16 @@ def region_item(source: DumpSource, wanted: DumpFilter, region: Region) -> Item:
     if kind == "blank":
         header = BLANK.parse(source.read(region.start, BLANK.size))
         note = f"end of the file's records, totalSize {header['totalSize']}{f': {reason}' if reason else ''}"
-        return Item(
+        return item.Item(
             kind,
             region.start,
             region.end,
             {**header, **values},
             note,
-            lambda: layout_spans(BLANK, region.start, header),
+            lambda: item.layout_spans(BLANK, region.start, header),
         )
     partial = kind in ("torn", "malformed", "damaged")
-    return Item(
+    return item.Item(
         kind,
         region.start,
         region.end,
@@ -305,7 +278,9 @@ def region_item(source: DumpSource, wanted: DumpFilter, region: Region) -> Item:
     )
 
 
-def record_item(source: DumpSource, wanted: DumpFilter, message: Message, *, stale: bool) -> Item:
+def record_item(
+    source: item.DumpSource, wanted: item.DumpFilter, message: Message, *, stale: bool
+) -> item.Item:
     """A record as an item."""
     from rocketfsck.scan.columns import Fault
 
@@ -315,7 +290,9 @@ def record_item(source: DumpSource, wanted: DumpFilter, message: Message, *, sta
     values = message_values(message) | ({"reason": STALE} if stale else {})
     values |= body_values(message, wanted.body)
     note = ", ".join(word for word in (STALE_NOTE if stale else "", _note(message)) if word)
-    return Item("record", start, end, values, note, lambda: record_spans(source, start, end, wanted.body))
+    return item.Item(
+        "record", start, end, values, note, lambda: record_spans(source, start, end, wanted.body)
+    )
 
 
 def message_values(message: Message) -> dict[str, Any]:
@@ -336,10 +313,10 @@ def _is_said(message: Message) -> bool:
 
 
 def _note(message: Message) -> str:
-    said = [message.transaction] if transaction_type(message.sys_flag) else []
-    if message.sys_flag & INNER_BATCH:
+    said = [message.transaction] if magic.transaction_type(message.sys_flag) else []
+    if message.sys_flag & magic.INNER_BATCH:
         said.append("inner batch")
     return ", ".join((*said, *(f"odd: {name}" for name in message.fault_names)))
 
 
-SPECS = {"commitlog": Spec(columns, TEXT, FILTERS, log_items)}
+SPECS = {"commitlog": item.Spec(columns, TEXT, FILTERS, log_items)}

@@ -21,15 +21,8 @@ from rocketfsck.cli.query.options import QueryRequest
 from rocketfsck.cli.show.text import Palette, aligned, count_of, shorten, timestamp, visible
 from rocketfsck.commands.query import QueryAnswer
 from rocketfsck.common.rows import columns_of
+from rocketfsck.query import retention
 from rocketfsck.query.offsets import QueueThen, StoreThen
-from rocketfsck.query.retention import (
-    DiskLevel,
-    Effect,
-    FileRetention,
-    Retention,
-    RetentionRules,
-    UnconsumedMessages,
-)
 
 
 def write_as_of(asked: QueryRequest, answered: QueryAnswer[StoreThen]) -> int:
@@ -85,7 +78,7 @@ def _cells(queues: Iterable[QueueThen]) -> Iterator[tuple[str, ...]]:
         )
 
 
-EFFECTS: dict[Effect, str] = {
+EFFECTS: dict[retention.Effect, str] = {
     "deletes-early": "the broker deletes expired files at every hour",
     "deletes-unexpired": "the broker deletes the oldest files, expired or not",
     "refuses-messages": "the broker takes no messages",
@@ -93,7 +86,7 @@ EFFECTS: dict[Effect, str] = {
 }
 
 
-def write_retention(asked: QueryRequest, answered: QueryAnswer[Retention]) -> int:
+def write_retention(asked: QueryRequest, answered: QueryAnswer[retention.Retention]) -> int:
     """Files, groups and the disk; returns the exit status."""
     found = answered.found
     rules = found.rules
@@ -113,7 +106,7 @@ def write_retention(asked: QueryRequest, answered: QueryAnswer[Retention]) -> in
         "now_timestamp": rules.now_timestamp,
         "growth_per_day": found.growth_per_day,
     }
-    kinds = (FileRetention, UnconsumedMessages, DiskLevel)
+    kinds = (retention.FileRetention, retention.UnconsumedMessages, retention.DiskLevel)
     columns = dict.fromkeys((Column("kind", "text"), *(item for kind in kinds for item in columns_of(kind))))
     write(
         asked,
@@ -127,7 +120,7 @@ def write_retention(asked: QueryRequest, answered: QueryAnswer[Retention]) -> in
     return answered.exit_code
 
 
-def _lines(found: Retention, palette: Palette) -> Iterator[str]:
+def _lines(found: retention.Retention, palette: Palette) -> Iterator[str]:
     yield from _settings(found.rules, palette)
     if found.problem is not None:
         yield palette.warning(visible(found.problem, keep_backslash=True))
@@ -152,7 +145,7 @@ def _lines(found: Retention, palette: Palette) -> Iterator[str]:
     yield from aligned(_disk_cells(found.levels), right=(0,))
 
 
-def _settings(rules: RetentionRules, palette: Palette) -> Iterator[str]:
+def _settings(rules: retention.RetentionRules, palette: Palette) -> Iterator[str]:
     hours = ", ".join(f"{hour:02}:00" for hour in rules.delete_hours)
     yield (
         f"files unchanged for {count_of(rules.reserved_hours, 'hour')} (fileReservedTime) are deleted from "
@@ -162,7 +155,7 @@ def _settings(rules: RetentionRules, palette: Palette) -> Iterator[str]:
         yield palette.warning("deleteWhen has no hour of the day: a broker deletes files only by disk space")
 
 
-def _file_cells(files: Iterable[FileRetention]) -> Iterator[tuple[str, ...]]:
+def _file_cells(files: Iterable[retention.FileRetention]) -> Iterator[tuple[str, ...]]:
     yield "  file", "size", "first stored", "expires", "deleted"
     for file in files:
         yield (
@@ -174,7 +167,7 @@ def _file_cells(files: Iterable[FileRetention]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _group_cells(rows: Iterable[UnconsumedMessages]) -> Iterator[tuple[str, ...]]:
+def _group_cells(rows: Iterable[retention.UnconsumedMessages]) -> Iterator[tuple[str, ...]]:
     yield "  file", "group", "topic", "messages", "deleted"
     for row in rows:
         yield (
@@ -186,7 +179,7 @@ def _group_cells(rows: Iterable[UnconsumedMessages]) -> Iterator[tuple[str, ...]
         )
 
 
-def _disk_cells(levels: Iterable[DiskLevel]) -> Iterator[tuple[str, ...]]:
+def _disk_cells(levels: Iterable[retention.DiskLevel]) -> Iterator[tuple[str, ...]]:
     for level in levels:
         yield (
             f"  {level.used_percent} %",

@@ -17,18 +17,9 @@ from rocketfsck.cli.show.text import Palette, aligned_rows, byte_size, count_of,
 from rocketfsck.repair.apply.ledger import Ledger, LedgerAccount
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport, undo_command
 from rocketfsck.repair.area.manifests import some_of
+from rocketfsck.repair.plan import model
 from rocketfsck.repair.plan.arguments import ConfigOrigin, OffsetChange, OffsetChanges
 from rocketfsck.repair.plan.law import KINDS, all_assumptions, notice_text, total_notices
-from rocketfsck.repair.plan.model import (
-    Action,
-    Assumption,
-    Gain,
-    Loss,
-    Notice,
-    Plan,
-    RefusedAction,
-    Unanswered,
-)
 from rocketfsck.repair.verdict import total_gains
 from rocketfsck.verify.finding import Fates, Severity
 from rocketfsck.verify.rules.catalog import RULES
@@ -116,7 +107,7 @@ def _ranges_text(account: LedgerAccount) -> str:
     return f"{what} {', '.join(shown)}{more}"
 
 
-def detail_lines(action: Action, limit: int) -> Iterator[str]:
+def detail_lines(action: model.Action, limit: int) -> Iterator[str]:
     """What is set group by group, and the commands that do the same on a running broker."""
     lines: list[str] = []
     if isinstance(action.arguments, OffsetChanges):
@@ -165,7 +156,7 @@ _PLURALS = {"entry": "entries"}
 _HOW = {"assumed": "assumed", "given": "given", "bytes": "known from the bytes"}
 
 
-def plan_lines(plan: Plan, palette: Palette, columns: int, *, head: bool = True) -> Iterator[str]:
+def plan_lines(plan: model.Plan, palette: Palette, columns: int, *, head: bool = True) -> Iterator[str]:
     """What would be done, why, what goes and comes back, what is left; with a `head`, for which store."""
     if head:
         yield palette.bold(f"Store {visible(plan.store.root)}")
@@ -207,7 +198,7 @@ def plan_lines(plan: Plan, palette: Palette, columns: int, *, head: bool = True)
     yield f"{palette.bold('Result:')} {words}{left}."
 
 
-def _refused(refused: Sequence[RefusedAction], palette: Palette, columns: int) -> Iterator[str]:
+def _refused(refused: Sequence[model.RefusedAction], palette: Palette, columns: int) -> Iterator[str]:
     """Actions that a trial of the plan left out."""
     if not refused:
         return
@@ -238,7 +229,7 @@ def severity_words(counts: Mapping[str, int], palette: Palette) -> str:
     )
 
 
-def _assumptions(items: Sequence[Assumption], palette: Palette, columns: int) -> Iterator[str]:
+def _assumptions(items: Sequence[model.Assumption], palette: Palette, columns: int) -> Iterator[str]:
     """What the actions write by, and how each value is known: what is assumed one by one."""
     if not items:
         return
@@ -258,7 +249,7 @@ def _assumptions(items: Sequence[Assumption], palette: Palette, columns: int) ->
             yield from wrapped(f"{title}: {', '.join(value for value, _ in found)}", columns, "  ")
 
 
-def _notices(items: Sequence[Notice], palette: Palette, columns: int) -> Iterator[str]:
+def _notices(items: Sequence[model.Notice], palette: Palette, columns: int) -> Iterator[str]:
     """What the broker and its consumers will notice."""
     if not items:
         return
@@ -270,7 +261,7 @@ def _notices(items: Sequence[Notice], palette: Palette, columns: int) -> Iterato
         yield from lines if harmless else (palette.warning(line) for line in lines)
 
 
-def _conflicts(plan: Plan, palette: Palette) -> Iterator[str]:
+def _conflicts(plan: model.Plan, palette: Palette) -> Iterator[str]:
     """What another copy has and this store does not get."""
     if not plan.conflict_count:
         return
@@ -284,7 +275,7 @@ def _conflicts(plan: Plan, palette: Palette) -> Iterator[str]:
     yield from _some((palette.warning(line) for line in lines), len(plan.conflicts))
 
 
-def loss_text(loss: Loss | Gain) -> str:
+def loss_text(loss: model.Loss | model.Gain) -> str:
     """A loss or a gain in a printable line, with its exact offsets."""
     parts = [count_of(loss.count, visible(loss.what), _PLURALS.get(loss.what))]
     if loss.topic is not None:
@@ -298,11 +289,11 @@ def loss_text(loss: Loss | Gain) -> str:
     if loss.start_offset is not None:
         end = "" if loss.end_offset is None else f" to {loss.end_offset}"
         parts.append(f"physical offset {loss.start_offset}{end}")
-    kept = f" (kept in {visible(loss.kept_in)})" if isinstance(loss, Loss) and loss.kept_in else ""
+    kept = f" (kept in {visible(loss.kept_in)})" if isinstance(loss, model.Loss) and loss.kept_in else ""
     return ", ".join(parts) + kept
 
 
-def _action(number: int, action: Action, palette: Palette, columns: int) -> Iterator[str]:
+def _action(number: int, action: model.Action, palette: Palette, columns: int) -> Iterator[str]:
     target = visible(action.target) or "the store"
     yield f"  {number}. {palette.good(visible(action.name))} {palette.bold(target)}"
     yield from wrapped(visible(action.note, keep_backslash=True), columns, "     ")
@@ -325,12 +316,14 @@ def _some(lines: Iterable[str], count: int) -> Iterator[str]:
         yield f"  … {count - SHOWN:,} more; --format json has them all"
 
 
-def _unanswered(title: str, items: Sequence[Unanswered], columns: int, palette: Palette) -> Iterator[str]:
+def _unanswered(
+    title: str, items: Sequence[model.Unanswered], columns: int, palette: Palette
+) -> Iterator[str]:
     if not items:
         return
     yield ""
     yield palette.bold(title)
-    alike: dict[str, list[Unanswered]] = {}
+    alike: dict[str, list[model.Unanswered]] = {}
     for item in items[:SHOWN]:
         alike.setdefault(item.reason, []).append(item)
     for reason, same in alike.items():

@@ -17,29 +17,13 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.show.text import (
-    MARGIN,
-    Palette,
-    aligned,
-    byte_size,
-    count_of,
-    table_columns,
-    timestamp,
-    visible,
-    width,
-    wrapped,
-)
+from rocketfsck.cli.show import text as show_text
 from rocketfsck.common.wording import duration
 from rocketfsck.pipeline.fleet.model import FleetReport, StoreRow
 
 if TYPE_CHECKING:
     from rocketfsck.query.nodes import NodeSide
-    from rocketfsck.repair.compare.configs import (
-        ConfigsCompared,
-        ConsumerEffect,
-        OffsetsCompared,
-        Replication,
-    )
+    from rocketfsck.repair.compare import configs
     from rocketfsck.repair.compare.groups import Replica, ReplicaGroup
 
 SHOWN = 10
@@ -47,11 +31,11 @@ SHOWN = 10
 _HEAD = ("group", "topic", "queues", "apart", "to B: again", "skipped", "to A: again", "skipped")
 
 
-def replication_lines(found: Replication) -> Iterator[str]:
+def replication_lines(found: configs.Replication) -> Iterator[str]:
     """DLedger's nodes, where their entries part, who may lead; the epochs of controller mode."""
     for name, node in zip(("A", "B"), found.nodes, strict=True):
         if node is not None:
-            yield f"{name} is DLedger's node {visible(node.directory)}: {_node(node)}"
+            yield f"{name} is DLedger's node {show_text.visible(node.directory)}: {_node(node)}"
     if found.parting is not None:
         terms = [_term(term) for term in found.parting.terms]
         what = "headers" if found.parting.in_header else "bodies"
@@ -87,15 +71,15 @@ def _term(term: int | None) -> str:
     return "no sound entry" if term is None else f"term {term}"
 
 
-def config_lines(found: ConfigsCompared) -> Iterator[str]:
+def config_lines(found: configs.ConfigsCompared) -> Iterator[str]:
     """Committed offsets, offsets of delay levels, topics and groups, where they differ."""
     yield from _committed(found.committed)
     if found.delays.difference_count:
         delays = found.delays
-        yield f"Delay offsets differ at {count_of(delays.queue_count, 'level')}:"
+        yield f"Delay offsets differ at {show_text.count_of(delays.queue_count, 'level')}:"
         for name, change in (("B", delays.to_b), ("A", delays.to_a)):
             yield (
-                f"  a broker that continues with {name} delivers {count_of(change.again_count, 'message')} "
+                f"  a broker that continues with {name} delivers {show_text.count_of(change.again_count, 'message')} "
                 f"again, and passes over {change.skipped_count:,}"
             )
         yield from _after(delays)
@@ -105,44 +89,50 @@ def config_lines(found: ConfigsCompared) -> Iterator[str]:
             ("group", side.group_count, side.groups),
         ):
             if count:
-                yield f"Only {side.side} lists {count_of(count, noun)}: {_names(names, count)}"
-    yield from (f"Groups and topics not compared: {visible(reason)}" for reason in found.not_compared[:SHOWN])
+                yield f"Only {side.side} lists {show_text.count_of(count, noun)}: {_names(names, count)}"
+    yield from (
+        f"Groups and topics not compared: {show_text.visible(reason)}"
+        for reason in found.not_compared[:SHOWN]
+    )
     if len(found.not_compared) > SHOWN:
         yield f"  and {len(found.not_compared) - SHOWN:,} more reasons (--format json has them)"
 
 
-def differing_offsets(found: ConfigsCompared) -> str:
+def differing_offsets(found: configs.ConfigsCompared) -> str:
     """What differs, for the end of a sentence; "" where nothing does."""
     tables = (("committed", found.committed), ("delay", found.delays))
     names = " and ".join(name for name, table in tables if table.difference_count)
     return f"; {names} offsets differ" if names else ""
 
 
-def _committed(found: OffsetsCompared) -> Iterator[str]:
+def _committed(found: configs.OffsetsCompared) -> Iterator[str]:
     if not found.difference_count:
         return
-    queues = count_of(found.queue_count, "queue")
-    yield f"Committed offsets differ in {queues} of {count_of(found.group_count, 'group')}:"
+    queues = show_text.count_of(found.queue_count, "queue")
+    yield f"Committed offsets differ in {queues} of {show_text.count_of(found.group_count, 'group')}:"
     yield f"  consumers that change from A to B {_notice(found.to_b)}"
     yield f"  consumers that change from B to A {_notice(found.to_a)}"
     rows: list[tuple[str, ...]] = [_HEAD]
     for row in found.differences[:SHOWN]:
         counts = (row.queue_count, row.apart_count)
         changes = [n for to in (row.to_b, row.to_a) for n in (to.again_count, to.skipped_count)]
-        group, topic = visible(row.group), visible(row.topic)
+        group, topic = show_text.visible(row.group), show_text.visible(row.topic)
         rows.append((group, topic, *(f"{number:,}" for number in (*counts, *changes))))
-    yield from (f"  {line}" for line in aligned(rows, right=range(2, len(_HEAD))))
+    yield from (f"  {line}" for line in show_text.aligned(rows, right=range(2, len(_HEAD))))
     if found.difference_count > SHOWN:
         yield f"  and {found.difference_count - SHOWN:,} more rows (--format json has up to 1,000)"
     yield from _after(found)
 
 
-def _notice(change: ConsumerEffect) -> str:
+def _notice(change: configs.ConsumerEffect) -> str:
     counts = (("get up to {} again", change.again_count), ("never get up to {}", change.skipped_count))
-    return " and ".join(text.format(count_of(n, "message")) for text, n in counts if n) or "notice nothing"
+    return (
+        " and ".join(text.format(show_text.count_of(n, "message")) for text, n in counts if n)
+        or "notice nothing"
+    )
 
 
-def _after(found: OffsetsCompared) -> Iterator[str]:
+def _after(found: configs.OffsetsCompared) -> Iterator[str]:
     if found.behind is None:
         yield "  each store has higher offsets than the other somewhere; a slave that lags has none"
     else:
@@ -151,7 +141,7 @@ def _after(found: OffsetsCompared) -> Iterator[str]:
 
 def _names(names: Sequence[str], count: int) -> str:
     further = f", and {count - SHOWN:,} more" if count > SHOWN else ""
-    return ", ".join(map(visible, names[:SHOWN])) + further
+    return ", ".join(map(show_text.visible, names[:SHOWN])) + further
 
 
 _NODES = {"dledger": "nodes of DLedger", "controller": "replicas under a controller", "plain": "replicas"}
@@ -164,14 +154,14 @@ def group_lines(group: ReplicaGroup, names: Sequence[str]) -> Iterator[str]:
     if group.is_level:
         yield f"Group: {head}, all with the same records: any of them may be started first"
         return
-    yield f"Group: {head}; start {visible(first[1])} first"
-    yield f"  {visible(first[1])} {_ends(first[0], group)}"
+    yield f"Group: {head}; start {show_text.visible(first[1])} first"
+    yield f"  {show_text.visible(first[1])} {_ends(first[0], group)}"
     for member, name in others:
-        yield f"  {visible(name)} {_standing(member, group)}"
+        yield f"  {show_text.visible(name)} {_standing(member, group)}"
     if group.next_loss_count:
-        lost = count_of(group.next_loss_count, "record")
-        second = visible(others[0][1])
-        yield f"  Without {visible(first[1])}, {second} leads, and {lost} of the first are lost"
+        lost = show_text.count_of(group.next_loss_count, "record")
+        second = show_text.visible(others[0][1])
+        yield f"  Without {show_text.visible(first[1])}, {second} leads, and {lost} of the first are lost"
     if group.manner == "plain" and any(member.relation == "parted" for member in group.members):
         yield "  A slave removes nothing: copy the log of the first to it, or heal it (compare --heal)"
 
@@ -188,18 +178,18 @@ def _standing(member: Replica, group: ReplicaGroup) -> str:
     if member.relation == "level":
         return "has the same records"
     if member.relation == "behind":
-        lacks = f"is behind by {count_of(member.lacking_count, 'record')}"
+        lacks = f"is behind by {show_text.count_of(member.lacking_count, 'record')}"
         if member.cut_off:
             return f"{lacks}, and never gets them: no epoch holds its end (rocketfsck convert controller)"
         return f"{lacks}, and gets them"
     if member.relation == "damaged":
-        count = count_of(member.only_here_count or member.lacking_count, "record")
+        count = show_text.count_of(member.only_here_count or member.lacking_count, "record")
         behind = member.behind_count if member.only_here_count else 0
-        rest = f", and is behind by {count_of(behind, 'record')}" if behind else ""
+        rest = f", and is behind by {show_text.count_of(behind, 'record')}" if behind else ""
         return f"has the same records, but for {count} that one of the two has damaged{rest}"
     of = f" of {_epoch(group)} {member.last_epoch}" if member.last_epoch is not None else ""
     parted = f"parted at {member.parting_offset or 0:,}, and ends with other records{of}"
-    mine = count_of(member.only_here_count, "record")
+    mine = show_text.count_of(member.only_here_count, "record")
     if group.manner == "plain":
         return f"{parted}: it alone has {mine}, and keeps them"
     agreed = ", which its own majority had confirmed" if member.agreed else ""
@@ -231,17 +221,19 @@ def _is_sound(row: StoreRow) -> bool:
 
 
 def stores_lines(
-    report: FleetReport, palette: Palette, columns: int, *, everything: bool, quiet: bool
+    report: FleetReport, palette: show_text.Palette, columns: int, *, everything: bool, quiet: bool
 ) -> Iterator[str]:
     """The head; unless `quiet`, the stores that are not healthy, or `everything`, and the next commands."""
     base = _base([row.root for row in report.stores])
-    yield from wrapped(_summary(report, base), columns)
+    yield from show_text.wrapped(_summary(report, base), columns)
     if report.oldest_read_timestamp is not None:
-        yield from wrapped(_since(report, report.oldest_read_timestamp), columns)
+        yield from show_text.wrapped(_since(report, report.oldest_read_timestamp), columns)
     if report.not_compared is not None:
-        yield from wrapped(f"Not compared with earlier runs: {visible(report.not_compared)}", columns)
+        yield from show_text.wrapped(
+            f"Not compared with earlier runs: {show_text.visible(report.not_compared)}", columns
+        )
     elif report.compared_timestamp is not None:
-        yield from wrapped(_changes(report, report.compared_timestamp), columns)
+        yield from show_text.wrapped(_changes(report, report.compared_timestamp), columns)
     if quiet:
         return
     worst = report.worst_first()
@@ -250,12 +242,12 @@ def stores_lines(
     if shown:
         yield ""
         for number, line in enumerate(
-            aligned(_table(shown, base, bool(report.compared)), right=(1, 2, 3, 4))
+            show_text.aligned(_table(shown, base, bool(report.compared)), right=(1, 2, 3, 4))
         ):
             yield f"  {palette.bold(line) if number == 0 else line}"
     hidden = len(listed) - len(shown)
     if hidden:
-        yield f"  and {count_of(hidden, 'store')} more: -v shows every store"
+        yield f"  and {show_text.count_of(hidden, 'store')} more: -v shows every store"
     yield from _errors(shown, columns, everything=everything)
     yield from _new(report, base, columns)
     yield from _groups(report, base, columns)
@@ -263,35 +255,33 @@ def stores_lines(
 
 
 def _summary(report: FleetReport, base: str) -> str:
-    size = byte_size(sum(row.byte_count or 0 for row in report.stores))
+    size = show_text.byte_size(sum(row.byte_count or 0 for row in report.stores))
     states = ", ".join(f"{count:,} {state}" for state, count in report.state_counts.items())
-    where = f" below {visible(base)}" if base else ""
-    stores = count_of(len(report.stores), "store")
+    where = f" below {show_text.visible(base)}" if base else ""
+    stores = show_text.count_of(len(report.stores), "store")
     about = f"{size}, level {report.level}, {duration(report.seconds)}"
     return f"Checked {stores}{where} ({about}): {states}."
 
 
 def _since(report: FleetReport, oldest: int) -> str:
     read, taken = (
-        byte_size(sum(getattr(row, name) or 0 for row in report.stores))
+        show_text.byte_size(sum(getattr(row, name) or 0 for row in report.stores))
         for name in ("read_byte_count", "taken_over_byte_count")
     )
-    return (
-        f"{read} read, {taken} taken over; the part that was read longest ago was read {timestamp(oldest)}."
-    )
+    return f"{read} read, {taken} taken over; the part that was read longest ago was read {show_text.timestamp(oldest)}."
 
 
 def _changes(report: FleetReport, since: int) -> str:
     compared = report.compared
-    having = count_of(sum(bool(row.new_finding_count) for row in compared), "store")
+    having = show_text.count_of(sum(bool(row.new_finding_count) for row in compared), "store")
     new, gone = (
         sum(getattr(row, name) or 0 for row in compared)
         for name in ("new_finding_count", "gone_finding_count")
     )
     rest = len(report.stores) - len(compared)
-    more = f" Not compared: {count_of(rest, 'store')}." if rest else ""
+    more = f" Not compared: {show_text.count_of(rest, 'store')}." if rest else ""
     among = f" in {having}" if new else ""
-    return f"New since {timestamp(since)}: {count_of(new, 'problem')}{among}; gone: {gone:,}.{more}"
+    return f"New since {show_text.timestamp(since)}: {show_text.count_of(new, 'problem')}{among}; gone: {gone:,}.{more}"
 
 
 def _base(roots: Sequence[str]) -> str:
@@ -307,16 +297,16 @@ def _below(root: str, base: str) -> str:
 
 
 def _name(row: StoreRow, base: str) -> str:
-    return visible(_below(row.root, base))
+    return show_text.visible(_below(row.root, base))
 
 
 def _table(rows: Sequence[StoreRow], base: str, has_new: bool) -> Iterator[tuple[str, ...]]:
     """The rows, with names as long as there is room for them on a terminal; `has_new`: with what is new."""
     cells = [(*_TABLE_HEAD, _NEW) if has_new else _TABLE_HEAD, *(_cells(row, has_new) for row in rows)]
-    limit = table_columns()
+    limit = show_text.table_columns()
     before = sum(max(map(len, column)) + _GAP for column in zip(*cells, strict=True))
     for cell, name in zip(cells, [_STORE, *(_name(row, base) for row in rows)], strict=True):
-        short = name if limit is None else _end_of(name, max(limit - MARGIN - before, _LEAST_NAME))
+        short = name if limit is None else _end_of(name, max(limit - show_text.MARGIN - before, _LEAST_NAME))
         yield (*cell, short)
 
 
@@ -328,9 +318,9 @@ def _cells(row: StoreRow, has_new: bool) -> tuple[str, ...]:
 
 def _end_of(text: str, room: int) -> str:
     """A path, without its begin where it is too long: the end tells stores apart."""
-    if width(text) <= room:
+    if show_text.width(text) <= room:
         return text
-    while width(text) > room - 1:
+    while show_text.width(text) > room - 1:
         text = text[1:]
     return f"…{text}"
 
@@ -343,11 +333,11 @@ def _errors(rows: Sequence[StoreRow], columns: int, *, everything: bool) -> Iter
     yield ""
     yield "Could not be checked"
     for root, why in failed if everything else failed[:ERROR_LIMIT]:
-        yield from _item(f"{visible(root)}: {visible(why, keep_backslash=True)}", columns)
+        yield from _item(f"{show_text.visible(root)}: {show_text.visible(why, keep_backslash=True)}", columns)
 
 
 def _item(text: str, columns: int) -> Iterator[str]:
-    first, *more = wrapped(text, columns - 4)
+    first, *more = show_text.wrapped(text, columns - 4)
     yield f"  {first}"
     yield from (f"    {line}" for line in more)
 
@@ -359,9 +349,9 @@ def _new(report: FleetReport, base: str, columns: int) -> Iterator[str]:
     yield ""
     yield "New"
     for item in report.new_findings:
-        name = visible(_below(str(item["root"]), base))
-        where = visible(str(item["file"] or "the store"))
-        said = f"{item['rule']} {item['slug']} in {where}: {visible(item['message'], keep_backslash=True)}"
+        name = show_text.visible(_below(str(item["root"]), base))
+        where = show_text.visible(str(item["file"] or "the store"))
+        said = f"{item['rule']} {item['slug']} in {where}: {show_text.visible(item['message'], keep_backslash=True)}"
         yield from _item(f"{name}: {said}", columns)
     hidden = sum(row.new_finding_count or 0 for row in report.stores) - len(report.new_findings)
     if hidden:
@@ -373,10 +363,10 @@ def _groups(report: FleetReport, base: str, columns: int) -> Iterator[str]:
     for group in report.node_groups:
         yield ""
         for line in group_lines(group, [_below(str(member.path), base) for member in group.members]):
-            yield from wrapped(line.lstrip(), columns, "  " if line.startswith(" ") else "")
+            yield from show_text.wrapped(line.lstrip(), columns, "  " if line.startswith(" ") else "")
 
 
-def _next(rows: Sequence[StoreRow], palette: Palette, *, everything: bool) -> Iterator[str]:
+def _next(rows: Sequence[StoreRow], palette: show_text.Palette, *, everything: bool) -> Iterator[str]:
     """The commands for the worst stores; never broken, because they are to be pasted."""
     commands = [row.next_command for row in rows if row.next_command is not None]
     if not commands:
@@ -384,4 +374,4 @@ def _next(rows: Sequence[StoreRow], palette: Palette, *, everything: bool) -> It
     yield ""
     yield "Next"
     for command in commands if everything else commands[:NEXT_LIMIT]:
-        yield f"  {palette.good(visible(command, keep_backslash=True))}"
+        yield f"  {palette.good(show_text.visible(command, keep_backslash=True))}"

@@ -31,25 +31,9 @@ import pyarrow as pa
 from rocketfsck._version import __version__
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
-from rocketfsck.pipeline.export import tables
+from rocketfsck.pipeline.export import model, tables
 from rocketfsck.pipeline.export.files import Place, data_files, last_offsets, manifest_of
 from rocketfsck.pipeline.export.local import write_by_workers, write_here
-from rocketfsck.pipeline.export.model import (
-    DATE,
-    MANIFEST,
-    PROVENANCE,
-    SUCCESS,
-    TIME,
-    DamageCount,
-    DeletedRange,
-    ExportOptions,
-    ExportResult,
-    Mark,
-    continuation,
-    marks_of,
-    newly_listed,
-    selection_digest,
-)
 from rocketfsck.pipeline.export.rows import ExportRows, broker_of
 from rocketfsck.pipeline.export.tables import Commit, LakeTable, TableChangedError, TableShape
 from rocketfsck.pipeline.sources import StoreSource, open_source
@@ -62,7 +46,10 @@ from rocketfsck.writer.disk.publish import building_directory, clear_leftovers, 
 
 SCHEMA_VERSION = 1
 BODY_COLUMNS = frozenset({"body", "body_crc_ok"})
-DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {"messages": ("topic", DATE), "consumequeue": ("topic",)}
+DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {
+    "messages": ("topic", model.DATE),
+    "consumequeue": ("topic",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +59,7 @@ class OpenTask:
     source: StoreSource
     view: str
     wanted: WantedRows
-    mark: Mark | None = None
+    mark: model.Mark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +69,14 @@ class OpenedStore:
     facts: Mapping[str, Any]
     parts: tuple[Part, ...]
     begin: int | None = None
-    gap: DeletedRange | None = None
+    gap: model.DeletedRange | None = None
 
 
 def open_one(task: OpenTask) -> OpenedStore | RocketfsckError:
     """The kernel: open a store and list its parts, or the reason why not."""
     source, wanted = task.source, task.wanted
     try:
-        begin, gap = (None, None) if task.mark is None else continuation(source, task.mark)
+        begin, gap = (None, None) if task.mark is None else model.continuation(source, task.mark)
         if begin is not None:
             wanted = replace(wanted, begin_offset=begin)
         facts = store_facts(source)
@@ -99,7 +86,11 @@ def open_one(task: OpenTask) -> OpenedStore | RocketfsckError:
 
 
 def open_all(
-    sources: Sequence[StoreSource], view: str, wanted: WantedRows, marks: Mapping[str, Mark], engine: Engine
+    sources: Sequence[StoreSource],
+    view: str,
+    wanted: WantedRows,
+    marks: Mapping[str, model.Mark],
+    engine: Engine,
 ) -> tuple[dict[str, OpenedStore], tuple[tuple[str, str], ...]]:
     """What is in each store, by broker, and of those that could not be opened the broker and the reason.
 
@@ -144,7 +135,7 @@ class ExportPlan:
     rows: ExportRows
     parts: tuple[Part, ...]
     about: Mapping[str, Any]
-    gaps: tuple[DeletedRange, ...] = ()
+    gaps: tuple[model.DeletedRange, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -165,9 +156,9 @@ class ExportPlan:
 
 def plan_export(
     sources: Sequence[StoreSource],
-    options: ExportOptions,
+    options: model.ExportOptions,
     engine: Engine,
-    marks: Mapping[str, Mark] | None = None,
+    marks: Mapping[str, model.Mark] | None = None,
 ) -> ExportPlan:
     """Decide an export, with the stores opened by `engine`; `marks` are those of the table appended to.
 
@@ -198,7 +189,7 @@ def plan_export(
     )
 
 
-def _wanted(options: ExportOptions, partition: Sequence[str]) -> WantedRows:
+def _wanted(options: model.ExportOptions, partition: Sequence[str]) -> WantedRows:
     """What is read: the columns asked for, those that lead back to the bytes, those of the partition.
 
     Damage is always read, so that it can be counted, but for FAILFAST.
@@ -211,9 +202,9 @@ def _wanted(options: ExportOptions, partition: Sequence[str]) -> WantedRows:
     if unknown:  # said by the view, with the names that there are
         schema_of(options.view, replace(wanted, columns=tuple(sorted(unknown))))
         every = [*every, *sorted(unknown)]
-    chosen |= {*PROVENANCE, wanted.corrupt_column, *partition}
+    chosen |= {*model.PROVENANCE, wanted.corrupt_column, *partition}
     if options.view == "messages":
-        chosen.add(TIME)
+        chosen.add(model.TIME)
     if not options.bodies:
         chosen -= BODY_COLUMNS
     columns = tuple(name for name in every if name in chosen)
@@ -224,7 +215,7 @@ def _demand_partition(schema: pa.Schema, partition: Sequence[str]) -> None:
     if len(set(partition)) < len(partition):
         raise UsageError(f"the partition names a column twice: {', '.join(partition)}")
     for name in partition:
-        if name == DATE and TIME in schema.names:
+        if name == model.DATE and model.TIME in schema.names:
             continue
         if name not in schema.names:
             raise UsageError(f"the view has no column {name!r} for directories")
@@ -235,12 +226,12 @@ def _demand_partition(schema: pa.Schema, partition: Sequence[str]) -> None:
 def export_stores(
     sources: Sequence[StoreSource],
     into: Path,
-    options: ExportOptions | None = None,
+    options: model.ExportOptions | None = None,
     *,
     engine: Engine | None = None,
     replace_existing: bool = False,
     append: bool = False,
-) -> ExportResult:
+) -> model.ExportResult:
     """Export stores into the new directory or to the URL `into`; with `append`, what the table lacks.
 
     Raises UsageError for what makes no sense, a directory that exists (but for `replace_existing` and
@@ -249,8 +240,8 @@ def export_stores(
     changed the table first. Then `into` is as it was. Of several stores, those that cannot be opened or read
     are left out and named in the result.
     """
-    options = options or ExportOptions()
-    job = _Job(newly_listed(sources), options, LocalEngine() if engine is None else engine)
+    options = options or model.ExportOptions()
+    job = _Job(model.newly_listed(sources), options, LocalEngine() if engine is None else engine)
     _demand_sense(into, options, replace_existing, append)
     into = into if is_remote(into) else into.absolute()
     table = _table_at(into, options, append)
@@ -261,7 +252,7 @@ def export_stores(
     return job.build(into, replace_existing)
 
 
-def _demand_sense(into: Path, options: ExportOptions, replace_existing: bool, append: bool) -> None:
+def _demand_sense(into: Path, options: model.ExportOptions, replace_existing: bool, append: bool) -> None:
     tables.demand(options.table_format)
     tables.demand_catalog(into, options.table_format, options.properties)
     is_plain = options.table_format == "parquet"
@@ -275,7 +266,7 @@ def _demand_sense(into: Path, options: ExportOptions, replace_existing: bool, ap
         raise UsageError(f"{into}: --replace is for Parquet files; delete the table first")
 
 
-def _table_at(into: Path, options: ExportOptions, append: bool) -> LakeTable | None:
+def _table_at(into: Path, options: model.ExportOptions, append: bool) -> LakeTable | None:
     """The table that is appended to; None where a new one is to be made."""
     if options.table_format == "parquet":
         return None
@@ -295,12 +286,12 @@ def _table_at(into: Path, options: ExportOptions, append: bool) -> LakeTable | N
         raise UsageError(f"{into}: already exists")
     if table.selection() is None:
         raise UsageError(f"{into}: the table was not made by `rocketfsck export` and cannot be appended to")
-    if table.selection() != selection_digest(options):
+    if table.selection() != model.selection_digest(options):
         raise UsageError(f"{into}: the table was made with another selection of messages, or another --mode")
     return table
 
 
-def _name(options: ExportOptions) -> str:
+def _name(options: model.ExportOptions) -> str:
     return options.table or f"rocketmq.{options.view}"
 
 
@@ -309,7 +300,7 @@ class _Job:
     """One export: its stores, and who does the work."""
 
     sources: tuple[StoreSource, ...]
-    options: ExportOptions
+    options: model.ExportOptions
     engine: Engine
 
     @property
@@ -318,9 +309,9 @@ class _Job:
 
     @property
     def selection(self) -> int | None:
-        return selection_digest(self.options) if self.options.view == "messages" else None
+        return model.selection_digest(self.options) if self.options.view == "messages" else None
 
-    def build(self, into: Path, replace_existing: bool) -> ExportResult:
+    def build(self, into: Path, replace_existing: bool) -> model.ExportResult:
         """A new directory, which appears when it is whole."""
         if (into.exists() or into.is_symlink()) and not replace_existing:
             raise UsageError(f"{into}: already exists")
@@ -333,13 +324,13 @@ class _Job:
             if self.options.table_format == "delta":
                 self.create(building, plan, result)
             if self.options.table_format != "iceberg":
-                place.put(SUCCESS, b"")
+                place.put(model.SUCCESS, b"")
         if self.options.table_format == "iceberg":  # its metadata has whole paths: made where the files stay
             self.create(into, plan, result)
-            Place(into).put(SUCCESS, b"")
+            Place(into).put(model.SUCCESS, b"")
         return replace(result, path=str(into), leftovers=leftovers)
 
-    def put(self, into: Path, replace_existing: bool) -> ExportResult:
+    def put(self, into: Path, replace_existing: bool) -> model.ExportResult:
         """Objects below a URL, which are a table when the last one is there."""
         root = Place(into)
         if not self.is_plain:
@@ -352,23 +343,23 @@ class _Job:
         if names and not (replace_existing and all(map(_is_ours, names))):
             raise UsageError(f"{into}: already exists")
         plan = plan_export(self.sources, self.options, self.engine)
-        if not names and not root.put_new(MANIFEST, b"{}\n"):  # of two exports at once, one is first
+        if not names and not root.put_new(model.MANIFEST, b"{}\n"):  # of two exports at once, one is first
             raise UsageError(f"{into}: already exists")
-        root.delete(SUCCESS)
+        root.delete(model.SUCCESS)
         try:
             plan, result = self.written(plan, root, names)
         except BaseException:
             with suppress(StoreError):
                 root.clear(names)
-                if SUCCESS in names:
-                    root.put(SUCCESS, b"")
+                if model.SUCCESS in names:
+                    root.put(model.SUCCESS, b"")
             raise
-        for name in names - {MANIFEST, SUCCESS}:
+        for name in names - {model.MANIFEST, model.SUCCESS}:
             root.delete(name)
-        root.put(SUCCESS, b"")
+        root.put(model.SUCCESS, b"")
         return replace(result, path=str(into))
 
-    def add(self, into: Path, table: LakeTable) -> ExportResult:
+    def add(self, into: Path, table: LakeTable) -> model.ExportResult:
         """What is new, to a table that there is."""
         mended = table.mend()
         marks = table.marks([source.broker for source in self.sources])
@@ -383,7 +374,7 @@ class _Job:
                     with _named(into):
                         sync_below(place.root)
                 table.append(Commit(result.files, about, result.marks))
-                place.put(SUCCESS, b"")
+                place.put(model.SUCCESS, b"")
             else:  # damage alone, which the next run finds again
                 place.remove()
         return replace(result, path=str(into), appended=True, mended=mended)
@@ -403,7 +394,7 @@ class _Job:
 
     def written(
         self, plan: ExportPlan, place: Place, kept: Set[str] = frozenset()
-    ) -> tuple[ExportPlan, ExportResult]:
+    ) -> tuple[ExportPlan, model.ExportResult]:
         """The files of the plan below `place`, without stores that cannot be read: then all is done again.
 
         `kept` are names of files that were there before.
@@ -418,7 +409,7 @@ class _Job:
                 plan = plan.without(broker, str(error))
                 place.clear(kept)
 
-    def attempt(self, plan: ExportPlan, place: Place, kept: Set[str]) -> ExportResult:
+    def attempt(self, plan: ExportPlan, place: Place, kept: Set[str]) -> model.ExportResult:
         options, rows = self.options, plan.rows
         if not place.is_remote:
             with _named(place.root):
@@ -427,8 +418,8 @@ class _Job:
         files = data_files(place, rows.partition, rows.folders, kept)
         marks = {}
         if not self.is_plain and options.view == "messages":
-            marks = marks_of(plan.sources, last_offsets(place, files), self.engine)
-        result = ExportResult(
+            marks = model.marks_of(plan.sources, last_offsets(place, files), self.engine)
+        result = model.ExportResult(
             path=str(place.root),
             files=tuple(files),
             damage=damage,
@@ -437,16 +428,16 @@ class _Job:
             gaps=plan.gaps,
             failed=plan.failed,
         )
-        place.put(MANIFEST, manifest_of(plan.about, options, result))
+        place.put(model.MANIFEST, manifest_of(plan.about, options, result))
         return result
 
-    def write(self, plan: ExportPlan, place: Place, kept: Set[str]) -> DamageCount:
+    def write(self, plan: ExportPlan, place: Place, kept: Set[str]) -> model.DamageCount:
         """Have Arrow write the files, here or on workers."""
         if isinstance(self.engine, LocalEngine):
             return write_here(plan.rows, plan.parts, place, self.options, self.engine).damage
         return write_by_workers(self.engine, plan.rows, plan.parts, place, self.options, kept)
 
-    def create(self, root: Path, plan: ExportPlan, result: ExportResult) -> None:
+    def create(self, root: Path, plan: ExportPlan, result: model.ExportResult) -> None:
         """Make the table of the files below `root`."""
         options = self.options
         about = {**plan.about, "run": result.run}
@@ -460,7 +451,7 @@ def _shape(plan: ExportPlan) -> TableShape:
     return TableShape(plan.rows.schema, plan.rows.partition)
 
 
-def _below(result: ExportResult, place: Place) -> ExportResult:
+def _below(result: model.ExportResult, place: Place) -> model.ExportResult:
     """The same with the paths of the files from the root of the table on."""
     run = place.root.name
     return replace(
@@ -470,13 +461,13 @@ def _below(result: ExportResult, place: Place) -> ExportResult:
 
 def _is_written(place: Place) -> bool:
     with suppress(StoreError):
-        return MANIFEST in place.names()
+        return model.MANIFEST in place.names()
     return True
 
 
 def _is_ours(name: str) -> bool:
     """Whether an export may have put an object: others are never deleted."""
-    return name in (MANIFEST, SUCCESS) or name.endswith((".parquet", f"/{SUCCESS}"))
+    return name in (model.MANIFEST, model.SUCCESS) or name.endswith((".parquet", f"/{model.SUCCESS}"))
 
 
 @contextmanager

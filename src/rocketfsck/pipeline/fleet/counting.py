@@ -17,21 +17,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
+from rocketfsck.pipeline import statistics
 from rocketfsck.pipeline.fleet.run import error_text, run_jobs
 from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, work_on
 from rocketfsck.pipeline.sources import StoreSource, look_at
-from rocketfsck.pipeline.statistics import (
-    LOG_AREA,
-    ClusterStatistics,
-    CountTask,
-    Gathered,
-    KeyCounts,
-    KeySketch,
-    RecountTask,
-    count_run,
-    keys_of,
-    recount_run,
-)
 from rocketfsck.progress import phase
 from rocketfsck.query.counts import LogStatistics, StoreCounts, plan_runs, statistics_of
 from rocketfsck.store import Store
@@ -44,7 +33,7 @@ class Counted:
 
     log: bytes = b""
     sketch: bytes = b""
-    exact: KeyCounts | None = None
+    exact: statistics.KeyCounts | None = None
     error: Exception | None = None
 
 
@@ -60,7 +49,7 @@ class CountJob:
         """The store. Raises StoreError and UsageError."""
         with work_on(Path(self.source.path), "count", "counted"):
             store = look_at(self.source)
-            demand_listed(store, LOG_AREA)
+            demand_listed(store, statistics.LOG_AREA)
             return store
 
     def work(self, store: Store, engine: Engine) -> Counted:
@@ -69,23 +58,25 @@ class CountJob:
         size = store.commitlog.size
         with work_on(Path(self.source.path), "count", "counted"), phase("reading the commit log", size):
             if self.hashes is not None:
-                exact = KeyCounts()
-                for result in _results(engine, recount_run, [RecountTask(run, self.hashes) for run in runs]):
+                exact = statistics.KeyCounts()
+                for result in _results(
+                    engine, statistics.recount_run, [statistics.RecountTask(run, self.hashes) for run in runs]
+                ):
                     exact.merge(result)
                 return Counted(exact=exact)
-            account, sketch = StoreCounts(), KeySketch()
+            account, sketch = StoreCounts(), statistics.KeySketch()
             for counted, keys in _results(
-                engine, count_run, [CountTask(run, self.with_keys) for run in runs]
+                engine, statistics.count_run, [statistics.CountTask(run, self.with_keys) for run in runs]
             ):
                 account.add(counted)
                 sketch.merge(keys)
         return Counted(_packed(statistics_of(store, account)), _packed(sketch) if self.with_keys else b"")
 
-    def weigh(self, task: CountTask | RecountTask) -> int:
+    def weigh(self, task: statistics.CountTask | statistics.RecountTask) -> int:
         """Bytes of the files, and something for each."""
         return sum(item.file_size + FILE_WEIGHT for item in task.run.items)
 
-    def name(self, task: CountTask | RecountTask) -> str:
+    def name(self, task: statistics.CountTask | statistics.RecountTask) -> str:
         """The first file of a task."""
         return task.run.items[0].location
 
@@ -137,7 +128,7 @@ def count_stores(
     engine: Engine | None = None,
     key_count: int = 0,
     is_one: bool | None = None,
-) -> ClusterStatistics:
+) -> statistics.ClusterStatistics:
     """Count the live records of stores, and find the `key_count` most frequent keys (0: none).
 
     Keys take a second pass over the logs. Workers open the stores. Of several, one that cannot be counted is
@@ -148,7 +139,7 @@ def count_stores(
     logs: dict[int, bytes] = {}
     sketches: dict[int, bytes] = {}
     errors: dict[int, Exception] = {}
-    sketch, exact = KeySketch(), KeyCounts()
+    sketch, exact = statistics.KeySketch(), statistics.KeyCounts()
     first = [CountJob(source, bool(key_count)) for source in sources]
     with phase("counting the messages", len(sources) * (2 if key_count else 1), "files") as at:
         for number, counted, _ in run_jobs(engine, first):
@@ -173,9 +164,9 @@ def count_stores(
     if errors and (len(sources) == 1 if is_one is None else is_one):
         raise errors[0]
     brokers = PackedLogs([(sources[number].broker, logs[number]) for number in sorted(logs)])
-    gathered = Gathered()
+    gathered = statistics.Gathered()
     for _, log in brokers:
         gathered.add(log)
     wrong = [(sources[number].broker, error_text("", errors[number])) for number in sorted(errors)]
-    keys = keys_of(sketch, exact, key_count) if key_count else None
+    keys = statistics.keys_of(sketch, exact, key_count) if key_count else None
     return gathered.statistics(brokers, keys, wrong)

@@ -23,54 +23,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rocketfsck import errors
 from rocketfsck.engine import Engine, LocalEngine
-from rocketfsck.errors import (
-    EXIT_CLEAN,
-    EXIT_INTERNAL,
-    EXIT_OPERATIONAL,
-    EXIT_PROBLEMS,
-    RocketfsckError,
-    StoreError,
-    UsageError,
-)
-from rocketfsck.pipeline.fleet.records import (
-    RECORDS,
-    RebuiltRow,
-    RebuiltStores,
-    demand_same,
-    make_record,
-    publish_recorded,
-    read_record,
-    run_shelf,
-    sources_of,
-)
+from rocketfsck.pipeline.fleet import records
 from rocketfsck.pipeline.fleet.run import error_text, make_run_id, open_meant, run_jobs
 from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, work_on
+from rocketfsck.pipeline.rebuild import job
 from rocketfsck.pipeline.rebuild.index import IndexTask
-from rocketfsck.pipeline.rebuild.job import (
-    PARTS,
-    SCRATCH,
-    Bench,
-    MadeParts,
-    PartTask,
-    make_parts,
-    put_together,
-)
 from rocketfsck.pipeline.rebuild.places import attempt_directory
 from rocketfsck.pipeline.rebuild.segment import SegmentTask
 from rocketfsck.pipeline.sources import broker_name, find_places
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.judging import predict_rebuilt
-from rocketfsck.repair.build.run import (
-    RebuildOptions,
-    Rebuilt,
-    What,
-    check_options,
-    has_problems,
-    options_for,
-    rebuild_store,
-    rows_in,
-)
+from rocketfsck.repair.build import run
 from rocketfsck.repair.plan.document import assumed_of
 from rocketfsck.store.model import MappedFile, Store
 
@@ -87,8 +52,8 @@ class RebuildJob:
     shelf: str
     bench: str
     run_id: str
-    what: What
-    options: RebuildOptions
+    what: run.What
+    options: run.RebuildOptions
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def open(self) -> Store:
@@ -96,7 +61,7 @@ class RebuildJob:
         with work_on(self.place, "rebuild", "rebuilt"):
             return open_meant(self.place, self.facts)
 
-    def work(self, store: Store, engine: Engine) -> RebuiltRow:
+    def work(self, store: Store, engine: Engine) -> records.RebuiltRow:
         """Build, and give the result its name. Raises StoreError and UsageError."""
         assert isinstance(engine, PassingEngine)
         with work_on(self.place, "rebuild", "rebuilt"):
@@ -104,46 +69,54 @@ class RebuildJob:
             if os.path.lexists(self.into):
                 return self._taken_over(store, options)
             weight = sum(map(_weight, store.commitlog.files))
-            rows = options.message_rows or (options.queues and rows_in(store) is not None)
+            rows = options.message_rows or (options.queues and run.rows_in(store) is not None)
             is_whole = weight <= engine.limits.whole_weight or rows  # no engine builds a RocksDB in parts
             made = None if is_whole else self._made(store, engine, options)
             with attempt_directory(self.shelf, self.into.name[:200]) as folder:
                 built = folder / "built"
                 if made is None:
-                    rebuilt = rebuild_store(store, built, options)
+                    rebuilt = run.rebuild_store(store, built, options)
                 else:
-                    rebuilt = put_together(store, built, options, made)
+                    rebuilt = job.put_together(store, built, options, made)
                 row = self.row(store, options, rebuilt, built)
-                sources = sources_of(store, self.what, options)
-                record = make_record(row, sources, self.into, built, sync=options.sync)
-                publish_recorded(record, built, self.into, sync=options.sync)
+                sources = records.sources_of(store, self.what, options)
+                record = records.make_record(row, sources, self.into, built, sync=options.sync)
+                records.publish_recorded(record, built, self.into, sync=options.sync)
             return row
 
-    def _taken_over(self, store: Store, options: RebuildOptions) -> RebuiltRow:
+    def _taken_over(self, store: Store, options: run.RebuildOptions) -> records.RebuiltRow:
         """The row of a result that is there. Raises StoreError for one that would not be built like this."""
-        record = read_record(self.into)
+        record = records.read_record(self.into)
         if record is None:
-            raise StoreError("exists, and rocketfsck does not overwrite it", path=str(self.into))
+            raise errors.StoreError("exists, and rocketfsck does not overwrite it", path=str(self.into))
         row = record.row
         if row.run_id == self.run_id:  # an attempt whose worker died after it
             return row
-        demand_same(record, self.into, store, sources_of(store, self.what, options))
+        records.demand_same(record, self.into, store, records.sources_of(store, self.what, options))
         return replace(row, run_id=self.run_id, into=str(self.into), taken_over_from=row.run_id)
 
-    def _made(self, store: Store, engine: PassingEngine, options: RebuildOptions) -> MadeParts:
-        check_options(store, options)
+    def _made(self, store: Store, engine: PassingEngine, options: run.RebuildOptions) -> job.MadeParts:
+        run.check_options(store, options)
         bench = Path(self.bench)
-        for path in (bench, bench / SCRATCH, bench / PARTS):  # never the shelf: a killed run's is taken away
+        for path in (
+            bench,
+            bench / job.SCRATCH,
+            bench / job.PARTS,
+        ):  # never the shelf: a killed run's is taken away
             path.mkdir(exist_ok=True)
-        return make_parts(engine, store, options, Bench(str(bench / SCRATCH), str(bench / PARTS)))
+        return job.make_parts(
+            engine, store, options, job.Bench(str(bench / job.SCRATCH), str(bench / job.PARTS))
+        )
 
-    def chosen(self, store: Store) -> RebuildOptions:
+    def chosen(self, store: Store) -> run.RebuildOptions:
         """What is built of this store. Raises StoreError for a store without a log."""
         if not store.commitlog.files:
-            raise StoreError("has no commit log files to build from", path=str(self.place))
-        return options_for(store, self.what, self.options)
+            raise errors.StoreError("has no commit log files to build from", path=str(self.place))
+        return run.options_for(store, self.what, self.options)
 
-    def row(self, store: Store, options: RebuildOptions, rebuilt: Rebuilt, built: Path) -> RebuiltRow:
+    def row(
+        self, store: Store, options: run.RebuildOptions, rebuilt: run.Rebuilt, built: Path
+    ) -> records.RebuiltRow:
         """What is said of a result, which is at `built` now."""
         may_start = None
         if options.wanted is None and options.from_offset is None and not options.only_missing:
@@ -152,14 +125,14 @@ class RebuildJob:
             )
             may_start = all(start.loads for start in starts if start.covered)
         queues, index = rebuilt.queues, rebuilt.index
-        bad = has_problems(rebuilt) or may_start is False
+        bad = run.has_problems(rebuilt) or may_start is False
         root = str(store.root)
-        return RebuiltRow(
+        return records.RebuiltRow(
             run_id=self.run_id,
             broker=broker_name(root, None),
             root=root,
             state="damaged" if bad else "rebuilt",
-            exit_code=EXIT_PROBLEMS if bad else EXIT_CLEAN,
+            exit_code=errors.EXIT_PROBLEMS if bad else errors.EXIT_CLEAN,
             into=str(self.into),
             version=str(store.dialect.version),
             may_start=may_start,
@@ -172,7 +145,7 @@ class RebuildJob:
             assumed=", ".join(f"{item.name} {item.value}" for item in assumed_of(store, rebuilt)) or None,
         )
 
-    def weigh(self, task: SegmentTask | PartTask) -> int:
+    def weigh(self, task: SegmentTask | job.PartTask) -> int:
         """Bytes that a task reads of the log, or writes, and something for every file and queue."""
         if isinstance(task, SegmentTask):
             return _weight(task.file)
@@ -180,22 +153,22 @@ class RebuildJob:
             return task.indexing.store.geometry.index_file_size + FILE_WEIGHT
         return UNIT_WEIGHT * task.unit_count + FILE_WEIGHT * task.queue_count
 
-    def name(self, task: SegmentTask | PartTask) -> str:
+    def name(self, task: SegmentTask | job.PartTask) -> str:
         """The commit log file of a task, or what it builds."""
         if isinstance(task, SegmentTask):
             return task.file.relative
         return "index" if isinstance(task, IndexTask) else "consumequeue"
 
-    def failed(self, error: Exception) -> RebuiltRow:
+    def failed(self, error: Exception) -> records.RebuiltRow:
         """The row of a store of which nothing was built."""
         root = str(self.place)
-        known = isinstance(error, RocketfsckError)
-        return RebuiltRow(
+        known = isinstance(error, errors.RocketfsckError)
+        return records.RebuiltRow(
             run_id=self.run_id,
             broker=broker_name(root, None),
             root=root,
             state="failed",
-            exit_code=EXIT_OPERATIONAL if known else EXIT_INTERNAL,
+            exit_code=errors.EXIT_OPERATIONAL if known else errors.EXIT_INTERNAL,
             error=error_text(root, error),
         )
 
@@ -207,12 +180,12 @@ def _weight(file: MappedFile) -> int:
 def rebuild_stores(
     paths: Sequence[Path | str],
     into: Path,
-    what: What = "all",
-    options: RebuildOptions | None = None,
+    what: run.What = "all",
+    options: run.RebuildOptions | None = None,
     engine: Engine | None = None,
     *,
     facts: Mapping[str, Any] | None = None,
-) -> RebuiltStores:
+) -> records.RebuiltStores:
     """Rebuild `what` of the stores at `paths` (which may have wildcards), each into `into`/NAME.
 
     NAME is that of the store's directory, or of the one above where that is `store`. Of `options` count the
@@ -223,14 +196,14 @@ def rebuild_stores(
     a result that no run put there; StoreError where `into` cannot be made, or
     another run works in it.
     """
-    options = options or RebuildOptions()
+    options = options or run.RebuildOptions()
     engine = engine or LocalEngine()
     started, run_id = time.monotonic(), make_run_id(time.time())
     into = into.absolute()
     places = find_places(paths)
     targets = _targets(places, into)
-    rows: dict[int, RebuiltRow] = {}
-    with run_shelf(into, run_id) as shelf:
+    rows: dict[int, records.RebuiltRow] = {}
+    with records.run_shelf(into, run_id) as shelf:
         path = shelf.path
         jobs = [
             RebuildJob(place, target, str(path), str(path / str(number)), run_id, what, options, facts or {})
@@ -243,7 +216,7 @@ def rebuild_stores(
                 at.at(len(rows))
     seconds = round(time.monotonic() - started, 3)
     stores = tuple(rows[number] for number in range(len(jobs)))
-    return RebuiltStores(run_id, what, str(into), seconds, stores, shelf.removed_runs)
+    return records.RebuiltStores(run_id, what, str(into), seconds, stores, shelf.removed_runs)
 
 
 def _targets(places: Sequence[Path], into: Path) -> list[Path]:
@@ -251,16 +224,16 @@ def _targets(places: Sequence[Path], into: Path) -> list[Path]:
     first: dict[str, Path] = {}
     for place in places:
         name = broker_name(str(place), None)
-        if name in ("", ".", "..", RECORDS) or "/" in name:
-            raise UsageError(f"{place}: has no name for a directory")
+        if name in ("", ".", "..", records.RECORDS) or "/" in name:
+            raise errors.UsageError(f"{place}: has no name for a directory")
         if name in first:
-            raise UsageError(
+            raise errors.UsageError(
                 f"the stores {first[name]} and {place} would both be rebuilt in {into / name}: "
                 "give each a run of its own"
             )
         first[name] = place
     targets = [into / name for name in first]
     for target in targets:
-        if os.path.lexists(target) and read_record(target) is None:
-            raise UsageError(f"{target} exists, and rocketfsck does not overwrite it")
+        if os.path.lexists(target) and records.read_record(target) is None:
+            raise errors.UsageError(f"{target} exists, and rocketfsck does not overwrite it")
     return targets

@@ -29,35 +29,7 @@ from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.seam import Dead, surviving
 from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError, StoreError, UsageError
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.pipeline.fleet.model import (
-    CheckedStore,
-    FindingFile,
-    FleetReport,
-    FleetRequest,
-    StoreRow,
-    packed,
-)
-from rocketfsck.pipeline.fleet.stages import (
-    FILE_WEIGHT,
-    HELD_SIZE,
-    WHOLE_WEIGHT,
-    Begin,
-    End,
-    Given,
-    Large,
-    PassingEngine,
-    Share,
-    StoreJob,
-    bounded,
-    pack,
-    pack_results,
-    run_here,
-    run_share,
-    run_small,
-    run_step,
-    task_of,
-    work_on,
-)
+from rocketfsck.pipeline.fleet import model, stages
 from rocketfsck.pipeline.sources import broker_name, demand_match, find_places
 from rocketfsck.progress import phase
 from rocketfsck.repair.state import check_status
@@ -80,21 +52,23 @@ Found = tuple[int, Any, float]
 """The number of a store, the result of its job, the seconds that all of it took."""
 
 
-def run_jobs(engine: Engine, jobs: Sequence[StoreJob]) -> Iterator[Found]:
+def run_jobs(engine: Engine, jobs: Sequence[stages.StoreJob]) -> Iterator[Found]:
     """Yield the result of each job as it ends.
 
     Several small stores run at once, a core each. In this process large ones follow one after the other, on
     all cores; elsewhere see above.
     """
-    begins = [Begin(number, job, WHOLE_WEIGHT, engine.job_count) for number, job in enumerate(jobs)]
+    begins = [
+        stages.Begin(number, job, stages.WHOLE_WEIGHT, engine.job_count) for number, job in enumerate(jobs)
+    ]
     is_here = isinstance(engine, LocalEngine)
-    large: list[tuple[Begin, int]] = [(begin, 0) for begin in begins]
+    large: list[tuple[stages.Begin, int]] = [(begin, 0) for begin in begins]
     seconds = [0.0] * len(jobs)
     if not is_here or (len(jobs) > 1 and engine.job_count > 1):
         large = []
-        for begin, found, took in surviving(engine, run_small, begins):
+        for begin, found, took in surviving(engine, stages.run_small, begins):
             seconds[begin.number] = took
-            if isinstance(found, Large):
+            if isinstance(found, stages.Large):
                 large.append((begin, found.size))
             elif isinstance(found, Dead):
                 # begins again and gives all tasks away: then the task that does it is alone, and has a name
@@ -104,47 +78,49 @@ def run_jobs(engine: Engine, jobs: Sequence[StoreJob]) -> Iterator[Found]:
     if isinstance(engine, LocalEngine):
         for begin, _ in large:
             started = time.monotonic()
-            ended = run_here(replace(begin, whole_weight=_NO_LIMIT, threads=engine.jobs))
+            ended = stages.run_here(replace(begin, whole_weight=_NO_LIMIT, threads=engine.jobs))
             took = seconds[begin.number] + time.monotonic() - started
             yield begin.number, _result(begin.job, ended), took
         return
-    for group in bounded([begin for begin, _ in large], [size for _, size in large], HELD_SIZE):
+    for group in stages.bounded([begin for begin, _ in large], [size for _, size in large], stages.HELD_SIZE):
         yield from _run_group(engine, group, seconds)
 
 
-def _run_group(engine: Engine, begins: Sequence[Begin], seconds: list[float]) -> Iterator[Found]:
+def _run_group(engine: Engine, begins: Sequence[stages.Begin], seconds: list[float]) -> Iterator[Found]:
     """The jobs of a group of large stores: all give a stage away, which is done, and continue with it."""
     jobs = {begin.number: begin for begin in begins}
     known: dict[int, tuple[tuple[bytes, ...], ...]] = defaultdict(tuple)
-    steps: Sequence[Begin | End] = begins
+    steps: Sequence[stages.Begin | stages.End] = begins
     while steps:
-        given: dict[int, Given] = {}
-        for step, found, took in surviving(engine, run_step, steps):
+        given: dict[int, stages.Given] = {}
+        for step, found, took in surviving(engine, stages.run_step, steps):
             number = step.number
             seconds[number] += took
-            if isinstance(found, Given):
+            if isinstance(found, stages.Given):
                 given[number] = found
             else:
                 yield number, _result(jobs[number].job, found), seconds[number]
-        pieces = pack([(number, item.weights) for number, item in given.items()], engine.job_count)
-        shares = [Share(piece.store, given[piece.store].packed, piece.first, piece.last) for piece in pieces]
+        pieces = stages.pack([(number, item.weights) for number, item in given.items()], engine.job_count)
+        shares = [
+            stages.Share(piece.store, given[piece.store].packed, piece.first, piece.last) for piece in pieces
+        ]
         results: dict[int, dict[int, bytes]] = {number: {} for number in given}
-        for share, done, took in surviving(engine, run_share, shares, _halves):
+        for share, done, took in surviving(engine, stages.run_share, shares, _halves):
             seconds[share.number] += took
             if isinstance(done, Dead):
                 done = _named_error(jobs[share.number].job, share, done)
             results[share.number][share.first] = done
         for number, by_first in results.items():
             known[number] += (tuple(by_first[first] for first in sorted(by_first)),)
-        steps = [End(jobs[number], item.packed, known[number]) for number, item in given.items()]
+        steps = [stages.End(jobs[number], item.packed, known[number]) for number, item in given.items()]
 
 
-def _result(job: StoreJob, found: Any) -> Any:
+def _result(job: stages.StoreJob, found: Any) -> Any:
     error = found.error if isinstance(found, Dead) else found
     return job.failed(error) if isinstance(error, StoreError) else found.result
 
 
-def _halves(share: Share) -> tuple[Share, ...]:
+def _halves(share: stages.Share) -> tuple[stages.Share, ...]:
     """A share of several tasks as two; nothing for what cannot be halved."""
     if share.last - share.first < 2:
         return ()
@@ -152,10 +128,10 @@ def _halves(share: Share) -> tuple[Share, ...]:
     return replace(share, last=middle), replace(share, first=middle)
 
 
-def _named_error(job: StoreJob, share: Share, dead: Dead) -> bytes:
+def _named_error(job: stages.StoreJob, share: stages.Share, dead: Dead) -> bytes:
     """The result of a task that no worker survived: an error with the name of its file."""
-    path = job.name(task_of(share.packed, share.first))
-    return pack_results([StoreError(f"cannot be read by any worker: {dead.error}", path=path)])
+    path = job.name(stages.task_of(share.packed, share.first))
+    return stages.pack_results([StoreError(f"cannot be read by any worker: {dead.error}", path=path)])
 
 
 # Opens a store of a fleet where the work on it is done.
@@ -197,19 +173,19 @@ class CheckJob:
     """The check of one store: its path, and what is asked about it. What goes wrong is in the row."""
 
     place: Path
-    asked: FleetRequest
+    asked: model.FleetRequest
 
     def open(self) -> FleetStore:
         """The store. Raises StoreError and UsageError."""
-        with work_on(self.place, "check", "checked"):
+        with stages.work_on(self.place, "check", "checked"):
             store, options = open_meant(self.place, self.asked.facts), self.asked.options
             if options.since is None:
                 return FleetStore(store)
             return FleetStore(store, begin(store, options)[2])
 
-    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
+    def work(self, opened: FleetStore, engine: stages.PassingEngine) -> model.CheckedStore:
         """The row of the store, and its findings. Raises StoreError."""
-        with work_on(self.place, "check", "checked"):
+        with stages.work_on(self.place, "check", "checked"):
             asked, store = self.asked, opened.store
             if asked.options.since is not None and not is_remote(asked.options.since):
                 asked.options.since.parent.mkdir(parents=True, exist_ok=True)
@@ -222,27 +198,27 @@ class CheckJob:
             listed = list(islice(report.finding_rows(), asked.finding_limit))
             row = _row(self, store, report, verdict, sum(finding["count"] for finding in listed))
             head = {"run_id": row.run_id, "broker": row.broker, "root": row.root}
-            return CheckedStore(row, packed([head | finding for finding in listed]))
+            return model.CheckedStore(row, model.packed([head | finding for finding in listed]))
 
     def weigh(self, task: PlannedTask) -> int:
         """Bytes on the disk that are to be read, and something for every file."""
         files = unit_files(task.task)
         size = sum(file.data_size for file in files)
-        return max(size - known_size(task.task), 0) + FILE_WEIGHT * len(files)
+        return max(size - known_size(task.task), 0) + stages.FILE_WEIGHT * len(files)
 
     def name(self, task: PlannedTask) -> str:
         """The first file of a task."""
         return task.files[0] if task.files else task.key
 
-    def failed(self, error: Exception) -> CheckedStore:
+    def failed(self, error: Exception) -> model.CheckedStore:
         """The row of a store that could not be opened or checked."""
-        return CheckedStore(failed_row(self.place, self.asked.run_id, error))
+        return model.CheckedStore(failed_row(self.place, self.asked.run_id, error))
 
 
-def failed_row(place: Path, run_id: str, error: Exception) -> StoreRow:
+def failed_row(place: Path, run_id: str, error: Exception) -> model.StoreRow:
     """The row of a store that could not be opened or checked."""
     root = str(place)
-    return StoreRow(
+    return model.StoreRow(
         run_id=run_id,
         broker=broker_name(root, None),
         root=root,
@@ -259,11 +235,11 @@ def error_text(root: str, error: Exception) -> str:
     return printable(text.removeprefix(f"{root}: "))[:ERROR_LENGTH]
 
 
-def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_count: int) -> StoreRow:
+def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_count: int) -> model.StoreRow:
     asked = task.asked
     narrowed = bool(asked.options.select or asked.options.ignore)
     prospect, root = verdict.prospect, str(store.root)
-    blank = StoreRow(asked.run_id, broker_name(root, None), root, verdict.state, 0)
+    blank = model.StoreRow(asked.run_id, broker_name(root, None), root, verdict.state, 0)
     return replace(
         blank,
         exit_code=check_status(report, verdict.state, narrowed=narrowed),
@@ -318,7 +294,7 @@ def check_stores(
     facts: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
     version: str | None = None,
-) -> FleetReport:
+) -> model.FleetReport:
     """Check the stores at `paths`, which may have wildcards or be URLs, and judge each.
 
     Without `engine`, or on a `LocalEngine`, small stores are checked several at once, a core each, and large
@@ -342,7 +318,7 @@ def check_stores(
         raise UsageError("the number of findings of a store is at least 0")
     engine = engine or LocalEngine(options.jobs)
     started, now = time.monotonic(), time.time()
-    asked = FleetRequest(
+    asked = model.FleetRequest(
         run_id=make_run_id(now),
         options=replace(options, now_timestamp=options.now_timestamp or int(now * 1000)),
         facts=facts or {},
@@ -354,14 +330,14 @@ def check_stores(
         with named_errors(options.since, "cannot be made"):
             options.since.mkdir(parents=True, exist_ok=True)
     jobs = [CheckJob(place, _with_state(asked, place)) for place in find_places(paths)]
-    rows: dict[int, StoreRow] = {}
-    findings = FindingFile()
+    rows: dict[int, model.StoreRow] = {}
+    findings = model.FindingFile()
     with phase("checking the stores", len(jobs), "files") as at:
         for number, checked, seconds in run_jobs(engine, jobs):
             findings.add(number, checked.findings)
             rows[number] = replace(checked.row, seconds=round(seconds, 3))
             at.at(len(rows))
-    return FleetReport(
+    return model.FleetReport(
         run_id=asked.run_id,
         level=options.level,
         started_timestamp=int(now * 1000),
@@ -371,7 +347,7 @@ def check_stores(
     )
 
 
-def _with_state(asked: FleetRequest, place: Path) -> FleetRequest:
+def _with_state(asked: model.FleetRequest, place: Path) -> model.FleetRequest:
     """What is asked about a store, with a state file of its own, which is read and written where the store is
     checked."""
     directory = asked.options.since

@@ -46,19 +46,9 @@ from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.rows import Column, arrow_schema, name_pair, named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
+from rocketfsck.pipeline.export import tables as export_tables
 from rocketfsck.pipeline.export.files import Place, delta_options, errors_of, read_footer
 from rocketfsck.pipeline.export.model import DataFile
-from rocketfsck.pipeline.export.tables import (
-    CATALOG,
-    Commit,
-    LakeTable,
-    TableChangedError,
-    TableShape,
-    catalog_at,
-    catalog_errors,
-    find_table,
-    own_catalog,
-)
 from rocketfsck.pipeline.fleet.model import (
     FLEET_FINDING_COLUMNS,
     LATER_COLUMNS,
@@ -137,17 +127,17 @@ class RunTables:
         """The file of a run below the root of a table."""
         return f"{run_id}.parquet" if self._is_parquet else f"{DATA}/{run_id}.parquet"
 
-    def _found(self, name: str) -> LakeTable | None:
+    def _found(self, name: str) -> export_tables.LakeTable | None:
         root = self._root(name)
         made = self.directory / tables.CATALOG if self._is_iceberg else root
         if self._is_parquet or not (self.properties or is_remote(root) or made.exists()):
             return None
-        table = find_table(root, self.table_format, _full_name(name), self._catalog)
+        table = export_tables.find_table(root, self.table_format, _full_name(name), self._catalog)
         if table is not None:
             table.demand_shape(_shape(self._columns(name, table)))
         return table
 
-    def _columns(self, name: str, table: LakeTable | None) -> tuple[Column, ...]:
+    def _columns(self, name: str, table: export_tables.LakeTable | None) -> tuple[Column, ...]:
         """The columns that are written: a table of an earlier version keeps those that it has."""
         missing = LATER_COLUMNS - table.names() if table is not None and name == "stores" else frozenset()
         return tuple(column for column in _COLUMNS[name] if column.name not in missing)
@@ -197,13 +187,13 @@ class RunTables:
                         _full_name(name),
                         self._catalog,
                         _shape(_COLUMNS[name]),
-                        Commit((file,), about, {}),
+                        export_tables.Commit((file,), about, {}),
                     )
                 else:
                     table.mend()
-                    table.append(Commit((file,), about, {}))
+                    table.append(export_tables.Commit((file,), about, {}))
                 return
-            except TableChangedError:
+            except export_tables.TableChangedError:
                 if not left:
                     raise
             except (StoreError, UsageError):
@@ -254,8 +244,8 @@ def _full_name(name: str) -> str:
     return f"rocketmq.check_{name}"
 
 
-def _shape(columns: Sequence[Column]) -> TableShape:
-    return TableShape(arrow_schema(columns, {}).remove_metadata(), ())
+def _shape(columns: Sequence[Column]) -> export_tables.TableShape:
+    return export_tables.TableShape(arrow_schema(columns, {}).remove_metadata(), ())
 
 
 def _write(
@@ -480,10 +470,10 @@ def _of_iceberg(tables: RunTables, root: Path, start: str, end: str) -> Iterator
     from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 
     directory = tables.directory.absolute()
-    if not (tables.properties or is_remote(directory) or (directory / CATALOG).exists()):
+    if not (tables.properties or is_remote(directory) or (directory / export_tables.CATALOG).exists()):
         return
-    with catalog_errors(str(root), "read"):
-        catalog = catalog_at(root, tables.properties or own_catalog(directory))
+    with export_tables.catalog_errors(str(root), "read"):
+        catalog = export_tables.catalog_at(root, tables.properties or export_tables.own_catalog(directory))
         name = f"rocketmq.check_{root.name}"
         if catalog.table_exists(name):
             among = And(GreaterThanOrEqual("run_id", start), LessThan("run_id", end))

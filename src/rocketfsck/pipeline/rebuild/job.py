@@ -24,33 +24,14 @@ from typing import TypeVar
 from rocketfsck.common.budget import within
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.rebuild.index import (
-    Indexing,
-    IndexPart,
-    IndexTask,
-    Queueing,
-    QueuePart,
-    QueueTask,
-    build_index_part,
-    build_queue_part,
-    plan_index,
-    plan_queues,
-    take_index,
-    take_queues,
-)
+from rocketfsck.pipeline.rebuild import index as rebuild_index
 from rocketfsck.pipeline.rebuild.places import Take, linked, publish, remove_tree
 from rocketfsck.pipeline.rebuild.segment import SegmentRead, SegmentReading, SegmentTask, read_segment
 from rocketfsck.progress import phase
+from rocketfsck.repair.build import run
 from rocketfsck.repair.build.files import resumable_directory, take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queues_built
-from rocketfsck.repair.build.run import (
-    RebuildOptions,
-    Rebuilt,
-    check_options,
-    inputs_of,
-    write_checkpoint,
-)
 from rocketfsck.repair.build.walk import LogWalked, log_is_large
 from rocketfsck.repair.log import read_log_end
 from rocketfsck.store.model import Store
@@ -67,10 +48,10 @@ def rebuild_on(
     engine: Engine,
     store: Store,
     target: Path,
-    options: RebuildOptions,
+    options: run.RebuildOptions,
     *,
     scratch: Path | None = None,
-) -> Rebuilt:
+) -> run.Rebuilt:
     """Build parts of a store into the new directory `target`, as `rebuild_store` would, on an engine.
 
     All workers must see the store, the directory that `target` is in and `scratch` under the same paths.
@@ -79,9 +60,9 @@ def rebuild_on(
     earlier run left that was killed is removed. Raises as `rebuild_store` does, and StoreError for a commit
     log that could not be listed in full.
     """
-    check_options(store, options)
+    run.check_options(store, options)
     target = target.absolute()
-    inputs = {"on": "engine", **inputs_of(store, options)}
+    inputs = {"on": "engine", **run.inputs_of(store, options)}
     with (
         resumable_directory(target, inputs, sync=options.sync) as work,
         _scratch_directory(work.path, target, scratch) as spills,
@@ -124,8 +105,8 @@ class MadeParts:
     """What the tasks made: `segments` in the order of the log; None for what was not asked for."""
 
     segments: tuple[SegmentRead, ...] = ()
-    queues: tuple[QueuePart, ...] | None = None
-    index: tuple[IndexPart, ...] | None = None
+    queues: tuple[rebuild_index.QueuePart, ...] | None = None
+    index: tuple[rebuild_index.IndexPart, ...] | None = None
 
     @property
     def walked(self) -> LogWalked:
@@ -143,7 +124,7 @@ class MadeParts:
         return whole
 
 
-def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -> MadeParts:
+def make_parts(engine: Engine, store: Store, options: run.RebuildOptions, bench: Bench) -> MadeParts:
     """Have the engine read the log and write the parts of the result.
 
     Raises StoreError, also one that a kernel returns.
@@ -154,7 +135,7 @@ def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Ben
         return _made(engine, store, options, bench)
 
 
-def _made(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -> MadeParts:
+def _made(engine: Engine, store: Store, options: run.RebuildOptions, bench: Bench) -> MadeParts:
     builder = _index_builder(store, options, Path(bench.parts)) if options.index else None
     # What tasks get of the store: only what they look at.
     log = replace(store.commitlog, files=())
@@ -177,44 +158,50 @@ def _made(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -
         tasks += _queue_tasks(engine, store, options, bench, ext_queues, segments)
     if builder is not None:
         continues = options.only_missing or options.from_offset is not None
-        indexing = Indexing(
+        indexing = rebuild_index.Indexing(
             replace(slim, indexes=store.indexes if continues else ()),
             bench.scratch,
             bench.parts,
             options.from_offset,
             options.only_missing,
         )
-        tasks += plan_index(indexing, segments, builder.room_before, builder.file_room)
+        tasks += rebuild_index.plan_index(indexing, segments, builder.room_before, builder.file_room)
     with phase("building queues and index"):
         parts = [part for _, part in _each(engine, build_part, tasks)]
     return MadeParts(
         tuple(segments),
-        tuple(part for part in parts if isinstance(part, QueuePart)) if options.queues else None,
-        tuple(part for part in parts if isinstance(part, IndexPart)) if options.index else None,
+        tuple(part for part in parts if isinstance(part, rebuild_index.QueuePart))
+        if options.queues
+        else None,
+        tuple(part for part in parts if isinstance(part, rebuild_index.IndexPart)) if options.index else None,
     )
 
 
-PartTask = QueueTask | IndexTask
+PartTask = rebuild_index.QueueTask | rebuild_index.IndexTask
 
 
-def build_part(task: PartTask) -> QueuePart | IndexPart:
+def build_part(task: PartTask) -> rebuild_index.QueuePart | rebuild_index.IndexPart:
     """Kernel: some queues, or an index file. Raises StoreError."""
-    return build_queue_part(task) if isinstance(task, QueueTask) else build_index_part(task)
+    return (
+        rebuild_index.build_queue_part(task)
+        if isinstance(task, rebuild_index.QueueTask)
+        else rebuild_index.build_index_part(task)
+    )
 
 
 def _queue_tasks(
     engine: Engine,
     store: Store,
-    options: RebuildOptions,
+    options: run.RebuildOptions,
     bench: Bench,
     slim: Store,
     segments: Sequence[SegmentRead],
-) -> list[QueueTask]:
+) -> list[rebuild_index.QueueTask]:
     going_on, log_end = store.queues if options.only_missing else (), 0
     if going_on:
         end = read_log_end(store)
         log_end = 0 if end is None else end.end_offset
-    queueing = Queueing(
+    queueing = rebuild_index.Queueing(
         slim,
         bench.scratch,
         bench.parts,
@@ -223,15 +210,15 @@ def _queue_tasks(
         batch_topics_of(store).union(*(segment.inner_topics for segment in segments)),
         log_end,
     )
-    return plan_queues(queueing, segments, engine.job_count, going_on)
+    return rebuild_index.plan_queues(queueing, segments, engine.job_count, going_on)
 
 
-def gather(store: Store, options: RebuildOptions, made: MadeParts, root: Path, take: Take) -> Rebuilt:
+def gather(store: Store, options: run.RebuildOptions, made: MadeParts, root: Path, take: Take) -> run.Rebuilt:
     """Put the parts together below `root`, each by `take`, and write the checkpoint. Raises StoreError."""
     queues, index, walked = None, None, made.walked
     if made.queues is not None:
         queues = queues_built(
-            take_queues(made.queues, root, take),
+            rebuild_index.take_queues(made.queues, root, take),
             sum(part.record_count for part in made.queues),
             sum(part.refused_count for part in made.queues)
             + sum(segment.refused_count for segment in made.segments),
@@ -240,7 +227,7 @@ def gather(store: Store, options: RebuildOptions, made: MadeParts, root: Path, t
         )
     if made.index is not None:
         index = index_built(
-            take_index(_index_builder(store, options, root), made.index, take),
+            rebuild_index.take_index(_index_builder(store, options, root), made.index, take),
             sum(segment.record_count for segment in made.segments),
             sum(segment.key_count for segment in made.segments),
             walked,
@@ -249,8 +236,8 @@ def gather(store: Store, options: RebuildOptions, made: MadeParts, root: Path, t
         newest = None
         if made.queues is not None:
             newest = max((part.newest_offset for part in made.queues), default=-1)
-        write_checkpoint(store, options, root, walked, newest)
-    return Rebuilt(
+        run.write_checkpoint(store, options, root, walked, newest)
+    return run.Rebuilt(
         queues,
         index,
         options.checkpoint,
@@ -261,19 +248,19 @@ def gather(store: Store, options: RebuildOptions, made: MadeParts, root: Path, t
     )
 
 
-def put_together(store: Store, target: Path, options: RebuildOptions, made: MadeParts) -> Rebuilt:
+def put_together(store: Store, target: Path, options: run.RebuildOptions, made: MadeParts) -> run.Rebuilt:
     """The new directory `target` from parts, which stay: others may do the same, each with its own target.
 
     Raises UsageError for a target that exists, and StoreError.
     """
-    inputs = {"on": "parts", **inputs_of(store, options)}
+    inputs = {"on": "parts", **run.inputs_of(store, options)}
     with resumable_directory(target, inputs, sync=options.sync) as work:
         built = gather(store, options, made, work.path, linked)
         take_owner(work.path, store.root, all_new=True)
         return built
 
 
-def _index_builder(store: Store, options: RebuildOptions, root: Path) -> IndexBuilder:
+def _index_builder(store: Store, options: run.RebuildOptions, root: Path) -> IndexBuilder:
     """One that writes nothing: it knows where the index begins, and what files are called."""
     return IndexBuilder(
         store,

@@ -26,17 +26,7 @@ from rocketfsck.pipeline.rebuild.places import COLUMN_SIZE, SpillWriter
 from rocketfsck.progress import part
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.scan.units import (
-    BASE,
-    FLAGS,
-    INDEX,
-    INNER,
-    QUEUE,
-    REFUSED_NAME,
-    ROW_SIZE,
-    KeyRows,
-    rows_from,
-)
+from rocketfsck.scan import units as scan_units
 from rocketfsck.store.model import MappedFile, Store
 
 BUCKET_COUNT = 256
@@ -154,15 +144,15 @@ class KeySpill:
         self.ends_keyed = True  # of the file before: unknown, and then the first record is kept
         self._from_offset = from_offset
         self._writer = SpillWriter(path)
-        self._rows: list[KeyRows] = []
+        self._rows: list[scan_units.KeyRows] = []
         self._waiting = [0, 0]  # records and keys in `_rows`
         self._chunks: list[tuple[int, int]] = []
         self._columns: list[tuple[int, int, int]] = []
 
-    def take_keys(self, rows: KeyRows) -> None:
+    def take_keys(self, rows: scan_units.KeyRows) -> None:
         """Take the records of a batch and their keys."""
         if self._from_offset is not None and len(rows) and rows.offset[0] < self._from_offset:
-            rows = rows_from(rows, self._from_offset)
+            rows = scan_units.rows_from(rows, self._from_offset)
         if not len(rows):
             return
         self.record_count += len(rows)
@@ -175,7 +165,9 @@ class KeySpill:
         kept = kept[:-1]
         if not kept.all():
             places = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-            rows = KeyRows(rows.offset[kept], rows.time[kept], rows.key_hash, places[rows.key_record])
+            rows = scan_units.KeyRows(
+                rows.offset[kept], rows.time[kept], rows.key_hash, places[rows.key_record]
+            )
         if not len(rows):
             return
         self._rows.append(rows)
@@ -234,19 +226,19 @@ class UnitSpill:
     def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:
         """Take the dispatches of a batch."""
         known = self._states.numbers_of(table, raw_names, name_count)
-        numbers = known[rows[:, QUEUE]]
-        self.refused_count += int(np.count_nonzero(numbers == REFUSED_NAME))
+        numbers = known[rows[:, scan_units.QUEUE]]
+        self.refused_count += int(np.count_nonzero(numbers == scan_units.REFUSED_NAME))
         kept = numbers >= 0
         if not kept.all():
             rows, numbers = rows[kept], numbers[kept]
         if not len(rows):
             return
-        inner = (rows[:, FLAGS] & INNER) != 0
+        inner = (rows[:, scan_units.FLAGS] & scan_units.INNER) != 0
         if inner.any():
             topics = np.unique(numbers[inner]).tolist()
             self.inner_topics |= {self._states.names[number][0] for number in topics}
-        rows[:, QUEUE] = numbers
-        rows[:, BASE] -= rows[:, INDEX]  # mostly the same
+        rows[:, scan_units.QUEUE] = numbers
+        rows[:, scan_units.BASE] -= rows[:, scan_units.INDEX]  # mostly the same
         self._rows.append(rows)
         self._waiting += len(rows)
         if self._waiting >= CHUNK_COUNT:
@@ -260,12 +252,12 @@ class UnitSpill:
             new = [bucket_of(name) for name in names[len(self._buckets) :]]
             self._buckets = np.concatenate((self._buckets, np.array(new, np.uint8)))
         rows = np.concatenate(self._rows)
-        buckets = self._buckets[rows[:, QUEUE]]
+        buckets = self._buckets[rows[:, scan_units.QUEUE]]
         rows = rows[np.argsort(buckets, kind="stable")]
         counts = np.bincount(buckets, minlength=BUCKET_COUNT)
         self.counts += counts
         self._starts.append(np.concatenate(([0], np.cumsum(counts))))
-        self._columns += [self._writer.column(rows[:, column]) for column in range(ROW_SIZE)]
+        self._columns += [self._writer.column(rows[:, column]) for column in range(scan_units.ROW_SIZE)]
         self._rows, self._waiting = [], 0
 
     def finish(self) -> None:
@@ -283,7 +275,7 @@ class UnitSpill:
             places.append((self._writer.write(text), len(text)))
         self._writer.publish({
             "starts": np.array(self._starts, np.int64).reshape(-1, BUCKET_COUNT + 1),
-            "columns": np.array(self._columns, np.int64).reshape(-1, ROW_SIZE, COLUMN_SIZE),
+            "columns": np.array(self._columns, np.int64).reshape(-1, scan_units.ROW_SIZE, COLUMN_SIZE),
             "names": np.array(places, np.int64),
         })  # fmt: skip
 

@@ -20,25 +20,8 @@ from itertools import pairwise
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.tail.place import (
-    BEGINNING,
-    NOWHERE,
-    DataLossError,
-    Log,
-    LogPlace,
-    end_of,
-    list_files,
-    start_of,
-)
-from rocketfsck.pipeline.tail.walk import (
-    FileWalk,
-    Reached,
-    WalkBounds,
-    WalkedTail,
-    complete_timestamp,
-    walk_file,
-    witness_of,
-)
+from rocketfsck.pipeline.tail import place as tail_place
+from rocketfsck.pipeline.tail import walk as tail_walk
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.queues import QueueTable
@@ -48,43 +31,52 @@ from rocketfsck.store.reading import FileReader
 MAX_ATTEMPTS = 5
 """Looks at a log whose files vanish while they are looked at."""
 
-UNBOUNDED = WalkBounds()
+UNBOUNDED = tail_walk.WalkBounds()
 
 
 def advance(
-    log: Log, place: LogPlace, bounds: WalkBounds = UNBOUNDED, *, fail_on_data_loss: bool = True
-) -> LogPlace:
+    log: tail_place.Log,
+    place: tail_place.LogPlace,
+    bounds: tail_walk.WalkBounds = UNBOUNDED,
+    *,
+    fail_on_data_loss: bool = True,
+) -> tail_place.LogPlace:
     """Where the complete records from `place` on end now, as far as the bounds allow; `place` if none came.
 
     Raises DataLossError where something is lost, unless that is accepted: then from where the log continues.
     Raises StoreError when files cannot be read.
     """
-    at = replace(place, resumed_offset=NOWHERE)
+    at = replace(place, resumed_offset=tail_place.NOWHERE)
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        files = list_files(log)
+        files = tail_place.list_files(log)
         try:
             reached = advance_in(log, files, at, bounds)
             return place if replace(reached, resumed_offset=place.resumed_offset) == place else reached
-        except DataLossError as loss:
+        except tail_place.DataLossError as loss:
             if fail_on_data_loss:
                 raise
             at = loss.place
         except StoreError:
-            if attempt == MAX_ATTEMPTS or list_files(log) == files:
+            if attempt == MAX_ATTEMPTS or tail_place.list_files(log) == files:
                 raise
     return at
 
 
 def advance_in(
-    log: Log, files: Sequence[MappedFile], place: LogPlace, bounds: WalkBounds = UNBOUNDED
-) -> LogPlace:
+    log: tail_place.Log,
+    files: Sequence[MappedFile],
+    place: tail_place.LogPlace,
+    bounds: tail_walk.WalkBounds = UNBOUNDED,
+) -> tail_place.LogPlace:
     """`advance` in files that were listed; raises DataLossError."""
     if not files:
         if place.witness_offset >= 0:
             raise _cut(log, files, place, "the files of the log no longer exist")
         return place  # nothing was read, and nothing is there
     if place.offset < 0:
-        place = replace(place, offset=start_of(files[0]), resumed_offset=start_of(files[0]))
+        place = replace(
+            place, offset=tail_place.start_of(files[0]), resumed_offset=tail_place.start_of(files[0])
+        )
     number, at = _find_file(log, files, place)
     last = _last_begun(log, files, number)
     begin, count = at.offset, 0
@@ -110,13 +102,15 @@ class _Passed:
     count: int = 0
 
 
-def _find_file(log: Log, files: Sequence[MappedFile], place: LogPlace) -> tuple[int, LogPlace]:
+def _find_file(
+    log: tail_place.Log, files: Sequence[MappedFile], place: tail_place.LogPlace
+) -> tuple[int, tail_place.LogPlace]:
     """The file that the place is in, and the place, moved up where only a file's end was before."""
-    first = start_of(files[0])
+    first = tail_place.start_of(files[0])
     if place.offset < first:
         begin = max(place.offset, place.clear_offset)
         if begin < first:
-            raise DataLossError(
+            raise tail_place.DataLossError(
                 "expired",
                 f"the log now begins at offset {first}: bytes {begin} to {first} were deleted before the "
                 "stream read them",
@@ -124,97 +118,109 @@ def _find_file(log: Log, files: Sequence[MappedFile], place: LogPlace) -> tuple[
                 place=_resumed(place, first, lost_size=first - begin),
             )
         return 0, replace(place, offset=first)
-    number = bisect_right(files, place.offset, key=start_of) - 1
-    if place.offset > end_of(files[number]):
+    number = bisect_right(files, place.offset, key=tail_place.start_of) - 1
+    if place.offset > tail_place.end_of(files[number]):
         if number + 1 == len(files):
-            raise _cut(log, files, place, f"the log ends at offset {end_of(files[-1])} at most")
-        raise _missing(log, place, start_of(files[number + 1]))
+            raise _cut(log, files, place, f"the log ends at offset {tail_place.end_of(files[-1])} at most")
+        raise _missing(log, place, tail_place.start_of(files[number + 1]))
     return number, place
 
 
 def _pass_file(
-    log: Log, file: MappedFile, following: MappedFile, at: LogPlace, bounds: WalkBounds
-) -> tuple[LogPlace, _Passed]:
+    log: tail_place.Log,
+    file: MappedFile,
+    following: MappedFile,
+    at: tail_place.LogPlace,
+    bounds: tail_walk.WalkBounds,
+) -> tuple[tail_place.LogPlace, _Passed]:
     """On through a file that is settled, to the next one if the bounds allow."""
-    target = start_of(following)
-    blank = at.clear_offset >= target or end_of(file) >= target
+    target = tail_place.start_of(following)
+    blank = at.clear_offset >= target or tail_place.end_of(file) >= target
     if not blank and not leads_to(log, file, at.offset, target):
-        if at.offset == end_of(file):
+        if at.offset == tail_place.end_of(file):
             raise _missing(log, at, target)
-        target = end_of(file)
+        target = tail_place.end_of(file)
     allowed = bounds.until_offset is None or target <= bounds.until_offset
     fits = bounds.max_size is None or target - at.offset <= bounds.max_size
     count = 0
     if bounds.max_count is not None or not allowed or not fits:
         with FileReader(file.location) as reader:
-            walk = FileWalk(reader, start_of(file), log.options, True, log.clock_step)
-            start = Reached(at.offset - start_of(file), newest_timestamp=at.newest_timestamp)
-            walked = walk_file(walk, start, bounds)
+            walk = tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, True, log.clock_step)
+            start = tail_walk.Reached(
+                at.offset - tail_place.start_of(file), newest_timestamp=at.newest_timestamp
+            )
+            walked = tail_walk.walk_file(walk, start, bounds)
             if walked.bounded or not allowed:
                 return _place(walk, at, walked), _Passed(True)
             count = walked.reached.count
-    if target < start_of(following):
+    if target < tail_place.start_of(following):
         return replace(at, offset=target), _Passed(True)
     with FileReader(following.location) as reader:
-        walk = FileWalk(reader, target, log.options, True, log.clock_step)
-        timestamp = complete_timestamp(walk, 0)
+        walk = tail_walk.FileWalk(reader, target, log.options, True, log.clock_step)
+        timestamp = tail_walk.complete_timestamp(walk, 0)
         if timestamp is None:
             return replace(at, offset=target), _Passed(False, count)
         newest = max(at.newest_timestamp, timestamp)
-        at = replace(at, offset=target, witness_offset=target, witness_crc=witness_of(reader, 0))
-        return replace(at, newest_timestamp=newest, clear_offset=NOWHERE), _Passed(False, count)
+        at = replace(at, offset=target, witness_offset=target, witness_crc=tail_walk.witness_of(reader, 0))
+        return replace(at, newest_timestamp=newest, clear_offset=tail_place.NOWHERE), _Passed(False, count)
 
 
-def _walk_last(log: Log, file: MappedFile, at: LogPlace, bounds: WalkBounds) -> LogPlace:
+def _walk_last(
+    log: tail_place.Log, file: MappedFile, at: tail_place.LogPlace, bounds: tail_walk.WalkBounds
+) -> tail_place.LogPlace:
     with FileReader(file.location) as reader:
-        walk = FileWalk(reader, start_of(file), log.options, False, log.clock_step)
-        start = Reached(at.offset - start_of(file), newest_timestamp=at.newest_timestamp)
-        return _place(walk, at, walk_file(walk, start, bounds))
+        walk = tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, False, log.clock_step)
+        start = tail_walk.Reached(at.offset - tail_place.start_of(file), newest_timestamp=at.newest_timestamp)
+        return _place(walk, at, tail_walk.walk_file(walk, start, bounds))
 
 
-def _place(walk: FileWalk, before: LogPlace, walked: WalkedTail) -> LogPlace:
+def _place(
+    walk: tail_walk.FileWalk, before: tail_place.LogPlace, walked: tail_walk.WalkedTail
+) -> tail_place.LogPlace:
     reached, base = walked.reached, walk.base_offset
     place = replace(
         before,
         offset=base + reached.end_pos,
         newest_timestamp=reached.newest_timestamp,
-        clear_offset=base + walked.blank_end if walked.blank_end >= 0 else NOWHERE,
+        clear_offset=base + walked.blank_end if walked.blank_end >= 0 else tail_place.NOWHERE,
     )
     if reached.last_pos < 0:
         return place
-    crc = witness_of(walk.reader, reached.last_pos)
+    crc = tail_walk.witness_of(walk.reader, reached.last_pos)
     return replace(place, witness_offset=base + reached.last_pos, witness_crc=crc)
 
 
-def check_witness(log: Log, files: Sequence[MappedFile], place: LogPlace) -> None:
+def check_witness(log: tail_place.Log, files: Sequence[MappedFile], place: tail_place.LogPlace) -> None:
     """Raise DataLossError where the record that the place remembers is no more what it was.
 
     One whose file was deleted from the front says nothing.
     """
-    if place.witness_offset < 0 or not files or place.witness_offset < start_of(files[0]):
+    if place.witness_offset < 0 or not files or place.witness_offset < tail_place.start_of(files[0]):
         return
-    file = files[bisect_right(files, place.witness_offset, key=start_of) - 1]
+    file = files[bisect_right(files, place.witness_offset, key=tail_place.start_of) - 1]
     crc = None
-    if place.witness_offset < end_of(file):
+    if place.witness_offset < tail_place.end_of(file):
         with FileReader(file.location) as reader:
-            crc = witness_of(reader, place.witness_offset - start_of(file))
+            crc = tail_walk.witness_of(reader, place.witness_offset - tail_place.start_of(file))
     if crc != place.witness_crc:
         where = place.witness_offset
         raise _cut(log, files, place, f"the record at offset {where} changed after the stream read it")
 
 
-def leads_to(log: Log, file: MappedFile, offset: int, target: int) -> bool:
+def leads_to(log: tail_place.Log, file: MappedFile, offset: int, target: int) -> bool:
     """Whether a file that is too short ends in a BLANK that leads to `target`: a copy that left zeros out.
 
     `offset` is a record in the file to look from.
     """
     with FileReader(file.location) as reader:
-        walk = FileWalk(reader, start_of(file), log.options, True, log.clock_step)
-        walked = walk_file(walk, Reached(max(offset - start_of(file), 0)), UNBOUNDED)
-        return walked.blank_end >= 0 and start_of(file) + walked.blank_end == target
+        walk = tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, True, log.clock_step)
+        walked = tail_walk.walk_file(
+            walk, tail_walk.Reached(max(offset - tail_place.start_of(file), 0)), UNBOUNDED
+        )
+        return walked.blank_end >= 0 and tail_place.start_of(file) + walked.blank_end == target
 
 
-def _last_begun(log: Log, files: Sequence[MappedFile], least: int) -> int:
+def _last_begun(log: tail_place.Log, files: Sequence[MappedFile], least: int) -> int:
     """The number of the last file that begins with a complete record; `least` if none after that does."""
     for number in range(len(files) - 1, least, -1):
         if _first_record(log, files[number]) is not None:
@@ -222,22 +228,22 @@ def _last_begun(log: Log, files: Sequence[MappedFile], least: int) -> int:
     return least
 
 
-def latest_place(log: Log) -> LogPlace:
+def latest_place(log: tail_place.Log) -> tail_place.LogPlace:
     """The place after the last complete record now."""
-    files = list_files(log)
+    files = tail_place.list_files(log)
     if not files:
-        return BEGINNING
+        return tail_place.BEGINNING
     last = files[_last_begun(log, files, 0)]
-    return _walk_last(log, last, LogPlace(start_of(last)), UNBOUNDED)
+    return _walk_last(log, last, tail_place.LogPlace(tail_place.start_of(last)), UNBOUNDED)
 
 
-def seek_newer(log: Log, files: Sequence[MappedFile], timestamp: int) -> LogPlace:
+def seek_newer(log: tail_place.Log, files: Sequence[MappedFile], timestamp: int) -> tail_place.LogPlace:
     """The place of the first record stored later than `timestamp` (ms), else the log's end.
 
     By the first record of each file, so the log's times must rise, as a broker's do.
     """
     if not files:
-        return BEGINNING
+        return tail_place.BEGINNING
     number = 0
     for n in range(len(files) - 1, -1, -1):
         first = _first_record(log, files[n])
@@ -247,39 +253,43 @@ def seek_newer(log: Log, files: Sequence[MappedFile], timestamp: int) -> LogPlac
     for file in files[number:]:
         with FileReader(file.location) as reader:
             table = QueueTable()
-            for found in scan_log_file(reader, start_of(file), log.options, table):
+            for found in scan_log_file(reader, tail_place.start_of(file), log.options, table):
                 if isinstance(found, RecordBatch):
                     newer = np.flatnonzero(found["store_timestamp"] > timestamp)
                     if len(newer):
                         pos = int(found["pos"][newer[0]])
-                        offset = start_of(file) + pos
-                        return LogPlace(offset, offset, witness_of(reader, pos))
-    return _walk_last(log, files[number], LogPlace(start_of(files[number])), UNBOUNDED)
+                        offset = tail_place.start_of(file) + pos
+                        return tail_place.LogPlace(offset, offset, tail_walk.witness_of(reader, pos))
+    return _walk_last(log, files[number], tail_place.LogPlace(tail_place.start_of(files[number])), UNBOUNDED)
 
 
-def _first_record(log: Log, file: MappedFile) -> int | None:
+def _first_record(log: tail_place.Log, file: MappedFile) -> int | None:
     """The storeTimestamp of the complete record that the file begins with; None without one."""
     with FileReader(file.location) as reader:
-        return complete_timestamp(FileWalk(reader, start_of(file), log.options, True, log.clock_step), 0)
+        return tail_walk.complete_timestamp(
+            tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, True, log.clock_step), 0
+        )
 
 
-def _is_used_up(bounds: WalkBounds) -> bool:
+def _is_used_up(bounds: tail_walk.WalkBounds) -> bool:
     return any(left is not None and left <= 0 for left in (bounds.max_size, bounds.max_count))
 
 
-def _resumed(place: LogPlace, offset: int, *, lost_size: int = 0, cut_count: int = 0) -> LogPlace:
+def _resumed(
+    place: tail_place.LogPlace, offset: int, *, lost_size: int = 0, cut_count: int = 0
+) -> tail_place.LogPlace:
     return replace(
         place,
         offset=offset,
         resumed_offset=offset,
         lost_size=place.lost_size + lost_size,
         cut_count=place.cut_count + cut_count,
-        clear_offset=NOWHERE,
+        clear_offset=tail_place.NOWHERE,
     )
 
 
-def _missing(log: Log, place: LogPlace, target: int) -> DataLossError:
-    return DataLossError(
+def _missing(log: tail_place.Log, place: tail_place.LogPlace, target: int) -> tail_place.DataLossError:
+    return tail_place.DataLossError(
         "missing",
         f"bytes {place.offset} to {target} of the log are missing, although the log continues after them",
         path=log.name,
@@ -287,7 +297,9 @@ def _missing(log: Log, place: LogPlace, target: int) -> DataLossError:
     )
 
 
-def _cut(log: Log, files: Sequence[MappedFile], place: LogPlace, why: str) -> DataLossError:
+def _cut(
+    log: tail_place.Log, files: Sequence[MappedFile], place: tail_place.LogPlace, why: str
+) -> tail_place.DataLossError:
     found = seek_newer(log, files, place.newest_timestamp)
     newest = max(place.newest_timestamp, found.newest_timestamp)
     resumed = replace(
@@ -296,7 +308,7 @@ def _cut(log: Log, files: Sequence[MappedFile], place: LogPlace, why: str) -> Da
         witness_crc=found.witness_crc,
         newest_timestamp=newest,
     )
-    return DataLossError(
+    return tail_place.DataLossError(
         "cut",
         f"{why}, but records up to offset {place.offset} were read: the log was cut, "
         f"and continues at offset {max(found.offset, 0)} with what was stored since",

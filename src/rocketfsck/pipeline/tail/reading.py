@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING, Self
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource
+from rocketfsck.pipeline.tail import place
 from rocketfsck.pipeline.tail.log import check_witness, leads_to, seek_newer
-from rocketfsck.pipeline.tail.place import (
-    DataLossError,
-    FileRange,
-    Log,
-    LogPlace,
-    end_of,
-    list_files,
-    start_of,
-)
 from rocketfsck.pipeline.tail.walk import FileWalk, Reached, WalkBounds, walk_file
 from rocketfsck.pipeline.views.messages import PartReader
 from rocketfsck.pipeline.views.model import Part, WantedRows, ignores
@@ -45,36 +37,38 @@ if TYPE_CHECKING:
 # Where a stream begins in a log, and which bytes of which files lie between two places of it.
 
 
-def place_at_offset(log: Log, offset: int) -> LogPlace:
+def place_at_offset(log: place.Log, offset: int) -> place.LogPlace:
     """The place of the first record at or after a physical offset.
 
     An offset outside the files stays as it is: whoever continues from there hears what is lost.
     """
-    for file in list_files(log):
-        if start_of(file) <= offset < end_of(file):
-            return LogPlace(start_of(file) + _next_record(log, file, offset - start_of(file)))
-    return LogPlace(offset)
+    for file in place.list_files(log):
+        if place.start_of(file) <= offset < place.end_of(file):
+            return place.LogPlace(
+                place.start_of(file) + _next_record(log, file, offset - place.start_of(file))
+            )
+    return place.LogPlace(offset)
 
 
-def place_at_timestamp(log: Log, timestamp: int) -> LogPlace:
+def place_at_timestamp(log: place.Log, timestamp: int) -> place.LogPlace:
     """The place of the first record whose storeTimestamp is `timestamp` (ms) or later, else the log's end."""
-    return seek_newer(log, list_files(log), timestamp - 1)
+    return seek_newer(log, place.list_files(log), timestamp - 1)
 
 
-def _next_record(log: Log, file: MappedFile, pos: int) -> int:
+def _next_record(log: place.Log, file: MappedFile, pos: int) -> int:
     with FileReader(file.location) as reader:
         found = read_large_record(reader, pos, max(log.file_size, reader.size))
         if not isinstance(found, Stop) or found in (Stop.ZERO, Stop.BLANK):
             return pos
         with ReadAhead(reader, start=pos, threaded=False) as window:
-            ground = Ground(reader, window, start_of(file), max(log.file_size, reader.size))
-            carved = ground.carve(pos, start_of(file))
+            ground = Ground(reader, window, place.start_of(file), max(log.file_size, reader.size))
+            carved = ground.carve(pos, place.start_of(file))
         return pos if carved is None else carved
 
 
 def ranges_between(
-    log: Log, start: LogPlace, end: LogPlace, *, fail_on_data_loss: bool = True
-) -> list[FileRange]:
+    log: place.Log, start: place.LogPlace, end: place.LogPlace, *, fail_on_data_loss: bool = True
+) -> list[place.FileRange]:
     """The bytes that were read to get from `start` to `end`, as ranges of one file each.
 
     Raises DataLossError where they are not there any more, or are others, unless that is accepted: then what
@@ -82,24 +76,24 @@ def ranges_between(
     """
     if start == end:
         return []
-    files = list_files(log)
+    files = place.list_files(log)
     try:
         check_witness(log, files, end)
-    except DataLossError:
+    except place.DataLossError:
         if fail_on_data_loss:
             raise
     begin = start.offset if end.resumed_offset < 0 else end.resumed_offset
-    found: list[FileRange] = []
+    found: list[place.FileRange] = []
     for file, limit in _with_limits(files):
-        low, high = max(begin, start_of(file)), min(end_of(file), limit, end.offset)
+        low, high = max(begin, place.start_of(file)), min(place.end_of(file), limit, end.offset)
         if low < high:
-            found.append(FileRange(file, low - start_of(file), high - start_of(file)))
+            found.append(place.FileRange(file, low - place.start_of(file), high - place.start_of(file)))
     if fail_on_data_loss:
         _demand_all(log, found, replace(start, offset=begin), end)
     return found
 
 
-def split_range(log: Log, part: FileRange, size: int) -> list[FileRange]:
+def split_range(log: place.Log, part: place.FileRange, size: int) -> list[place.FileRange]:
     """The range in pieces of about `size` bytes that begin with records; whole for a size of 0."""
     if not size or part.size <= size:
         return [part]
@@ -111,18 +105,20 @@ def split_range(log: Log, part: FileRange, size: int) -> list[FileRange]:
         while pos < part.end_pos:
             walked = walk_file(walk, Reached(pos), bounds)
             end = walked.reached.end_pos if walked.bounded and walked.reached.end_pos > pos else part.end_pos
-            found.append(FileRange(part.file, pos, end))
+            found.append(place.FileRange(part.file, pos, end))
             pos = end
     return found
 
 
 def _with_limits(files: Sequence[MappedFile]) -> list[tuple[MappedFile, int]]:
     """Each file with the offset that the next one begins at."""
-    nexts = [start_of(following) for _, following in pairwise(files)]
+    nexts = [place.start_of(following) for _, following in pairwise(files)]
     return list(zip(files, [*nexts, (1 << 63) - 1], strict=False))
 
 
-def _demand_all(log: Log, found: Sequence[FileRange], start: LogPlace, end: LogPlace) -> None:
+def _demand_all(
+    log: place.Log, found: Sequence[place.FileRange], start: place.LogPlace, end: place.LogPlace
+) -> None:
     """Raise DataLossError where bytes between the places are in no range, but for what a BLANK stands for."""
     at, before = start.offset, None
     for part in (*found, None):
@@ -130,7 +126,7 @@ def _demand_all(log: Log, found: Sequence[FileRange], start: LogPlace, end: LogP
         if low > max(at, start.clear_offset):
             after_blank = before is not None and leads_to(log, before.file, before.base_offset, low)
             if not after_blank:
-                raise DataLossError(
+                raise place.DataLossError(
                     "expired" if before is None else "missing",
                     f"bytes {at} to {low} of the log were deleted after the batch was planned",
                     path=log.name,
@@ -153,12 +149,12 @@ class TailPart:
     """
 
     part: Part
-    log: Log
-    end: LogPlace
+    log: place.Log
+    end: place.LogPlace
 
 
 def parts_of(
-    view: str, source: StoreSource, log: Log, ranges: list[FileRange], end: LogPlace
+    view: str, source: StoreSource, log: place.Log, ranges: list[place.FileRange], end: place.LogPlace
 ) -> list[TailPart]:
     """A part of the view for each range."""
     return [
@@ -203,7 +199,7 @@ def read_tail(
         if reader.gives_damage:
             yield reader.unread_row(error)
     if fail_on_data_loss:
-        check_witness(tail.log, list_files(tail.log), tail.end)
+        check_witness(tail.log, place.list_files(tail.log), tail.end)
 
 
 def _is_gone(error: StoreError) -> bool:

@@ -39,42 +39,13 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import pyarrow as pa
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import (
-    OFFSET_VIEWS,
-    Subscription,
-    SubscriptionGroup,
-    TopicConfig,
-    decode_config,
-    delay_offsets,
-    filter_subscriptions,
-    group_subscriptions,
-    split_topic_group,
-    subscription_groups,
-    topic_configs,
-)
+from rocketfsck.formats import config as formats_config
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.findings import checked, left_out_rows
 from rocketfsck.pipeline.views.model import UNREADABLE, Row, WantedRows, account, ignores, printable
-from rocketfsck.query.offsets import (
-    DELAY_FILE,
-    GROUP_COUNTS,
-    GroupOffsets,
-    Position,
-    QueueOffsets,
-    placed,
-    positions_in,
-    positions_of_levels,
-    queue_offsets,
-)
+from rocketfsck.query import offsets as query_offsets
+from rocketfsck.query.start import verdict as start_verdict
 from rocketfsck.query.start.settings import NotCoveredError
-from rocketfsck.query.start.verdict import (
-    Prediction,
-    StartVerdict,
-    predict_each,
-    start_classes,
-    verdict_of,
-    versions_of,
-)
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.configs import load_config
 from rocketfsck.repair.state import LostMessages, lost_messages
@@ -205,13 +176,13 @@ def _answer(
 
 
 def _decoder(read: Callable[[Any], Any]) -> Callable[[bytes], Any]:
-    return lambda data: read(decode_config(data))
+    return lambda data: read(formats_config.decode_config(data))
 
 
 def _committed(configs: ReadConfigs) -> dict[str, tuple[str, Mapping[int, int]]]:
     """The file and the offsets of every `topic@group`."""
     found: dict[str, tuple[str, Mapping[int, int]]] = {}
-    for name, offsets_of in OFFSET_VIEWS.items():
+    for name, offsets_of in formats_config.OFFSET_VIEWS.items():
         table, file = configs.value(name, _decoder(offsets_of))
         for key, offsets in (table or {}).items():
             found[key] = (file or "", offsets)
@@ -220,7 +191,11 @@ def _committed(configs: ReadConfigs) -> dict[str, tuple[str, Mapping[int, int]]]
 
 def offset_fields() -> list[pa.Field]:
     """The columns of the view `offsets`."""
-    return [FILE, *fields_of(GroupOffsets), *(pa.field(name, pa.int64()) for name in GROUP_COUNTS)]
+    return [
+        FILE,
+        *fields_of(query_offsets.GroupOffsets),
+        *(pa.field(name, pa.int64()) for name in query_offsets.GROUP_COUNTS),
+    ]
 
 
 def offset_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:
@@ -229,13 +204,13 @@ def offset_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) 
 
 
 def _offset_rows(view: StoreView, configs: ReadConfigs, *, times: bool) -> Iterator[Row]:
-    file_of: dict[Position, str] = {}
+    file_of: dict[query_offsets.Position, str] = {}
     for key, (file, offsets) in _committed(configs).items():
-        file_of |= dict.fromkeys(positions_in({key: offsets}), file)
-    levels, delays = configs.value(DELAY_FILE, _decoder(delay_offsets))
-    file_of |= dict.fromkeys(positions_of_levels(levels or {}), delays or "")
-    for row in placed(view, file_of, times=times):
-        counts = {name: getattr(row, name) for name in GROUP_COUNTS}
+        file_of |= dict.fromkeys(query_offsets.positions_in({key: offsets}), file)
+    levels, delays = configs.value(query_offsets.DELAY_FILE, _decoder(formats_config.delay_offsets))
+    file_of |= dict.fromkeys(query_offsets.positions_of_levels(levels or {}), delays or "")
+    for row in query_offsets.placed(view, file_of, times=times):
+        counts = {name: getattr(row, name) for name in query_offsets.GROUP_COUNTS}
         place = (row.group, row.topic, row.queue_id, row.offset)
         yield row_of(row, **counts, file=file_of[place])
 
@@ -246,7 +221,7 @@ def topic_fields() -> list[pa.Field]:
         FILE,
         pa.field("topic", pa.string()),
         pa.field("listed", pa.bool_()),
-        *fields_of(TopicConfig, "topic_name"),
+        *fields_of(formats_config.TopicConfig, "topic_name"),
         pa.field("queue_count", pa.int64()),
         *(pa.field(name, pa.int64()) for name in ("count", "first_timestamp", "last_timestamp")),
     ]
@@ -258,13 +233,13 @@ def topic_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -
 
 
 def _topic_rows(view: StoreView, configs: ReadConfigs, *, counts: bool) -> Iterator[Row]:
-    listed, file = configs.value(TOPICS_FILE, _decoder(topic_configs))
+    listed, file = configs.value(TOPICS_FILE, _decoder(formats_config.topic_configs))
     listed = listed or {}
     ids: dict[str, set[int]] = {}
     for queue in view.store.queues:
         ids.setdefault(queue.topic, set()).add(queue.queue_id)
-    queues: dict[str, list[QueueOffsets]] = {}
-    for bounds in queue_offsets(view.store, view=view) if counts else ():
+    queues: dict[str, list[query_offsets.QueueOffsets]] = {}
+    for bounds in query_offsets.queue_offsets(view.store, view=view) if counts else ():
         queues.setdefault(bounds.topic, []).append(bounds)
     for topic in sorted(listed.keys() | ids.keys()):
         config = listed.get(topic)
@@ -278,7 +253,7 @@ def _topic_rows(view: StoreView, configs: ReadConfigs, *, counts: bool) -> Itera
         }
 
 
-def _tally(queues: list[QueueOffsets]) -> Row:
+def _tally(queues: list[query_offsets.QueueOffsets]) -> Row:
     first = [queue.first_timestamp for queue in queues if queue.first_timestamp is not None]
     last = [queue.last_timestamp for queue in queues if queue.last_timestamp is not None]
     return {
@@ -292,10 +267,10 @@ def subscription_fields() -> list[pa.Field]:
     """The columns of the view `subscriptions`."""
     return [
         FILE,
-        *fields_of(Subscription),
+        *fields_of(formats_config.Subscription),
         pa.field("queue_count", pa.int64()),
         pa.field("listed", pa.bool_()),
-        *fields_of(SubscriptionGroup, "group_name"),
+        *fields_of(formats_config.SubscriptionGroup, "group_name"),
     ]
 
 
@@ -307,15 +282,20 @@ def subscription_rows(source: StoreSource, wanted: WantedRows, names: frozenset[
 def _subscription_rows(view: StoreView, configs: ReadConfigs) -> Iterator[Row]:  # noqa: ARG001
     groups, file = configs.value(
         GROUPS_FILE,
-        _decoder(lambda value: (subscription_groups(value), group_subscriptions(value))),
+        _decoder(
+            lambda value: (
+                formats_config.subscription_groups(value),
+                formats_config.group_subscriptions(value),
+            )
+        ),
     )
-    none: tuple[dict[str, SubscriptionGroup], list[Subscription]] = ({}, [])
+    none: tuple[dict[str, formats_config.SubscriptionGroup], list[formats_config.Subscription]] = ({}, [])
     settings, stated = groups or none
-    filters, _ = configs.value(FILTERS_FILE, _decoder(filter_subscriptions))
+    filters, _ = configs.value(FILTERS_FILE, _decoder(formats_config.filter_subscriptions))
     found = {(one.group, one.topic): one for one in (*stated, *(filters or ()))}
     queue_counts: dict[tuple[str, str], int] = {}
     for key, (_, offsets) in _committed(configs).items():
-        topic, group = split_topic_group(key) or (key, "")
+        topic, group = formats_config.split_topic_group(key) or (key, "")
         queue_counts[group, topic] = len(offsets)
     named = found.keys() | queue_counts.keys()
     consuming = {group for group, _ in named}
@@ -357,20 +337,22 @@ def lost_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) ->
 
 def start_fields() -> list[pa.Field]:
     """The columns of the view `starts`."""
-    return [*fields_of(StartVerdict), pa.field("harmless", pa.bool_())]
+    return [*fields_of(start_verdict.StartVerdict), pa.field("harmless", pa.bool_())]
 
 
 def start_rows(source: StoreSource, wanted: WantedRows, names: frozenset[str]) -> Iterator[Row]:  # noqa: ARG001
     """Every version that the store may come from."""
     store = open_source(source)
-    for prediction in predict_each(store, start_classes(versions_of(store))):
+    for prediction in start_verdict.predict_each(
+        store, start_verdict.start_classes(start_verdict.versions_of(store))
+    ):
         _demand_read(prediction, wanted)
-        verdict = verdict_of(prediction)
+        verdict = start_verdict.verdict_of(prediction)
         for version in prediction.alike:
             yield row_of(replace(verdict, version=version), harmless=verdict.harmless)
 
 
-def _demand_read(prediction: Prediction, wanted: WantedRows) -> None:
+def _demand_read(prediction: start_verdict.Prediction, wanted: WantedRows) -> None:
     """Raise the error of a store that could not be read, unless the rows are to go on without."""
     error = prediction.error
     if error is not None and not isinstance(error, NotCoveredError) and not ignores(wanted, error):

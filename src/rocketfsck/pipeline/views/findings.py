@@ -22,18 +22,7 @@ import pyarrow as pa
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource, open_source
-from rocketfsck.pipeline.views.model import (
-    CORRUPT,
-    UNREADABLE,
-    Part,
-    View,
-    WantedRows,
-    account,
-    default_columns,
-    guarded,
-    printable,
-    row_batches,
-)
+from rocketfsck.pipeline.views import model
 from rocketfsck.store.logpaths import without_entries
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
 from rocketfsck.verify.finding import Finding, Level
@@ -63,25 +52,25 @@ def _file_fields() -> list[pa.Field]:
         pa.field("stray", text),
         pa.field("detail", text),
         pa.field("path", text),
-        pa.field(CORRUPT, text),
+        pa.field(model.CORRUPT, text),
     ]
 
 
-def _plan_files(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:  # noqa: ARG001
-    yield Part(source, FILES.name)
+def _plan_files(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:  # noqa: ARG001
+    yield model.Part(source, FILES.name)
 
 
-def _read_files(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    place = {"broker": part.source.broker, "path": printable(part.source.path)}
-    yield from guarded(wanted, schema, _file_batches(part, wanted, schema), lambda: place, "")
+def _read_files(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    place = {"broker": part.source.broker, "path": model.printable(part.source.path)}
+    yield from model.guarded(wanted, schema, _file_batches(part, wanted, schema), lambda: place, "")
 
 
-def _file_batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _file_batches(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     rows = file_rows(open_source(part.source), wanted, expiry=EXPIRES in schema.names)
-    yield from row_batches(({"broker": part.source.broker, **row} for row in rows), schema)
+    yield from model.row_batches(({"broker": part.source.broker, **row} for row in rows), schema)
 
 
-def file_rows(store: Store, wanted: WantedRows, *, expiry: bool = True) -> Iterator[dict[str, Any]]:
+def file_rows(store: Store, wanted: model.WantedRows, *, expiry: bool = True) -> Iterator[dict[str, Any]]:
     """Every file of `Store.all_files`, in that order, then the strays.
 
     With `expiry`, commit log files are read for the time at which each may be deleted. Raises StoreError for
@@ -113,13 +102,15 @@ def file_rows(store: Store, wanted: WantedRows, *, expiry: bool = True) -> Itera
         if is_unread and not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
             raise StoreError(f"cannot be read: {stray.detail}", path=str(stray.path))
         yield {
-            "file": printable(stray.relative),
-            "kind": printable(stray.area),
+            "file": model.printable(stray.relative),
+            "kind": model.printable(stray.area),
             "size": stray.size,
             "stray": stray.reason.value,
-            "detail": printable(stray.detail),
-            "path": printable(str(stray.path)),
-            wanted.corrupt_column: account(UNREADABLE, printable(reason), stray.relative, start=0)
+            "detail": model.printable(stray.detail),
+            "path": model.printable(str(stray.path)),
+            wanted.corrupt_column: model.account(
+                model.UNREADABLE, model.printable(reason), stray.relative, start=0
+            )
             if is_unread
             else None,
         }
@@ -153,19 +144,23 @@ def _file_row(
     file: StoreFile, kind: str, topic: str | None = None, queue_id: int | None = None
 ) -> dict[str, Any]:
     return {
-        "file": printable(file.relative),
+        "file": model.printable(file.relative),
         "kind": kind,
-        "topic": None if topic is None else printable(topic),
+        "topic": None if topic is None else model.printable(topic),
         "queue_id": queue_id,
         "size": file.size,
         "allocated_size": file.allocated_size,
         "modified_timestamp": file.mtime_ns // 1_000_000,
-        "path": printable(file.location),
+        "path": model.printable(file.location),
     }
 
 
-FILES = View(
-    "files", _file_fields, lambda wanted: default_columns(_file_fields(), wanted), _plan_files, _read_files
+FILES = model.View(
+    "files",
+    _file_fields,
+    lambda wanted: model.default_columns(_file_fields(), wanted),
+    _plan_files,
+    _read_files,
 )
 
 
@@ -193,30 +188,30 @@ def _fields() -> list[pa.Field]:
         pa.field("fingerprint", text),
         pa.field("diagnosis", text),
         pa.field("finding", text),
-        pa.field(CORRUPT, text),
+        pa.field(model.CORRUPT, text),
     ]
 
 
-def _default(wanted: WantedRows) -> list[str]:
-    return default_columns([field for field in _fields() if field.name != "finding"], wanted)
+def _default(wanted: model.WantedRows) -> list[str]:
+    return model.default_columns([field for field in _fields() if field.name != "finding"], wanted)
 
 
-def _plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:  # noqa: ARG001
-    yield Part(source, FINDINGS.name, size=sum(file.size for file in store.commitlog.files))
+def _plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:  # noqa: ARG001
+    yield model.Part(source, FINDINGS.name, size=sum(file.size for file in store.commitlog.files))
 
 
-def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     place = {"broker": part.source.broker}
-    yield from guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, "")
+    yield from model.guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, "")
 
 
-def _batches(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     report = checked(open_source(part.source), wanted)
     rows = [{"broker": part.source.broker, **row} for row in report_rows(report, wanted)]
-    yield from row_batches(rows, schema)
+    yield from model.row_batches(rows, schema)
 
 
-def checked(store: Store, wanted: WantedRows) -> Report:
+def checked(store: Store, wanted: model.WantedRows) -> Report:
     """The report of a check at the level that is wanted."""
     # Imported late: what a check takes is half of what a process loads to read messages.
     from rocketfsck.engine import LocalEngine
@@ -227,7 +222,7 @@ def checked(store: Store, wanted: WantedRows) -> Report:
     return check_store(store, options, engine=LocalEngine(1))
 
 
-def report_rows(report: Report, wanted: WantedRows) -> Iterator[dict[str, Any]]:
+def report_rows(report: Report, wanted: model.WantedRows) -> Iterator[dict[str, Any]]:
     """The rows of a report: its findings, then what could not be read (`left_out_rows`)."""
     problems = list(left_out_rows(report, wanted))
     titles: dict[str, str] = {}
@@ -239,7 +234,7 @@ def report_rows(report: Report, wanted: WantedRows) -> Iterator[dict[str, Any]]:
     yield from problems
 
 
-def left_out_rows(report: Report, wanted: WantedRows) -> Iterator[dict[str, Any]]:
+def left_out_rows(report: Report, wanted: model.WantedRows) -> Iterator[dict[str, Any]]:
     """A row for each thing that a check could not read; StoreError, unless such things are to be ignored."""
     for item in report.not_checked:
         if item.operational and not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
@@ -262,8 +257,8 @@ def _row(finding: Finding, diagnosis: str | None) -> dict[str, Any]:
         "fault_class": rule.fault_class,
         "repair": rule.repair,
         "message": describe(finding),
-        "file": printable(where.file),
-        "topic": None if where.topic is None else printable(where.topic),
+        "file": model.printable(where.file),
+        "topic": None if where.topic is None else model.printable(where.topic),
         **{name: getattr(where, name) for name in _PLACES},
         "found": json.dumps(document["found"]),
         "expected": json.dumps(document["expected"]),
@@ -274,9 +269,9 @@ def _row(finding: Finding, diagnosis: str | None) -> dict[str, Any]:
     }
 
 
-def _left_out(item: NotChecked, wanted: WantedRows) -> dict[str, Any]:
-    said = account("not-checked", printable(item.reason), item.what)
-    return {"file": printable(item.what), wanted.corrupt_column: said}
+def _left_out(item: NotChecked, wanted: model.WantedRows) -> dict[str, Any]:
+    said = model.account("not-checked", model.printable(item.reason), item.what)
+    return {"file": model.printable(item.what), wanted.corrupt_column: said}
 
 
-FINDINGS = View("findings", _fields, _default, _plan, _read)
+FINDINGS = model.View("findings", _fields, _default, _plan, _read)

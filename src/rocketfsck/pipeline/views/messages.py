@@ -22,30 +22,8 @@ from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.views import model, walking
-from rocketfsck.pipeline.views.model import (
-    CONDITIONS,
-    CORRUPT,
-    PLACE,
-    UNREADABLE,
-    Part,
-    View,
-    WantedRows,
-    account,
-    accounts,
-    default_columns,
-    ignores,
-    one_row,
-)
-from rocketfsck.pipeline.views.walking import (
-    COLUMNS,
-    Chunk,
-    DamagedRange,
-    PartWalk,
-    Rows,
-    chunks_of,
-    identity,
-    topic_of,
-)
+from rocketfsck.pipeline.views import model as views_model
+from rocketfsck.pipeline.views import walking as views_walking
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item
@@ -73,7 +51,7 @@ _OWN: dict[str, pa.DataType] = {
     "inner_base_offset": pa.int64(),
     "body_crc_ok": pa.bool_(),
     "properties_bytes": pa.binary(),
-    CORRUPT: pa.string(),
+    views_model.CORRUPT: pa.string(),
 }
 """What the view knows of a message beyond its columns."""
 _FIRST = (
@@ -84,7 +62,7 @@ _FIRST = (
 )  # fmt: skip
 _LAST = (
     "tags_code", "delay_level", "batch_count", "inner_base_offset", "body_crc_ok", "faults",
-    "properties_bytes", "body", CORRUPT,
+    "properties_bytes", "body", views_model.CORRUPT,
 )  # fmt: skip
 """The order of the columns; the other numbers of the record are between these."""
 _NUMBERS = frozenset({column.name for column in NUMBERS} | {"pos", *_LAST[:4]})
@@ -106,11 +84,13 @@ def _fields() -> list[pa.Field]:
     return [pa.field(name, types[name]) for name in (*_FIRST, *others, *_LAST)]
 
 
-def _default(wanted: WantedRows) -> Sequence[str]:
-    return default_columns([field for field in _fields() if field.name not in _FURTHER], wanted)
+def _default(wanted: views_model.WantedRows) -> Sequence[str]:
+    return views_model.default_columns([field for field in _fields() if field.name not in _FURTHER], wanted)
 
 
-def plan_log_parts(view: str, source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
+def plan_log_parts(
+    view: str, source: StoreSource, store: Store, wanted: views_model.WantedRows
+) -> Iterator[views_model.Part]:
     """A part for every log file that the offsets touch, or for every `split_size` bytes of it."""
     for file in store.commitlog.files:
         base = file.start_offset or 0
@@ -127,7 +107,7 @@ def plan_log_parts(view: str, source: StoreSource, store: Store, wanted: WantedR
         step = _step(file.size, wanted.split_size)
         bounds = [low, *range(low - low % step + step, high, step)]
         for start, stop in zip(bounds, [*bounds[1:], end], strict=True):
-            part = Part(source, view, file.relative, start, stop, (stop or high) - start, item)
+            part = views_model.Part(source, view, file.relative, start, stop, (stop or high) - start, item)
             yield part.of_file(file)
 
 
@@ -143,12 +123,14 @@ def _step(size: int, split_size: int) -> int:
     return max(split_size, -(-size // MOST_PARTS)) if size > LONG_SIZE else split_size
 
 
-def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(
+    part: views_model.Part, wanted: views_model.WantedRows, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     reader = PartReader(part, wanted, schema)
     try:
         yield from reader.batches()
     except StoreError as error:
-        if not ignores(wanted, error):
+        if not views_model.ignores(wanted, error):
             raise
         if wanted.damage_rows:
             yield reader.unread_row(error)
@@ -157,7 +139,7 @@ def _read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.Reco
 class PartReader:
     """Reads one part."""
 
-    def __init__(self, part: Part, wanted: WantedRows, schema: pa.Schema) -> None:
+    def __init__(self, part: views_model.Part, wanted: views_model.WantedRows, schema: pa.Schema) -> None:
         self.part = part
         self.item: LogItem = part.item
         self.wanted = wanted
@@ -175,18 +157,22 @@ class PartReader:
         with FileReader(item.location) as reader:
             options = item.options(reader.size, read_bodies=self.checks, body_range=(part.start, self.end))
             self.compiled = compiled_wanted(reader.allocated_size)
-            same = identity(reader, item.base_offset, options) if part.start or part.end else None
+            same = (
+                views_walking.identity(reader, item.base_offset, options) if part.start or part.end else None
+            )
             known = None if same is None else walking.continuations.take(same, part.start)
-            walk = PartWalk(reader, item.base_offset, options, part.start, self.end, known)
+            walk = views_walking.PartWalk(reader, item.base_offset, options, part.start, self.end, known)
             self.walk = walk
             for found in walk.items(live_only=wanted.live_only):
                 yield from self.rows_of(found, reader)
             if same is not None and walk.walked is not None:
                 walking.continuations.keep(same, walk.walked)
 
-    def rows_of(self, found: RecordBatch | DamagedRange, reader: FileReader) -> Iterator[pa.RecordBatch]:
+    def rows_of(
+        self, found: RecordBatch | views_walking.DamagedRange, reader: FileReader
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of what a walk has found; from `reached` on there are none yet."""
-        if isinstance(found, DamagedRange):
+        if isinstance(found, views_walking.DamagedRange):
             yield from self._damage(found)
             self.reached = max(self.reached, found.end)
             return
@@ -200,9 +186,13 @@ class PartReader:
         """The row for what is left of the part when bytes cannot be read: from where its rows ended."""
         part = self.part
         end = part.start + part.size if part.end is None else part.end
-        return self.damage_row(DamagedRange(self.reached, max(end, self.reached), UNREADABLE, str(error)))
+        return self.damage_row(
+            views_walking.DamagedRange(
+                self.reached, max(end, self.reached), views_model.UNREADABLE, str(error)
+            )
+        )
 
-    def damage_row(self, found: DamagedRange) -> pa.RecordBatch:
+    def damage_row(self, found: views_walking.DamagedRange) -> pa.RecordBatch:
         """The row of one damaged range."""
         offset = self.item.base_offset + found.start
         values = {
@@ -212,19 +202,19 @@ class PartReader:
             "pos": found.start,
             "size": min(found.end - found.start, INT32_MAX),
             "live": found.is_live,
-            self.wanted.corrupt_column: account(
+            self.wanted.corrupt_column: views_model.account(
                 found.kind, found.reason, self.part.file, start=found.start, end=found.end, offset=offset
             ),
         }
-        return one_row(self.schema, values)
+        return views_model.one_row(self.schema, values)
 
-    def demand_permissive(self, found: DamagedRange) -> None:
+    def demand_permissive(self, found: views_walking.DamagedRange) -> None:
         """Raise StoreError for a damaged range with `FAILFAST`."""
         if self.wanted.mode == "FAILFAST":
             said = f"{found.kind} bytes up to {found.end} ({found.reason})"
             raise StoreError(said, path=self.item.location, offset=found.start)
 
-    def _damage(self, found: DamagedRange) -> Iterator[pa.RecordBatch]:
+    def _damage(self, found: views_walking.DamagedRange) -> Iterator[pa.RecordBatch]:
         self.demand_permissive(found)
         if self.wanted.damage_rows and not self.wanted.selects_messages and self.wanted.mode == "PERMISSIVE":
             yield self.damage_row(found)
@@ -234,7 +224,7 @@ class PartReader:
         rows = self._rows(log)
         if self.wanted.mode != "PERMISSIVE":
             rows = self._sound(log.batch, rows)
-        for chunk in chunks_of(
+        for chunk in views_walking.chunks_of(
             log,
             rows,
             self.item.parser,
@@ -247,7 +237,7 @@ class PartReader:
             yield self._exactly(batch, chunk)
             self.reached = int(chunk["pos"][-1]) + int(chunk["total_size"][-1])
 
-    def _rows(self, log: LogBatch) -> Rows:
+    def _rows(self, log: LogBatch) -> views_walking.Rows:
         """The rows of the part that are wanted, but for the words of tag and key."""
         pos = log.batch["pos"]
         rows = self.wanted.filter.rows(log.batch, log.table, log.base_offset)
@@ -256,10 +246,10 @@ class PartReader:
             named = [java_decode(name) == self.wanted.topic for name, _ in log.table.names]
             known = np.array([*named, log.table.turned_away_count > 0], np.bool_)
             keep &= known[log.batch["queue_index"][rows]]
-        found: Rows = rows[keep]
+        found: views_walking.Rows = rows[keep]
         return found
 
-    def _sound(self, batch: RecordBatch, rows: Rows) -> Rows:
+    def _sound(self, batch: RecordBatch, rows: views_walking.Rows) -> views_walking.Rows:
         faults = batch["faults"][rows]
         bad = np.zeros(len(rows), np.bool_)
         for fault, reason in DAMAGE_FAULTS:
@@ -270,14 +260,14 @@ class PartReader:
                     f"a message with a wrong CRC ({reason})", path=self.item.location, offset=pos
                 )
             bad |= odd
-        found: Rows = rows[~bad]
+        found: views_walking.Rows = rows[~bad]
         return found
 
-    def _exactly(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
+    def _exactly(self, batch: pa.RecordBatch, chunk: views_walking.Chunk) -> pa.RecordBatch:
         """Only the rows whose own words are those asked for."""
         wanted = self.wanted
         if wanted.topic is not None and self.walk.table.turned_away_count:
-            batch = batch.filter(pc.equal(topic_of(chunk), wanted.topic))
+            batch = batch.filter(pc.equal(views_walking.topic_of(chunk), wanted.topic))
         if wanted.tag is not None:
             batch = batch.filter(pc.equal(pc.fill_null(chunk.named(b"TAGS"), ""), wanted.tag))
         if wanted.key is not None:
@@ -289,7 +279,7 @@ class PartReader:
             batch = batch.filter(pc.or_(pa.array(hit), unique))
         return batch
 
-    def _column(self, field: pa.Field, chunk: Chunk) -> pa.Array:
+    def _column(self, field: pa.Field, chunk: views_walking.Chunk) -> pa.Array:
         name = field.name
         if name in _NUMBERS:
             return model.numbers(chunk[scanned_name(name)])
@@ -305,15 +295,15 @@ class PartReader:
             return self._crc_verdict(chunk)
         if name == self.wanted.corrupt_column:
             return self._corrupt(chunk)
-        return COLUMNS[name](chunk, field.type)
+        return views_walking.COLUMNS[name](chunk, field.type)
 
-    def _crc_verdict(self, chunk: Chunk) -> pa.Array:
+    def _crc_verdict(self, chunk: views_walking.Chunk) -> pa.Array:
 
         if not self.checks:
             return pa.nulls(len(chunk), pa.bool_())
         return model.numbers((chunk["faults"] & Fault.BODY_CRC) == 0)
 
-    def _corrupt(self, chunk: Chunk) -> pa.Array:
+    def _corrupt(self, chunk: views_walking.Chunk) -> pa.Array:
 
         said = pa.nulls(len(chunk), pa.string())
         for fault, reason in DAMAGE_FAULTS:
@@ -321,20 +311,22 @@ class PartReader:
             if bad.any():
                 start = chunk["pos"]
                 end, offset = start + chunk["total_size"], start + np.int64(self.item.base_offset)
-                stated = accounts("record", reason, self.part.file, start=start, end=end, offset=offset)
+                stated = views_model.accounts(
+                    "record", reason, self.part.file, start=start, end=end, offset=offset
+                )
                 said = pc.coalesce(said, pc.if_else(pa.array(bad), stated, pa.scalar(None, pa.string())))
         return said
 
 
-MESSAGES = View(
+MESSAGES = views_model.View(
     "messages",
     _fields,
     _default,
     lambda source, store, wanted: plan_log_parts("messages", source, store, wanted),
     _read,
-    CONDITIONS,
+    views_model.CONDITIONS,
     frozenset({"commitlog"}),
-    PLACE
+    views_model.PLACE
     | {column.name for column in NUMBERS if column.unit != "ms"}
     | {"topic", "tags_code", "live", "keys", "transaction", "properties_bytes", "faults"},
     of_files=True,

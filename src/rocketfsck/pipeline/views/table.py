@@ -16,23 +16,9 @@ import pyarrow as pa
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.sources import StoreSource, open_source
+from rocketfsck.pipeline.views import model
 from rocketfsck.pipeline.views.findings import FILES, FINDINGS
 from rocketfsck.pipeline.views.messages import MESSAGES
-from rocketfsck.pipeline.views.model import (
-    CORRUPT,
-    UNREADABLE,
-    Part,
-    Row,
-    View,
-    WantedRows,
-    account,
-    default_columns,
-    guarded,
-    is_of_wanted_file,
-    one_row,
-    printable,
-    row_batches,
-)
 from rocketfsck.pipeline.views.regions import DAMAGED, REGIONS
 from rocketfsck.pipeline.views.units import ENTRIES, UNITS
 from rocketfsck.store.areas import demand_listed, unlisted
@@ -50,7 +36,7 @@ class AnswerRows:
     """
 
     fields: Callable[[], list[pa.Field]]
-    rows: Callable[[StoreSource, WantedRows, frozenset[str]], Iterator[Row]]
+    rows: Callable[[StoreSource, model.WantedRows, frozenset[str]], Iterator[model.Row]]
 
 
 def _view(
@@ -59,27 +45,27 @@ def _view(
     *,
     conditions: frozenset[str] = NOTHING,
     areas: frozenset[str] = NOTHING,
-) -> View:
+) -> model.View:
     def every() -> list[pa.Field]:
-        return [pa.field("broker", pa.string()), *load().fields(), pa.field(CORRUPT, pa.string())]
+        return [pa.field("broker", pa.string()), *load().fields(), pa.field(model.CORRUPT, pa.string())]
 
-    def plan(source: StoreSource, store: Store, wanted: WantedRows) -> Iterator[Part]:
+    def plan(source: StoreSource, store: Store, wanted: model.WantedRows) -> Iterator[model.Part]:
         if wanted.level == "quick" and not areas:
             raise UsageError(
                 f"a quick check does not count messages: the view {name} needs level cross or full"
             )
-        yield Part(source, name, size=sum(file.size for file in store.commitlog.files))
+        yield model.Part(source, name, size=sum(file.size for file in store.commitlog.files))
 
-    def read(part: Part, wanted: WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(part: model.Part, wanted: model.WantedRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         place = {"broker": part.source.broker}
         found = load().rows(part.source, wanted, frozenset(schema.names))
         rows = ({**place, **row} for row in found if _is_chosen(row, wanted))
-        yield from guarded(wanted, schema, row_batches(rows, schema), lambda: place, "")
+        yield from model.guarded(wanted, schema, model.row_batches(rows, schema), lambda: place, "")
 
-    return View(
+    return model.View(
         name,
         every,
-        lambda wanted: default_columns(every(), wanted),
+        lambda wanted: model.default_columns(every(), wanted),
         plan,
         read,
         conditions,
@@ -87,11 +73,11 @@ def _view(
     )
 
 
-def _is_chosen(row: Row, wanted: WantedRows) -> bool:
+def _is_chosen(row: model.Row, wanted: model.WantedRows) -> bool:
     """Whether a row belongs to the topic and queue that are wanted; damage always does."""
     if row.get(wanted.corrupt_column) is not None:
         return True
-    if wanted.topic is not None and row.get("topic") != printable(wanted.topic):
+    if wanted.topic is not None and row.get("topic") != model.printable(wanted.topic):
         return False
     return wanted.queue_id is None or row.get("queue_id") == wanted.queue_id
 
@@ -138,20 +124,20 @@ ANSWERS = (
 
 
 _OF_BYTES = (MESSAGES, DAMAGED, UNITS, ENTRIES, REGIONS, FINDINGS, FILES)
-VIEWS: dict[str, View] = {view.name: view for view in (*_OF_BYTES, *ANSWERS)}
+VIEWS: dict[str, model.View] = {view.name: view for view in (*_OF_BYTES, *ANSWERS)}
 VIEW_NAMES = tuple(VIEWS)
 
 
-def schema_of(view: str, wanted: WantedRows | None = None) -> pa.Schema:
+def schema_of(view: str, wanted: model.WantedRows | None = None) -> pa.Schema:
     """The columns that every batch of the view has.
 
     All types are signed, and none is a dictionary: Spark takes them as they are. Raises UsageError for a view
     or column that is not there.
     """
-    wanted = wanted or WantedRows()
+    wanted = wanted or model.WantedRows()
     chosen = view_named(view)
     fields = {field.name: field for field in chosen.fields()}
-    corrupt = fields.pop(CORRUPT, None)
+    corrupt = fields.pop(model.CORRUPT, None)
     if corrupt is not None:
         if wanted.corrupt_column in fields:
             raise UsageError(f"the column {wanted.corrupt_column!r} has another meaning in this view")
@@ -165,41 +151,45 @@ def schema_of(view: str, wanted: WantedRows | None = None) -> pa.Schema:
     return pa.schema([fields[name] for name in names])
 
 
-def plan_parts(view: str, sources: Sequence[StoreSource], wanted: WantedRows | None = None) -> list[Part]:
+def plan_parts(
+    view: str, sources: Sequence[StoreSource], wanted: model.WantedRows | None = None
+) -> list[model.Part]:
     """The parts that the rows are in, by store and in the store's order.
 
     Stores are listed again, but for sources whose `listed` was set: they share one look. What could not be
     listed in a directory that the view goes by is a part of its own with `on_unreadable` of `row`. Raises
     UsageError as `schema_of` does, and StoreError for a store that cannot be listed, else in full.
     """
-    wanted = wanted or WantedRows()
+    wanted = wanted or model.WantedRows()
     schema_of(view, wanted)
     listed = time.time_ns()
-    found: list[Part] = []
+    found: list[model.Part] = []
     for source in sources:
         now = source if source.listed else replace(source, listed=listed)
         found += plan_store(view, now, open_source(now), wanted)
     return found
 
 
-def plan_store(view: str, source: StoreSource, store: Store, wanted: WantedRows) -> list[Part]:
+def plan_store(view: str, source: StoreSource, store: Store, wanted: model.WantedRows) -> list[model.Part]:
     """The parts of one store, which is open already. Raises as `plan_parts` does."""
     chosen = view_named(view)
     if not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
         demand_listed(store, chosen.areas)
     found = list(chosen.plan(source, store, wanted))
     if chosen.of_files and wanted.selects_files:
-        found = [part for part in found if is_of_wanted_file(part, wanted)]
-    return found + [Part(source, view, stray.relative, item=stray) for stray in unlisted(store, chosen.areas)]
+        found = [part for part in found if model.is_of_wanted_file(part, wanted)]
+    return found + [
+        model.Part(source, view, stray.relative, item=stray) for stray in unlisted(store, chosen.areas)
+    ]
 
 
-def read_part(part: Part, wanted: WantedRows | None = None) -> Iterator[pa.RecordBatch]:
+def read_part(part: model.Part, wanted: model.WantedRows | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a part as batches of exactly the columns of `schema_of`, none of them empty.
 
     Damage is rows, nothing, or a StoreError with file and position, as the mode says; bytes that cannot be
     read are a StoreError or rows, as `on_unreadable` says. Batches are bounded in bytes.
     """
-    wanted = wanted or WantedRows()
+    wanted = wanted or model.WantedRows()
     if isinstance(part.item, Stray):
         yield from _unlisted_row(part, part.item, wanted)
         return
@@ -208,20 +198,24 @@ def read_part(part: Part, wanted: WantedRows | None = None) -> Iterator[pa.Recor
             yield batch
 
 
-def _unlisted_row(part: Part, stray: Stray, wanted: WantedRows) -> Iterator[pa.RecordBatch]:
+def _unlisted_row(part: model.Part, stray: Stray, wanted: model.WantedRows) -> Iterator[pa.RecordBatch]:
     """The row in place of files that a plan could not find, in a view that has rows for them."""
     reason = f"{stray.path}: cannot be read: {stray.detail or stray.reason}"
-    place = {"broker": part.source.broker, "file": printable(part.file)}
+    place = {"broker": part.source.broker, "file": model.printable(part.file)}
     if part.view == DAMAGED.name:
-        said = {"kind": UNREADABLE, "reason": printable(reason), "live": True}
+        said = {"kind": model.UNREADABLE, "reason": model.printable(reason), "live": True}
     elif wanted.on_unreadable == "fail":
         return
     else:
-        said = {wanted.corrupt_column: account(UNREADABLE, printable(reason), part.file, start=0)}
-    yield one_row(schema_of(part.view, wanted), {**place, **said})
+        said = {
+            wanted.corrupt_column: model.account(
+                model.UNREADABLE, model.printable(reason), part.file, start=0
+            )
+        }
+    yield model.one_row(schema_of(part.view, wanted), {**place, **said})
 
 
-def view_named(name: str) -> View:
+def view_named(name: str) -> model.View:
     """The view of a name; raises UsageError for a name that no view has."""
     if name not in VIEWS:
         raise UsageError(f"no view has the name {name!r}; the views are {', '.join(VIEWS)}")

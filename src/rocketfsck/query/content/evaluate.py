@@ -27,17 +27,7 @@ from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_NAMES
 from rocketfsck.formats.properties import tags_code
 from rocketfsck.progress import Phase, phase
 from rocketfsck.query.answers import Found
-from rocketfsck.query.content.expression import (
-    And,
-    Compare,
-    Match,
-    MessageField,
-    Node,
-    Not,
-    Or,
-    Present,
-    parse,
-)
+from rocketfsck.query.content import expression as content_expression
 from rocketfsck.query.view import LogView, StoreView
 from rocketfsck.reader.decoders import unpack
 from rocketfsck.scan.columns import RecordBatch
@@ -70,7 +60,7 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = parse(text)
+        self.tree = content_expression.parse(text)
         self.unread: Counter[str] = Counter()
         """Messages whose body or content was not searched as a whole, by reason."""
         self._failed_offset = -1
@@ -104,30 +94,32 @@ class Expression:
         return _matches(self.tree, message, offset, failed)
 
 
-def _mentions(node: Node, names: tuple[str, ...]) -> bool:
-    if isinstance(node, Not):
+def _mentions(node: content_expression.Node, names: tuple[str, ...]) -> bool:
+    if isinstance(node, content_expression.Not):
         return _mentions(node.inner, names)
-    if isinstance(node, (And, Or)):
+    if isinstance(node, (content_expression.And, content_expression.Or)):
         return any(_mentions(part, names) for part in node.parts)
     return node.field.name in names
 
 
-def _matches(node: Node, message: Message, offset: int, failed: Failed) -> bool:
-    if isinstance(node, Not):
+def _matches(node: content_expression.Node, message: Message, offset: int, failed: Failed) -> bool:
+    if isinstance(node, content_expression.Not):
         return not _matches(node.inner, message, offset, failed)
-    if isinstance(node, And):
+    if isinstance(node, content_expression.And):
         return all(_matches(part, message, offset, failed) for part in node.parts)
-    if isinstance(node, Or):
+    if isinstance(node, content_expression.Or):
         return any(_matches(part, message, offset, failed) for part in node.parts)
     value = value_of(node.field, message, offset, failed)
-    if isinstance(node, Present):
+    if isinstance(node, content_expression.Present):
         return bool(value)
-    if isinstance(node, Match):
+    if isinstance(node, content_expression.Match):
         return _is_found(node, value) != node.negated
     return _compares(node, value)
 
 
-def value_of(field: MessageField, message: Message, offset: int, failed: Failed | None = None) -> Any:
+def value_of(
+    field: content_expression.MessageField, message: Message, offset: int, failed: Failed | None = None
+) -> Any:
     """The value of a field: int, str, bytes, a list of words, or None. `failed`: `content_of`."""
     if field.property_name is not None:
         return (message.properties or {}).get(field.property_name)
@@ -153,14 +145,14 @@ def content_of(message: Message, limit: int = MAX_BODY_SIZE, failed: Failed | No
     return content.data
 
 
-def _is_found(node: Match, value: Any) -> bool:
+def _is_found(node: content_expression.Match, value: Any) -> bool:
     if value is None:
         return False
     texts = value if isinstance(value, list) else [value]
     return any(node.pattern.search(text) is not None for text in texts)
 
 
-def _compares(node: Compare, value: Any) -> bool:
+def _compares(node: content_expression.Compare, value: Any) -> bool:
     if value is None:
         return node.operator == "!="
     if isinstance(value, list):
@@ -182,12 +174,12 @@ class _ColumnTest:
         self.base_offset = base_offset
         self.count = batch.record_count
 
-    def sides(self, node: Node) -> Sides:
-        if isinstance(node, Not):
+    def sides(self, node: content_expression.Node) -> Sides:
+        if isinstance(node, content_expression.Not):
             sure, possible = self.sides(node.inner)
             return ~possible, ~sure
-        if isinstance(node, (And, Or)):
-            join = np.logical_and if isinstance(node, And) else np.logical_or
+        if isinstance(node, (content_expression.And, content_expression.Or)):
+            join = np.logical_and if isinstance(node, content_expression.And) else np.logical_or
             sides = [self.sides(part) for part in node.parts]
             return (
                 join.reduce([side[0] for side in sides]),
@@ -195,7 +187,9 @@ class _ColumnTest:
             )
         return self._leaf(node)
 
-    def _leaf(self, node: Present | Compare | Match) -> Sides:
+    def _leaf(
+        self, node: content_expression.Present | content_expression.Compare | content_expression.Match
+    ) -> Sides:
         name = node.field.name
         if node.field.property_name is None:
             if name == "offset":
@@ -206,15 +200,19 @@ class _ColumnTest:
                 return self._topics(node)
             if name == "transaction":
                 return self._transactions(node)
-            if isinstance(node, Compare) and node.operator in ("==", "in", "contains"):
+            if isinstance(node, content_expression.Compare) and node.operator in ("==", "in", "contains"):
                 return self._hashes(node)
         return self._unknown()
 
     def _unknown(self) -> Sides:
         return np.zeros(self.count, np.bool_), np.ones(self.count, np.bool_)
 
-    def _numbers(self, node: Present | Compare | Match, column: NDArray[Any]) -> Sides:
-        if not isinstance(node, Compare):
+    def _numbers(
+        self,
+        node: content_expression.Present | content_expression.Compare | content_expression.Match,
+        column: NDArray[Any],
+    ) -> Sides:
+        if not isinstance(node, content_expression.Compare):
             found: Flags = column != 0
         elif node.operator == "in":
             found = np.isin(column.astype(np.int64), np.array(node.values, np.int64))
@@ -222,14 +220,20 @@ class _ColumnTest:
             found = _COMPARE[node.operator](column.astype(np.int64), node.values[0])
         return found, found
 
-    def _decided(self, node: Present | Compare | Match, value: str) -> bool:
-        if isinstance(node, Present):
+    def _decided(
+        self,
+        node: content_expression.Present | content_expression.Compare | content_expression.Match,
+        value: str,
+    ) -> bool:
+        if isinstance(node, content_expression.Present):
             return bool(value)
-        if isinstance(node, Match):
+        if isinstance(node, content_expression.Match):
             return _is_found(node, value) != node.negated
         return _compares(node, value)
 
-    def _topics(self, node: Present | Compare | Match) -> Sides:
+    def _topics(
+        self, node: content_expression.Present | content_expression.Compare | content_expression.Match
+    ) -> Sides:
         """Decided once a queue; the last element stands for records whose queue the full table refused."""
         known = [self._decided(node, java_decode(topic)) for topic, _ in self.table.names]
         index = self.batch["queue_index"]
@@ -237,7 +241,9 @@ class _ColumnTest:
         possible = np.array([*known, True], np.bool_)[index]
         return sure, possible
 
-    def _transactions(self, node: Present | Compare | Match) -> Sides:
+    def _transactions(
+        self, node: content_expression.Present | content_expression.Compare | content_expression.Match
+    ) -> Sides:
         kinds = self.batch["sys_flag"] & TRANSACTION_MASK
         found = np.zeros(self.count, np.bool_)
         for kind, name in TRANSACTION_NAMES.items():
@@ -245,7 +251,7 @@ class _ColumnTest:
                 found |= kinds == kind
         return found, found
 
-    def _hashes(self, node: Compare) -> Sides:
+    def _hashes(self, node: content_expression.Compare) -> Sides:
         """What a hash rules out: another hash is another text."""
         sure, possible = self._unknown()
         if node.field.name == "tags" and node.operator != "contains":

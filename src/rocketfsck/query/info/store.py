@@ -20,28 +20,7 @@ from rocketfsck.formats.indexfile import HEADER, IndexHeader, decode_header
 from rocketfsck.formats.layout import Layout, shown_values
 from rocketfsck.formats.smallfiles import decode_abort, decode_broker_identity
 from rocketfsck.formats.timer import TIMER_CHECK
-from rocketfsck.query.info.model import (
-    AbortInfo,
-    CheckpointFieldsInfo,
-    ConfigInfo,
-    ExtQueueInfo,
-    FamiliesInfo,
-    FileInfo,
-    FilesInfo,
-    GroupNode,
-    IdentityInfo,
-    IndexFileInfo,
-    LiveInfo,
-    LogFileInfo,
-    LogInfo,
-    NodeInfo,
-    OtherInfo,
-    QueueInfo,
-    SizeInfo,
-    StoreInfo,
-    StrayInfo,
-    WrittenByInfo,
-)
+from rocketfsck.query.info import model
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.plain.entries import record_pos
 from rocketfsck.store import Store, identify_file
@@ -52,14 +31,16 @@ from rocketfsck.store.reading import FileReader, read_whole
 _EMPTY_FILES = 4  # files at a queue's end that may hold nothing yet
 
 
-def files_info(files: Sequence[StoreFile]) -> FilesInfo:
+def files_info(files: Sequence[StoreFile]) -> model.FilesInfo:
     """Files together."""
-    return FilesInfo(len(files), sum(file.size for file in files), sum(file.allocated_size for file in files))
+    return model.FilesInfo(
+        len(files), sum(file.size for file in files), sum(file.allocated_size for file in files)
+    )
 
 
-def log_info(file: MappedFile) -> LogFileInfo:
+def log_info(file: MappedFile) -> model.LogFileInfo:
     """A commit log file."""
-    info = LogFileInfo(file.relative, file.start_offset, file.size, file.allocated_size)
+    info = model.LogFileInfo(file.relative, file.start_offset, file.size, file.allocated_size)
     try:
         with FileReader(file.path) as reader:
             pos = record_pos(reader, 0) if file.in_entries else 0
@@ -74,9 +55,9 @@ def _first_store_timestamp(reader: FileReader, pos: int = 0) -> int | None:
     return None if head is None else head.store_timestamp
 
 
-def queue_info(queue: ConsumeQueue) -> QueueInfo:
+def queue_info(queue: ConsumeQueue) -> model.QueueInfo:
     """A consume queue."""
-    info = QueueInfo(queue.topic, queue.queue_id, queue.kind, files_info(queue.files))
+    info = model.QueueInfo(queue.topic, queue.queue_id, queue.kind, files_info(queue.files))
     try:
         first, last = _bounds(queue)
     except StoreError as error:
@@ -122,9 +103,9 @@ def _unit_count(reader: FileReader, unit_size: int) -> int:
     return low
 
 
-def index_info(file: IndexFile) -> IndexFileInfo:
+def index_info(file: IndexFile) -> model.IndexFileInfo:
     """An index file."""
-    info = IndexFileInfo(file.relative, file.size, file.allocated_size)
+    info = model.IndexFileInfo(file.relative, file.size, file.allocated_size)
     try:
         with FileReader(file.path) as reader:
             header = _index_header(reader)
@@ -137,12 +118,12 @@ def _index_header(reader: FileReader) -> IndexHeader:
     return decode_header(reader.read_upto(0, HEADER.size))
 
 
-def file_info(path: Path) -> FileInfo:
+def file_info(path: Path) -> model.FileInfo:
     """A single file. Raises StoreError if it cannot be read."""
     found = identify_file(path)
     kind = str(found.kind)
     with FileReader(found.path) as reader:
-        info = FileInfo(
+        info = model.FileInfo(
             str(path),
             kind,
             found.how,
@@ -190,15 +171,15 @@ COUNTED_SIZE = 64 << 20
 _IDENTITY_SIZE = 1 << 16
 
 
-def store_info(store: Store) -> StoreInfo:
+def store_info(store: Store) -> model.StoreInfo:
     """Everything about an open store. A file that cannot be read has an `error`."""
     queues = tuple(map(queue_info, store.queues))
-    return StoreInfo(
+    return model.StoreInfo(
         root=str(store.root),
         written_by=_written_by(store),
         notes=store.notes,
         geometry=_geometry(store),
-        live=LiveInfo(
+        live=model.LiveInfo(
             str(store.live.state), store.live.how, store.live.holder_pid, store.live.holder_command
         ),
         abort=_abort(store.abort),
@@ -208,51 +189,54 @@ def store_info(store: Store) -> StoreInfo:
         commitlog=_log(store, queues),
         queues=queues,
         ext_queues=tuple(
-            ExtQueueInfo(ext.topic, ext.queue_id, ext.orphan, files_info(ext.files))
+            model.ExtQueueInfo(ext.topic, ext.queue_id, ext.orphan, files_info(ext.files))
             for ext in store.ext_queues
         ),
         indexes=tuple(map(index_info, store.indexes)),
-        configs=tuple(ConfigInfo(file.relative, file.size) for file in store.configs),
+        configs=tuple(model.ConfigInfo(file.relative, file.size) for file in store.configs),
         others=tuple(map(_other, store.others)),
         strays=tuple(
-            StrayInfo(stray.relative, str(stray.reason), stray.size, stray.detail) for stray in store.strays
+            model.StrayInfo(stray.relative, str(stray.reason), stray.size, stray.detail)
+            for stray in store.strays
         ),
     )
 
 
-def _written_by(store: Store) -> WrittenByInfo:
+def _written_by(store: Store) -> model.WrittenByInfo:
     found = store.dialect_evidence
     versions = tuple(map(str, found.versions))
-    return WrittenByInfo(str(found.dialect.version), versions, found.given, found.conflict, found.known_from)
+    return model.WrittenByInfo(
+        str(found.dialect.version), versions, found.given, found.conflict, found.known_from
+    )
 
 
-def _geometry(store: Store) -> dict[str, SizeInfo]:
+def _geometry(store: Store) -> dict[str, model.SizeInfo]:
     geometry = store.geometry
     return {
-        name: SizeInfo(getattr(geometry, name), geometry.source(name), geometry.notes.get(name))
+        name: model.SizeInfo(getattr(geometry, name), geometry.source(name), geometry.notes.get(name))
         for name in GEOMETRY_DEFAULTS
     }
 
 
-def _abort(file: StoreFile | None) -> AbortInfo:
+def _abort(file: StoreFile | None) -> model.AbortInfo:
     if file is None:
-        return AbortInfo(present=False)
+        return model.AbortInfo(present=False)
     try:
         with FileReader(file.path) as reader:
-            return AbortInfo(present=True, pid=decode_abort(reader.read_upto(0, 64)))
+            return model.AbortInfo(present=True, pid=decode_abort(reader.read_upto(0, 64)))
     except StoreError as error:
-        return AbortInfo(present=True, error=str(error))
+        return model.AbortInfo(present=True, error=str(error))
 
 
-def _checkpoint(file: StoreFile) -> CheckpointFieldsInfo:
+def _checkpoint(file: StoreFile) -> model.CheckpointFieldsInfo:
     try:
         with FileReader(file.path) as reader:
-            return CheckpointFieldsInfo(decode_checkpoint(reader.read_upto(0, CHECKPOINT.size)))
+            return model.CheckpointFieldsInfo(decode_checkpoint(reader.read_upto(0, CHECKPOINT.size)))
     except StoreError as error:
-        return CheckpointFieldsInfo(error=str(error))
+        return model.CheckpointFieldsInfo(error=str(error))
 
 
-def _identity(store: Store) -> IdentityInfo | None:
+def _identity(store: Store) -> model.IdentityInfo | None:
     """The identity of a broker in controller mode, from the file that it would take; None: there is none."""
     files = [
         file
@@ -261,19 +245,19 @@ def _identity(store: Store) -> IdentityInfo | None:
         for file in other.files
         if not file.name.endswith(".bak")
     ]
-    failed: IdentityInfo | None = None
+    failed: model.IdentityInfo | None = None
     for file in sorted(files, key=lambda file: file.name):
         try:
             data = read_whole(file.path, _IDENTITY_SIZE)
             found = decode_broker_identity(data, is_temp=file.name.endswith("-temp"))
         except StoreError as error:
-            failed = failed or IdentityInfo(file.relative, error=str(error))
+            failed = failed or model.IdentityInfo(file.relative, error=str(error))
             continue
-        return IdentityInfo(file.relative, found.cluster, found.broker_name, found.broker_id)
+        return model.IdentityInfo(file.relative, found.cluster, found.broker_name, found.broker_id)
     return failed
 
 
-def _node(store: Store) -> NodeInfo | None:
+def _node(store: Store) -> model.NodeInfo | None:
     """The DLedger node whose log the store has; None where the log is plain.
 
     The group's name is in no file of a store: it is the one in broker.conf, if that is given.
@@ -283,17 +267,19 @@ def _node(store: Store) -> NodeInfo | None:
     try:
         found = node_state(store)
     except StoreError as error:
-        return NodeInfo(error=str(error))
+        return model.NodeInfo(error=str(error))
     if found is None:
         return None
     name = found.directory.partition("-")[2]
     group = (store.settings.get("dLegerGroup") or "").strip() or None
-    return NodeInfo(GroupNode(name, group, found.current_term, found.voted_for, found.committed_index))
+    return model.NodeInfo(
+        model.GroupNode(name, group, found.current_term, found.voted_for, found.committed_index)
+    )
 
 
-def _log(store: Store, queues: tuple[QueueInfo, ...]) -> LogInfo:
+def _log(store: Store, queues: tuple[model.QueueInfo, ...]) -> model.LogInfo:
     log = store.commitlog
-    return LogInfo(
+    return model.LogInfo(
         directories=tuple(map(str, log.directories)),
         file_size=log.file_size,
         start_offset=log.start_offset,
@@ -303,20 +289,20 @@ def _log(store: Store, queues: tuple[QueueInfo, ...]) -> LogInfo:
     )
 
 
-def _other(other: Other) -> OtherInfo:
+def _other(other: Other) -> model.OtherInfo:
     rows, error = None, None
     if other.kind is OtherKind.ROCKSDB and other.files:
         rows, error = _families(other)
     files = files_info(other.files)
-    return OtherInfo(str(other.kind), other.relative, other.topic, other.queue_id, files, rows, error)
+    return model.OtherInfo(str(other.kind), other.relative, other.topic, other.queue_id, files, rows, error)
 
 
-def _families(other: Other) -> tuple[FamiliesInfo, str | None]:
+def _families(other: Other) -> tuple[model.FamiliesInfo, str | None]:
     """The rows of a database, and why they could not be counted."""
     from rocketfsck.store.rocks.reading import count_rows, estimate_rows
 
     estimated = sum(file.size for file in other.files) > COUNTED_SIZE
     try:
-        return FamiliesInfo(estimate_rows(other) if estimated else count_rows(other), estimated), None
+        return model.FamiliesInfo(estimate_rows(other) if estimated else count_rows(other), estimated), None
     except StoreError as error:
-        return FamiliesInfo(None), str(error)
+        return model.FamiliesInfo(None), str(error)

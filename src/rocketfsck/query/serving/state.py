@@ -31,15 +31,7 @@ from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.javatext import INT32_MAX, parse_int64
 from rocketfsck.formats.magic import INNER_BATCH
-from rocketfsck.query.serving.files import (
-    NO_UNITS,
-    AppendedUnits,
-    ServedFile,
-    ServedLog,
-    ServedQueue,
-    first_unit,
-    last_pos,
-)
+from rocketfsck.query.serving import files as serving_files
 from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.index import IndexModel, OpenIndex, PutEntries
@@ -129,7 +121,7 @@ class Serving:
 
     def __init__(
         self,
-        log: ServedLog,
+        log: serving_files.ServedLog,
         view: LogView,
         dialect: Dialect,
         indexes: list[ServedIndex],
@@ -141,9 +133,9 @@ class Serving:
         self.view = view
         self.dialect = dialect
         self.in_database = bool(view.store.lifted.areas)
-        self._made: dict[QueueName, ServedQueue | None] = {}
+        self._made: dict[QueueName, serving_files.ServedQueue | None] = {}
 
-    def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
+    def queue(self, topic: str, queue_id: int) -> serving_files.ServedQueue | None:
         """A queue; None where the broker has none."""
         name = (topic, queue_id)
         if name not in self._made:
@@ -153,7 +145,7 @@ class Serving:
             self._made[name] = made
         return self._made[name]
 
-    def _make(self, name: QueueName) -> ServedQueue | None:
+    def _make(self, name: QueueName) -> serving_files.ServedQueue | None:
         raise NotImplementedError
 
     def names(self) -> Iterable[QueueName]:
@@ -210,25 +202,27 @@ class _Started(Serving):
             )
         self.runs.setdefault((model.loaded.topic, model.loaded.queue_id), []).append((place, units))
 
-    def _make(self, name: QueueName) -> ServedQueue | None:
+    def _make(self, name: QueueName) -> serving_files.ServedQueue | None:
         model = self.models.get(name)
         if model is None:
             return None
         appended = self._appended(model, self.runs.get(name, []))
         size = model.unit_size
 
-        def served(file: LoadedFile) -> ServedFile:
+        def served(file: LoadedFile) -> serving_files.ServedFile:
             places = appended.place * size
             written = bool(np.any((places >= file.start_offset) & (places < file.end_offset)))
             mtime = self.now if written or file.is_new else self.mtimes.get(file.path, 0)
-            return ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtime)
+            return serving_files.ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtime)
 
         return _queue(model, tuple(map(served, model.files)), self.log, self.readers, appended)
 
-    def _appended(self, model: QueueModel, runs: list[tuple[int, AppendedColumns]]) -> AppendedUnits:
+    def _appended(
+        self, model: QueueModel, runs: list[tuple[int, AppendedColumns]]
+    ) -> serving_files.AppendedUnits:
         """The units that a start appends and that stay; a later one in place of an earlier one."""
         if not runs:
-            return NO_UNITS
+            return serving_files.NO_UNITS
         place = np.concatenate([first + np.arange(len(units.offset)) for first, units in runs])
         latest, number = np.unique(place[::-1], return_index=True)
         number = len(place) - 1 - number
@@ -242,7 +236,7 @@ class _Started(Serving):
         if model.loaded.kind == "batch":
             for row, offset in enumerate(columns[0].tolist()):
                 batches[row] = self._batch(offset)
-        return AppendedUnits(latest, *columns, *batches.T)
+        return serving_files.AppendedUnits(latest, *columns, *batches.T)
 
     def _batch(self, offset: int) -> tuple[int, int, int]:
         """The base, the number of messages and the time of a record, for its batch unit."""
@@ -282,7 +276,7 @@ class _Running(Serving):
     def names(self) -> Iterable[QueueName]:
         return self.queues
 
-    def _make(self, name: QueueName) -> ServedQueue | None:
+    def _make(self, name: QueueName) -> serving_files.ServedQueue | None:
         queue = self.queues.get(name)
         if queue is None:
             return None
@@ -298,10 +292,12 @@ class _Running(Serving):
         model.correct_min(self.log.min_offset)
         mtimes = {str(file.path): file.mtime_ns // 1_000_000 for file in queue.files}
         served = (
-            ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtimes[file.path])
+            serving_files.ServedFile(
+                file.path, file.start_offset, file.size, file.wrote_pos, mtimes[file.path]
+            )
             for file in files
         )
-        return _queue(model, tuple(served), self.log, self.readers, NO_UNITS)
+        return _queue(model, tuple(served), self.log, self.readers, serving_files.NO_UNITS)
 
 
 def _opened(file: MappedFile) -> LoadedFile:
@@ -316,9 +312,14 @@ def _cut(files: Iterable[LoadedFile], end: int) -> Iterator[LoadedFile]:
             yield file
 
 
-def _log(store: Store, files: list[LoadedFile], dialect: Dialect, readers: Readers) -> ServedLog:
-    return ServedLog(
-        tuple(ServedFile(file.path, file.start_offset, file.size, file.wrote_pos) for file in files),
+def _log(
+    store: Store, files: list[LoadedFile], dialect: Dialect, readers: Readers
+) -> serving_files.ServedLog:
+    return serving_files.ServedLog(
+        tuple(
+            serving_files.ServedFile(file.path, file.start_offset, file.size, file.wrote_pos)
+            for file in files
+        ),
         max(store.geometry.commitlog_file_size, 1),
         dialect.v2_allowed,
         dialect.ipv6_hosts,
@@ -328,13 +329,13 @@ def _log(store: Store, files: list[LoadedFile], dialect: Dialect, readers: Reade
 
 def _queue(
     model: QueueModel,
-    files: tuple[ServedFile, ...],
-    log: ServedLog,
+    files: tuple[serving_files.ServedFile, ...],
+    log: serving_files.ServedLog,
     readers: Readers,
-    appended: AppendedUnits,
-) -> ServedQueue:
+    appended: serving_files.AppendedUnits,
+) -> serving_files.ServedQueue:
     loaded = model.loaded
-    queue = ServedQueue(
+    queue = serving_files.ServedQueue(
         loaded.topic,
         loaded.queue_id,
         loaded.kind,
@@ -352,12 +353,12 @@ def _queue(
     return replace(queue, min_offset=_batch_min(queue, log.min_offset), max_offset=_batch_max(queue))
 
 
-def _batch_min(queue: ServedQueue, min_physical_offset: int) -> int:
+def _batch_min(queue: serving_files.ServedQueue, min_physical_offset: int) -> int:
     """The first queue offset of a batch queue, -1 for none: correctMinOffset.
 
     Behind the units at the beginning of its first file whose records are gone, be they all of that file.
     """
-    if not queue.files or first_unit(queue, queue.files[0]) is None:
+    if not queue.files or serving_files.first_unit(queue, queue.files[0]) is None:
         return -1
     file = queue.files[0]
     least = queue.unit(file, 0).queue_offset
@@ -369,10 +370,10 @@ def _batch_min(queue: ServedQueue, min_physical_offset: int) -> int:
     return least
 
 
-def _batch_max(queue: ServedQueue) -> int:
+def _batch_max(queue: serving_files.ServedQueue) -> int:
     """The next queue offset of a batch queue: after the last unit of its last file, or of the one before."""
     for file in queue.files[:-3:-1]:
         if file.wrote_pos >= queue.unit_size:
-            last = queue.unit(file, last_pos(queue, file))
+            last = queue.unit(file, serving_files.last_pos(queue, file))
             return last.queue_offset + last.count
     return 0

@@ -31,12 +31,7 @@ from rocketfsck.query.serving.pulls import TRANSFER_COUNT, TRANSFER_SIZE, PullAn
 from rocketfsck.query.start.load import LoadedFile, Loading, load_directory
 from rocketfsck.query.start.model import FileChange, Ignored, Refusal
 from rocketfsck.query.view import StoreView
-from rocketfsck.reader.compaction import (
-    CompactedQueue,
-    Units,
-    compacted_queues,
-    read_units,
-)
+from rocketfsck.reader import compaction
 from rocketfsck.reader.configs import compacted_topics
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import MappedFileQueue, Store
@@ -65,8 +60,8 @@ class CompactedPulls:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.queues = {(queue.topic, queue.queue_id): queue for queue in compacted_queues(store)}
-        self._units: dict[str, Units] = {}
+        self.queues = {(queue.topic, queue.queue_id): queue for queue in compaction.compacted_queues(store)}
+        self._units: dict[str, compaction.Units] = {}
 
     def log_store(self, topic: str, queue_id: int) -> Store:
         """The store with this queue's compacted log in place of the commit log: for reading messages."""
@@ -92,22 +87,26 @@ class CompactedPulls:
             return PullAnswer("OFFSET_FOUND_NULL", (), 0, low, high)
         return _walk(queue, units, offset, max_num, (low, high))
 
-    def _served(self, queue: CompactedQueue, number: int) -> Units:
+    def _served(self, queue: compaction.CompactedQueue, number: int) -> compaction.Units:
         """The units of a file that a broker knows of."""
         file = queue.units.files[number]
         if file.location not in self._units:
-            units = read_units(file)
+            units = compaction.read_units(file)
             last = number >= len(queue.units.files) - RECOVERED
             self._units[file.location] = units.leading if last else units.rows
         return self._units[file.location]
 
 
-def _end_of_units(units: Units) -> int:
+def _end_of_units(units: compaction.Units) -> int:
     return int(units["msgBaseOffset"][-1]) + int(units["batchSize"][-1])
 
 
 def _walk(
-    queue: CompactedQueue, units: Units, offset: int, max_num: int, bounds: tuple[int, int]
+    queue: compaction.CompactedQueue,
+    units: compaction.Units,
+    offset: int,
+    max_num: int,
+    bounds: tuple[int, int],
 ) -> PullAnswer:
     bases = units["msgBaseOffset"].astype(np.int64)
     found: list[int] = []
@@ -167,7 +166,7 @@ def start_compaction(store: Store, dialect: Dialect, settings: Settings) -> Comp
     outcome = CompactedOutcome()
     if not dialect.compaction or not settings.flag("enableCompaction", True):
         return outcome
-    queues = compacted_queues(store)
+    queues = compaction.compacted_queues(store)
     for queue in queues:
         if outcome.refusals:
             break
@@ -185,7 +184,9 @@ def start_compaction(store: Store, dialect: Dialect, settings: Settings) -> Comp
     return outcome
 
 
-def _load(store: Store, dialect: Dialect, queue: CompactedQueue, outcome: CompactedOutcome) -> None:
+def _load(
+    store: Store, dialect: Dialect, queue: compaction.CompactedQueue, outcome: CompactedOutcome
+) -> None:
     below = f"{queue.topic}/{queue.queue_id}"
     if not (store.root / UNIT_AREA / below).is_dir():
         outcome.ignored.append(Ignored(f"{LOG_AREA}/{below}", NO_UNITS))
@@ -214,12 +215,12 @@ def _load(store: Store, dialect: Dialect, queue: CompactedQueue, outcome: Compac
             return
 
 
-def _refusal(queue: CompactedQueue, file: str, why: str) -> Refusal:
+def _refusal(queue: compaction.CompactedQueue, file: str, why: str) -> Refusal:
     return Refusal(file, NOT_LOADED.format(topic=queue.topic, queue_id=queue.queue_id, why=why))
 
 
 def _kept(
-    queue: CompactedQueue, log: Loading, units: Loading, outcome: CompactedOutcome
+    queue: compaction.CompactedQueue, log: Loading, units: Loading, outcome: CompactedOutcome
 ) -> Iterator[LoadedFile]:
     """The log's files in front of where the last unit's record ends."""
     end = _end(queue, units)
@@ -246,7 +247,7 @@ def _used_end(file: LoadedFile) -> int:
         return reader.used_end()
 
 
-def _end(queue: CompactedQueue, loading: Loading) -> int:
+def _end(queue: compaction.CompactedQueue, loading: Loading) -> int:
     """Behind the record of the last unit of the last unit file; 0 where that file has none."""
     if not loading.log_files:
         return 0
@@ -254,5 +255,5 @@ def _end(queue: CompactedQueue, loading: Loading) -> int:
     file = next((file for file in queue.units.files if file.start_offset == name), None)
     if file is None:
         return 0
-    units = read_units(file).leading
+    units = compaction.read_units(file).leading
     return int(units["offset"][-1]) + int(units["size"][-1]) if len(units) else 0

@@ -17,14 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import magic
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import (
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-    TRANSACTION_NOT,
-    TRANSACTION_ROLLBACK,
-)
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import LostRange, Skipped
@@ -271,8 +266,10 @@ def count_astray(files: Iterable[Astray], kept: Sequence[LoadedFile], options: S
 
 def is_dispatched(batch: RecordBatch) -> NDArray[np.bool_]:
     """Which records belong into a consume queue."""
-    transaction = batch["sys_flag"] & TRANSACTION_MASK
-    return np.asarray((transaction == TRANSACTION_NOT) | (transaction == TRANSACTION_COMMIT), np.bool_)
+    transaction = batch["sys_flag"] & magic.TRANSACTION_MASK
+    return np.asarray(
+        (transaction == magic.TRANSACTION_NOT) | (transaction == magic.TRANSACTION_COMMIT), np.bool_
+    )
 
 
 def count_cut(
@@ -352,7 +349,7 @@ class Remains:
         limits = self._limits()[batch["queue_index"]]
         offset = batch["physical_offset"]
         keyed = batch["key_count"] > 0
-        keyed &= (batch["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
+        keyed &= (batch["sys_flag"] & magic.TRANSACTION_MASK) != magic.TRANSACTION_ROLLBACK
         in_front = offset < limits[:, 2]
         self.census.see(
             batch,

@@ -15,16 +15,7 @@ from itertools import pairwise
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dledger import DEFAULT_INDEX_FILE_SIZE, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.formats.smallfiles import java_parse_long
-from rocketfsck.query.nodes import (
-    HEADER,
-    UNIT,
-    EntryWalk,
-    SoundEntry,
-    UnitsOnDisk,
-    Window,
-    first_file,
-    read_entry,
-)
+from rocketfsck.query import nodes
 from rocketfsck.query.start.load import LENGTH_REASON, NUMBER_REASON, LoadedFile, entries_of
 from rocketfsck.query.start.model import FileChange, LogScan
 from rocketfsck.query.start.queues import StartFailedError
@@ -63,7 +54,7 @@ class NodeStart:
     """
 
     scan: LogScan
-    last: SoundEntry | None
+    last: nodes.SoundEntry | None
     rewritten_from: int | None
     committed_index: int | None
     committed_offset: int | None
@@ -150,8 +141,8 @@ def recover_node(store: Store, node: Node) -> NodeStart:
         for before, file in pairwise(files):
             if file.start_offset - before.start_offset != file.size:
                 raise StartFailedError(file.relative, ORDER_REASON.format(what=what))
-    units = UnitsOnDisk(node.index)
-    walk = EntryWalk(node.data, units, first_file(node.data, units))
+    units = nodes.UnitsOnDisk(node.index)
+    walk = nodes.EntryWalk(node.data, units, nodes.first_file(node.data, units))
     scan = walk.run()
     last_file = node.data[-1]
     if last_file.start_offset - scan.stop_offset > last_file.size:
@@ -169,7 +160,7 @@ def recover_node(store: Store, node: Node) -> NodeStart:
     )
 
 
-def _kept_index(node: Node, walk: EntryWalk) -> list[LoadedFile]:
+def _kept_index(node: Node, walk: nodes.EntryWalk) -> list[LoadedFile]:
     """The index files that stay, with their ends; one that the recovery makes is among them."""
     end = 0 if walk.last is None else (walk.last.index + 1) * INDEX_UNIT_SIZE
     files = node.index
@@ -194,7 +185,7 @@ def _new_index(node: Node, offset: int) -> LoadedFile:
 
 
 def _committed(
-    store: Store, node: Node, walk: EntryWalk, kept: Sequence[LoadedFile]
+    store: Store, node: Node, walk: nodes.EntryWalk, kept: Sequence[LoadedFile]
 ) -> tuple[int | None, int | None]:
     """The last entry that the group agreed on, and where it ends. Raises StartFailedError."""
     stated = _stated_committed(store, node)
@@ -203,7 +194,7 @@ def _committed(
     index = min(stated, walk.last.index)
     if index == walk.last.index:
         return index, walk.last.pos + walk.last.size
-    units = UnitsOnDisk(node.index)
+    units = nodes.UnitsOnDisk(node.index)
     try:
         unit = units.at(index)
     finally:
@@ -212,16 +203,16 @@ def _committed(
         unit = _unit_of(node.data, walk.first, index)
     if unit is None or not kept or index * INDEX_UNIT_SIZE < kept[0].start_offset:
         raise StartFailedError(f"{node.directory}/checkpoint", COMMITTED_REASON.format(index=index))
-    _, pos, size, _, _ = UNIT.unpack(unit)
+    _, pos, size, _, _ = nodes.UNIT.unpack(unit)
     return index, pos + size
 
 
 def _unit_of(files: Sequence[LoadedFile], first: int, index: int) -> bytes | None:
     """The unit that the recovery writes for an entry that it goes through."""
     for file in files[first:]:
-        window, pos = Window(file), 0
+        window, pos = nodes.Window(file), 0
         try:
-            while isinstance(entry := read_entry(window, pos, file.start_offset), SoundEntry):
+            while isinstance(entry := nodes.read_entry(window, pos, file.start_offset), nodes.SoundEntry):
                 if entry.index == index:
                     return entry.unit
                 pos += entry.size
@@ -233,7 +224,7 @@ def _unit_of(files: Sequence[LoadedFile], first: int, index: int) -> bytes | Non
 def _first_index(node: Node) -> int:
     """The number in the first entry of the log, whatever is there: ledgerBeginIndex."""
     with FileReader(node.data[0].path) as reader:
-        return int(HEADER.unpack(reader.read(0, ENTRY_HEADER_SIZE))[2])
+        return int(nodes.HEADER.unpack(reader.read(0, ENTRY_HEADER_SIZE))[2])
 
 
 def _stated_committed(store: Store, node: Node) -> int | None:

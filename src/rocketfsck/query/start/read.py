@@ -22,21 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.columns import SYS_FLAG_AT
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
 from rocketfsck.formats.javatext import java_decode, parse_int16, parse_int32, parse_int64
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
-from rocketfsck.formats.properties import (
-    CRC32,
-    DELAY,
-    INNER_BASE,
-    INNER_NUM,
-    PROPERTY_CRC_SIZE,
-    parse_properties,
-    property_crc_value,
-)
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, batch_for
 from rocketfsck.scan.log.large import crc_of
@@ -195,9 +187,9 @@ def _judge_fields(
     if properties_size > 0:
         properties_pos = cursor.skip(properties_size, total_size)
         data = reader.read(properties_pos, properties_size)
-        properties = parse_properties(data, reading.dialect.property_parser)
+        properties = props.parse_properties(data, reading.dialect.property_parser)
         topic = java_decode(reader.read(topic_pos, topic_size))
-        delay = (properties or {}).get(DELAY)
+        delay = (properties or {}).get(props.DELAY)
         if topic == SCHEDULE_TOPIC and delay is not None and parse_int32(delay) is None:
             return INVALID
     if (
@@ -216,19 +208,22 @@ def _judge_fields(
 def _has_property_crc(
     reader: FileReader, pos: int, total_size: int, properties: dict[str, str] | None, dialect: Dialect
 ) -> bool:
-    text = (properties or {}).get(CRC32)
-    if text is None or total_size <= PROPERTY_CRC_SIZE or pos + total_size > reader.size:
+    text = (properties or {}).get(props.CRC32)
+    if text is None or total_size <= props.PROPERTY_CRC_SIZE or pos + total_size > reader.size:
         return False
-    value = property_crc_value(text)
+    value = props.property_crc_value(text)
     if value < 0 or (value == 0 and not dialect.property_crc_zero_valid):
         return False
-    return crc_of(reader, pos, pos + total_size - PROPERTY_CRC_SIZE) == value
+    return crc_of(reader, pos, pos + total_size - props.PROPERTY_CRC_SIZE) == value
 
 
 def _inner_batch_parses(properties: dict[str, str]) -> bool:
-    if INNER_NUM not in properties or INNER_BASE not in properties:
+    if props.INNER_NUM not in properties or props.INNER_BASE not in properties:
         return True
-    return parse_int64(properties[INNER_BASE]) is not None and parse_int16(properties[INNER_NUM]) is not None
+    return (
+        parse_int64(properties[props.INNER_BASE]) is not None
+        and parse_int16(properties[props.INNER_NUM]) is not None
+    )
 
 
 IPV6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6

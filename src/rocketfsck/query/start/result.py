@@ -19,28 +19,10 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, dialect_for
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.smallfiles import java_parse_long
+from rocketfsck.query.start import losses, model
 from rocketfsck.query.start.databases import MESSAGES, RowsModel, has_light_rows, kind_of_queues
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import LoadedFile, Loading
-from rocketfsck.query.start.losses import (
-    MAX_OFFSET,
-    Astray,
-    Census,
-    Handed,
-    Look,
-    Ranges,
-    Remains,
-    count_astray,
-    count_cut,
-)
-from rocketfsck.query.start.model import (
-    DispatchStart,
-    FileChange,
-    Losses,
-    QueueStart,
-    Start,
-    Unread,
-)
 from rocketfsck.query.start.queues import QueueModel
 from rocketfsck.query.start.settings import deleted_queues, topic_kinds
 from rocketfsck.query.start.startqueues import StartQueues, find_unreadable
@@ -68,7 +50,7 @@ class UnreadPart:
     uncounted: str
 
 
-def unread_parts(state: StartState) -> Iterator[Unread]:
+def unread_parts(state: StartState) -> Iterator[model.Unread]:
     """What this broker does not read of the store. Raises StoreError for a file that cannot be read."""
     yield from _unread(state, PARTS)
 
@@ -79,15 +61,15 @@ def unread_notes(state: StartState) -> Iterator[str]:
         yield f"a {state.dialect.version} broker {item.what}; no message is lost by that"
 
 
-def _unread(state: StartState, parts: Iterable[UnreadPart]) -> Iterator[Unread]:
+def _unread(state: StartState, parts: Iterable[UnreadPart]) -> Iterator[model.Unread]:
     for part in parts:
         if part.reads(state.dialect):
             continue
         count = part.count(state)
         if count is None:
-            yield Unread(part.uncounted)
+            yield model.Unread(part.uncounted)
         elif count:
-            yield Unread(fill_numbers(part.text, count=count), count)
+            yield model.Unread(fill_numbers(part.text, count=count), count)
 
 
 def _newest() -> Dialect:
@@ -260,7 +242,7 @@ FEATURES: tuple[UnreadPart, ...] = (
 """What versions do not read either, and holds no message: a start is not worse for it."""
 
 
-Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
+Cuts = dict[tuple[object, ...], tuple[losses.Ranges, int]]
 """What is cut off, by where and of which files."""
 
 
@@ -272,7 +254,7 @@ def file_changes(
     queues: Iterable[QueueModel],
     *,
     destroyed: bool,
-) -> list[FileChange]:
+) -> list[model.FileChange]:
     """Files of log and queues that the start deletes, creates or resizes.
 
     `log_files` are those that were loaded, `kept_files` those that the cut leaves. `destroyed` says that the
@@ -282,7 +264,7 @@ def file_changes(
     kept = {file.relative for file in kept_files}
     why = f"the file begins at or after the cut at {cut_offset}"
     changes += [
-        FileChange(file.relative, "deleted", file.size, why)
+        model.FileChange(file.relative, "deleted", file.size, why)
         for file in log_files
         if file.relative not in kept
     ]
@@ -297,17 +279,19 @@ def file_changes(
         now = [file.relative for file in queue.files]
         gone = [name for name in queue.original_files if name not in set(now)]
         fresh = [name for name in now if name not in set(queue.original_files)]
-        changes += [FileChange(name, "deleted", size, why) for name in gone]
+        changes += [model.FileChange(name, "deleted", size, why) for name in gone]
         changes += [
-            FileChange(name, "resized" if name in hidden else "created", size, "the broker appends units")
+            model.FileChange(
+                name, "resized" if name in hidden else "created", size, "the broker appends units"
+            )
             for name in fresh
         ]
     return changes
 
 
 def queue_starts(
-    queues: StartQueues, census: Census, deleted_before: Callable[[str, int], int]
-) -> list[QueueStart]:
+    queues: StartQueues, census: losses.Census, deleted_before: Callable[[str, int], int]
+) -> list[model.QueueStart]:
     """Every queue that the broker has, and those that records name and it has not, by topic and queueId.
 
     A queue that was deleted on purpose begins again with 0. One whose first unit led behind all records that
@@ -329,12 +313,12 @@ def queue_starts(
         if queue is None:
             if last.get(name, -1) < max(deleted_before(*name), made_again.get(name[0], -1)):
                 next_offset = 0
-            starts.append(QueueStart(*name, "file", 0, 0, 0, 0, 0, 0, 0, max(next_offset, 0), missed))
+            starts.append(model.QueueStart(*name, "file", 0, 0, 0, 0, 0, 0, 0, max(next_offset, 0), missed))
             continue
         if not queue.original_files and last.get(name, -1) < deleted_before(*name):
             next_offset = 0
         starts.append(
-            QueueStart(
+            model.QueueStart(
                 *name,
                 queue.loaded.kind,
                 queue.min_offset,
@@ -352,7 +336,7 @@ def queue_starts(
     return sorted(starts, key=lambda start: (start.topic, start.queue_id))
 
 
-def _with_records(start: QueueStart, seen: Mapping[QueueName, tuple[int, int]]) -> QueueStart:
+def _with_records(start: model.QueueStart, seen: Mapping[QueueName, tuple[int, int]]) -> model.QueueStart:
     """The start of a queue that it leaves alone, with what the records that name the queue say."""
     next_offset, missed = seen.get((start.topic, start.queue_id), (0, 0))
     reissued = max(next_offset - start.max_offset, 0)
@@ -361,21 +345,23 @@ def _with_records(start: QueueStart, seen: Mapping[QueueName, tuple[int, int]]) 
     return replace(start, reissued_count=reissued, unreachable_count=missed)
 
 
-def look_of(state: StartState) -> Look:
+def look_of(state: StartState) -> losses.Look:
     """What is to be looked over in the log, once it is known what was handed on."""
     first, above = state.handed_from or (len(state.all_files), 0)
     skipped = () if state.reput is None else state.reput.skipped
-    handed = Handed(first, above, state.reput_start, skipped)
-    return Look(state.log_files, handed, state.max_offset, Remains(state.queues, state.index, state.census))
+    handed = losses.Handed(first, above, state.reput_start, skipped)
+    return losses.Look(
+        state.log_files, handed, state.max_offset, losses.Remains(state.queues, state.index, state.census)
+    )
 
 
-def start_of(state: StartState, cuts: Cuts) -> Start:
+def start_of(state: StartState, cuts: Cuts) -> model.Start:
     """The start as values."""
     complete, loading = state.complete, state.loading
-    cut, stale_count = (Ranges(), 0) if state.refusals else _cut(state, cuts)
+    cut, stale_count = (losses.Ranges(), 0) if state.refusals else _cut(state, cuts)
     unreadable = find_unreadable(state.log_files, state.max_offset, state.queues) if complete else []
     reput = state.reput
-    return Start(
+    return model.Start(
         version=str(state.dialect.version),
         loads=not state.refusals,
         refusals=tuple(state.refusals),
@@ -401,7 +387,7 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
         queues_destroyed=state.destroyed,
         dispatch=None
         if reput is None
-        else DispatchStart(
+        else model.DispatchStart(
             state.reput_start,
             reput.end_offset,
             state.recovery_count,
@@ -410,7 +396,7 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
         ),
         queues=tuple(queue_starts(state.queues, state.census, _deleted_queues(state))),
         index=state.index.summary(state.max_offset),
-        losses=Losses(
+        losses=model.Losses(
             cut.result(),
             cut.record_count,
             stale_count,
@@ -423,7 +409,7 @@ def start_of(state: StartState, cuts: Cuts) -> Start:
             state.census.reached_count if complete else None,
             sum(item.record_count for item in unreadable) if complete else None,
             tuple(unreadable),
-            count_astray(_astray(state), _reached(state), state.options),
+            losses.count_astray(_astray(state), _reached(state), state.options),
             _deleted_count(state) if complete else 0,
         ),
         notes=(*state.notes, *(() if state.refusals else unread_notes(state))),
@@ -462,30 +448,30 @@ def _reached(state: StartState) -> list[LoadedFile]:
     return [file for file in state.log_files if file.start_offset < max(state.max_offset, 1)]
 
 
-def _astray(state: StartState) -> Iterator[Astray]:
+def _astray(state: StartState) -> Iterator[losses.Astray]:
     """The files of the commit log directories that the start deletes, or that the broker does not see."""
     if state.refusals:
         return
-    until = MAX_OFFSET if state.cut_offset is None else state.cut_offset
+    until = losses.MAX_OFFSET if state.cut_offset is None else state.cut_offset
     reached = {file.path for file in _reached(state)}
     for file in state.log_files:
         if file.path not in reached and not file.is_new:
-            yield Astray(file.path, file.start_offset, is_hidden=True, until=until)
+            yield losses.Astray(file.path, file.start_offset, is_hidden=True, until=until)
     kept = {file.path for file in state.log_files}
     for file in state.all_files:
         if file.path not in kept and not file.in_entries:
-            yield Astray(file.path, file.start_offset, is_hidden=False)
+            yield losses.Astray(file.path, file.start_offset, is_hidden=False)
     directories = set(state.store.commitlog.directories)
     for ignored in state.loading.ignored:
         path = state.store.root / ignored.file
         if path.parent in directories and path.is_file():
-            yield Astray(str(path), java_parse_long(path.name) or 0, is_hidden=True)
+            yield losses.Astray(str(path), java_parse_long(path.name) or 0, is_hidden=True)
 
 
-def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
+def _cut(state: StartState, cuts: Cuts) -> tuple[losses.Ranges, int]:
     """What is cut off; `cuts` keeps it for other versions, which mostly cut at the same place."""
     if state.cut_offset is None or state.cut_offset == state.sound_end:
-        return Ranges(), 0
+        return losses.Ranges(), 0
     key = (
         state.cut_offset,
         state.kept_timestamp,
@@ -494,7 +480,7 @@ def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
     )
     if key not in cuts:
         deleted_before, cut_offset = _deleted_queues(state), state.cut_offset
-        cuts[key] = count_cut(
+        cuts[key] = losses.count_cut(
             state.all_files,
             state.cut_offset,
             state.kept_timestamp,

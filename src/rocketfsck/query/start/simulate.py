@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from rocketfsck.common.budget import within
 from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.progress import phase
+from rocketfsck.query.start import recover
 from rocketfsck.query.start.compacted import start_compaction
 from rocketfsck.query.start.databases import row_queues, with_queues
 from rocketfsck.query.start.dispatch import QueueName, Watcher
@@ -26,15 +27,6 @@ from rocketfsck.query.start.losses import Census, Look, look_over
 from rocketfsck.query.start.model import Refusal, Start
 from rocketfsck.query.start.node import dispatch_entries, load_node, recover_node
 from rocketfsck.query.start.queues import QueueModel, StartFailedError
-from rocketfsck.query.start.recover import (
-    Reput,
-    choose_data_file,
-    choose_start,
-    dispatch_log,
-    recover_log,
-    recover_sound_log,
-    truncate_files,
-)
 from rocketfsck.query.start.result import Cuts, look_of, start_of
 from rocketfsck.query.start.settings import NotCoveredError, kinds_note, refuse_unknown
 from rocketfsck.query.start.state import StartState
@@ -143,7 +135,7 @@ def _marked_offset(state: StartState) -> int | None:
 
 def _recover_log(state: StartState, marked_offset: int | None) -> None:
     max_queue_offset = state.max_queue_offset
-    first = choose_start(
+    first = recover.choose_start(
         state.log_files,
         state.dialect,
         clean=state.clean,
@@ -169,9 +161,9 @@ def _recover_log(state: StartState, marked_offset: int | None) -> None:
             state.dispatcher.dispatch(batch, file.start_offset, batch["physical_offset"] > above)
 
     if state.sound_end is not None and (not dispatches or _has_all_units(state, above)):
-        recovered = recover_sound_log(state.log_files, first, start_pos, state.sound_end)
+        recovered = recover.recover_sound_log(state.log_files, first, start_pos, state.sound_end)
     else:
-        recovered = recover_log(
+        recovered = recover.recover_log(
             state.log_files,
             first,
             state.walker(check_crc=state.role.check_crc),
@@ -183,7 +175,7 @@ def _recover_log(state: StartState, marked_offset: int | None) -> None:
     state.notes += recovered.notes
     state.recovery_count = state.dispatcher.record_count
     _truncate(state, max_queue_offset, recovered.cut_offset)
-    state.log_files = truncate_files(state.log_files, recovered.cut_offset)
+    state.log_files = recover.truncate_files(state.log_files, recovered.cut_offset)
 
 
 def _has_all_units(state: StartState, above: int) -> bool:
@@ -225,7 +217,7 @@ def _dispatch_entries(state: StartState, files: Sequence[LoadedFile], number: in
 
     An end that is not above `cut_from` cuts the queues: then what they have is counted again.
     """
-    first = choose_data_file(files, state.dialect, state.checkpoint, index_safe=state.role.index_safe)
+    first = recover.choose_data_file(files, state.dialect, state.checkpoint, index_safe=state.role.index_safe)
     end = dispatch_entries(files, first, state.walker(check_crc=state.role.check_crc), state.hand_on)
     state.recovery_count = state.dispatcher.record_count
     if cut_from < end:
@@ -259,12 +251,12 @@ def _dispatch(state: StartState) -> None:
 
     walker = state.walker(check_crc=False)
     skips = state.role.master or state.node is not None
-    state.reput = Reput(state.reput_start, ())
+    state.reput = recover.Reput(state.reput_start, ())
     # DLedger's first up to what the group agreed on, then, once it has a leader, to the end
     for end in sorted({confirmed, state.max_offset}):
         at = state.reput.end_offset
-        part = dispatch_log(state.log_files, at, walker, state.hand_on, skips=skips, end_offset=end)
-        state.reput = Reput(part.end_offset, state.reput.skipped + part.skipped)
+        part = recover.dispatch_log(state.log_files, at, walker, state.hand_on, skips=skips, end_offset=end)
+        state.reput = recover.Reput(part.end_offset, state.reput.skipped + part.skipped)
     if state.dialect.dispatch_restart == "consumequeue end":
         for still in state.reput.skipped:
             if still.stuck:

@@ -13,27 +13,15 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.timer import parse_delay_levels
+from rocketfsck.query.start import model, recover
+from rocketfsck.query.start import settings as start_settings
 from rocketfsck.query.start.databases import kind_of_queues, open_failure, queues_of
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, Watcher
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import NO_AREAS, Areas, Disk, LoadedFile, Loading
 from rocketfsck.query.start.losses import Census
-from rocketfsck.query.start.model import (
-    LogScan,
-    Refusal,
-)
 from rocketfsck.query.start.node import NodeStart
 from rocketfsck.query.start.read import BrokerReading, LogWalker
-from rocketfsck.query.start.recover import (
-    Reput,
-)
-from rocketfsck.query.start.settings import (
-    TIERED_NOTE,
-    notes_of,
-    role_of,
-    topic_kinds,
-    uses_entries,
-)
 from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.query.start.timers import TimerOutcome
 from rocketfsck.reader.configs import read_checkpoint
@@ -61,7 +49,7 @@ SEPARATE = ("config/topics", "config/consumerOffsets", "config/subscriptionGroup
 TOGETHER = "config/metadata"
 
 
-def config_refusals(store: Store, settings: Settings, dialect: Dialect) -> tuple[Refusal, ...]:
+def config_refusals(store: Store, settings: Settings, dialect: Dialect) -> tuple[model.Refusal, ...]:
     """The first config database that the broker cannot read, if there is one."""
     if dialect.dispatch_restart != "recovery":  # the brokers before are not described
         return ()
@@ -70,7 +58,7 @@ def config_refusals(store: Store, settings: Settings, dialect: Dialect) -> tuple
         other = there.get(path)
         reason = None if other is None else _failure(other, all_rows=all_rows)
         if reason is not None:
-            return (Refusal(path, reason),)
+            return (model.Refusal(path, reason),)
     return ()
 
 
@@ -123,14 +111,14 @@ class StartState:
     ) -> None:
         self.disk = disk or Disk()
         self.sound_end = sound_end
-        self.has_entries = uses_entries(store, settings, dialect)
+        self.has_entries = start_settings.uses_entries(store, settings, dialect)
         store = store if self.has_entries else without_entries(store)
         self.store = store
         self.areas = areas
         self.held = queues_of(store, settings, dialect)
         self.dialect = dialect
         self.settings = settings
-        self.role = role_of(store, settings, dialect)
+        self.role = start_settings.role_of(store, settings, dialect)
         self.losses = losses
         self.clean = store.abort is None
         self.table = QueueTable() if table is None else table
@@ -138,8 +126,8 @@ class StartState:
         self.queues = StartQueues(dialect, self.disk)
         self.index = IndexModel(store.geometry, dialect, enabled=self.role.index_enabled)
         self.checkpoint = read_checkpoint(store)
-        self.topic_kinds, self.kinds_known = topic_kinds(store)
-        self.notes = notes_of(settings, self.role)
+        self.topic_kinds, self.kinds_known = start_settings.topic_kinds(store)
+        self.notes = start_settings.notes_of(settings, self.role)
         if self.role.index_enabled:
             if self.has_entries not in self.disk.index_notes:
                 self.disk.index_notes[self.has_entries] = index_note(store)
@@ -147,7 +135,7 @@ class StartState:
             if newer is not None:
                 self.notes.append(f"{newer}, so the prediction does not count all new entries")
         if any(other.kind in SEGMENT_KINDS for other in store.others):
-            self.notes.append(TIERED_NOTE)
+            self.notes.append(start_settings.TIERED_NOTE)
         if store.live.locked:
             self.notes.append(
                 "a broker is running on this store: files change, and `abort` exists until the broker stops"
@@ -173,10 +161,10 @@ class StartState:
         self.loading = Loading()
         self.log_files: list[LoadedFile] = []
         self.all_files: tuple[LoadedFile, ...] = ()
-        self.scan: LogScan | None = None
+        self.scan: model.LogScan | None = None
         self.cut_offset: int | None = None
         self.destroyed = False
-        self.reput: Reput | None = None
+        self.reput: recover.Reput | None = None
         self.reput_start = 0
         self.recovery_count = 0
         self.handed_from: tuple[int, int] | None = None

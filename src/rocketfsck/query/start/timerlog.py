@@ -35,17 +35,8 @@ from rocketfsck.formats.rocks import MARKS
 from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import TimerStart
+from rocketfsck.reader import timers as reader_timers
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.timers import (
-    SLOT_COUNT,
-    Slots,
-    TimerBlock,
-    TimerUnits,
-    WheelReplay,
-    is_unit,
-    mapped_progress,
-    timer_queue,
-)
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
@@ -128,7 +119,7 @@ def start_rows(
     StoreError where a file cannot be read.
     """
     low, high = bounds
-    progress = mapped_progress(store)
+    progress = reader_timers.mapped_progress(store)
     wanted = max(min(progress.queue_offset, progress.master_queue_offset), rows.scan_mark or 0)
     again = min(max(wanted, low), high)
     fate = RowsFate(store, rows, again, stop_timestamp)
@@ -186,7 +177,7 @@ class RowsFate:
 
     def look(self, bounds: tuple[int, int]) -> None:
         """Judge every message whose unit is in the queue."""
-        queue = timer_queue(self.store)
+        queue = reader_timers.timer_queue(self.store)
         if queue is None:
             self.notes.append(
                 "the queue of the timer topic is missing: the prediction leaves out its messages"
@@ -260,13 +251,13 @@ class LogRows:
 
     files: Sequence[LoadedFile]
     pos: Longs
-    units: TimerUnits
+    units: reader_timers.TimerUnits
     bounds: Sequence[int]
 
     @property
     def due(self) -> Longs:
         """When each row is due, in ms."""
-        return TimerBlock(self.pos, self.units).deliver_timestamp
+        return reader_timers.TimerBlock(self.pos, self.units).deliver_timestamp
 
     def row_at(self, number: int, place: int) -> int | None:
         """The row at a place in a file, by its number; None where the file has no bytes of a unit there."""
@@ -276,7 +267,7 @@ class LogRows:
 
 def read_rows(files: Sequence[LoadedFile]) -> LogRows:
     """The rows of all files. Memory is that of what the files hold. Raises StoreError where one fails."""
-    parts: list[TimerUnits] = [np.zeros(0, TIMER_UNIT_DTYPE)]
+    parts: list[reader_timers.TimerUnits] = [np.zeros(0, TIMER_UNIT_DTYPE)]
     places: list[Longs] = [np.zeros(0, np.int64)]
     bounds = [0]
     for file in files:
@@ -289,9 +280,9 @@ def read_rows(files: Sequence[LoadedFile]) -> LogRows:
     return LogRows(files, np.concatenate(places), np.concatenate(parts), bounds)
 
 
-def replay_of(slots: Slots) -> WheelReplay:
+def replay_of(slots: reader_timers.Slots) -> reader_timers.WheelReplay:
     """A wheel's slots as they are on disk, ready for units to be put."""
-    replay = WheelReplay()
+    replay = reader_timers.WheelReplay()
     replay.time[:] = slots["slotTime"]
     replay.first[:] = slots["firstPos"]
     replay.last[:] = slots["lastPos"]
@@ -303,7 +294,7 @@ class Scan:
     """The scan of a log into a wheel."""
 
     rows: LogRows
-    replay: WheelReplay
+    replay: reader_timers.WheelReplay
     precision_ms: int
 
     def run(self, begin: int, *, cuts: bool) -> int:
@@ -330,14 +321,14 @@ class Scan:
         units, due = rows.units[low:high], rows.due[low:high]
         marks = np.flatnonzero(units["magic"] == np.int32(MAGIC_BLANK))
         count = int(marks[0]) if len(marks) else len(units)
-        bad = np.flatnonzero(~is_unit(units[:count])) if cuts else np.zeros(0, np.int64)
+        bad = np.flatnonzero(~reader_timers.is_unit(units[:count])) if cuts else np.zeros(0, np.int64)
         early = np.flatnonzero(
-            is_unit(units[:count]) & (due[:count] < 0)
+            reader_timers.is_unit(units[:count]) & (due[:count] < 0)
         )  # no slot: an exception ends the scan
         stops = [int(found[0]) for found in (bad, early) if len(found)]
         ends = bool(stops)
         count = min([count, *stops])
-        good = is_unit(units[:count])
+        good = reader_timers.is_unit(units[:count])
         self._put(rows.pos[low : low + count][good], due[:count][good])
         if not ends and not len(marks):
             # zeros, or too few bytes for a unit: both end a scan that cuts
@@ -354,16 +345,16 @@ class Scan:
             self.replay.put(pos[part], slot_time, unlinked[part], none[part], 0)
 
 
-def waiting_slots(replay: WheelReplay, read_timestamp: int, precision_ms: int) -> Longs:
+def waiting_slots(replay: reader_timers.WheelReplay, read_timestamp: int, precision_ms: int) -> Longs:
     """The slots that a broker comes to from its reading time on, in the order of their numbers."""
     first = read_timestamp // precision_ms
-    ahead = (replay.time >= first) & (replay.time < first + SLOT_COUNT)
+    ahead = (replay.time >= first) & (replay.time < first + reader_timers.SLOT_COUNT)
     number: Longs = np.flatnonzero(ahead)
-    placed: Longs = number[replay.time[number] % SLOT_COUNT == number]
+    placed: Longs = number[replay.time[number] % reader_timers.SLOT_COUNT == number]
     return placed
 
 
-def first_behind(replay: WheelReplay, slots: Longs, end: int) -> int | None:
+def first_behind(replay: reader_timers.WheelReplay, slots: Longs, end: int) -> int | None:
     """The oldest unit of the slots that lead behind the log's end; None where none does."""
     behind: Longs = slots[replay.last[slots] > end]
     return int(replay.first[behind].min()) if len(behind) else None
@@ -412,6 +403,6 @@ def follow(rows: LogRows, last: Sequence[int], end: int) -> SlotChains:
     return SlotChains(counts, endless, complete=True)
 
 
-def changed_slots(replay: WheelReplay, before: WheelReplay) -> Flags:
+def changed_slots(replay: reader_timers.WheelReplay, before: reader_timers.WheelReplay) -> Flags:
     """Slots that are not what they were."""
     return np.asarray((replay.time != before.time) | (replay.last != before.last), np.bool_)

@@ -20,49 +20,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rocketfsck.formats import timer
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, Flags, Longs
 from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.properties import TIMER_OUT_MS
-from rocketfsck.formats.timer import (
-    MAGIC_DELETE,
-    SLOTS_TOTAL,
-    TIMER_LOG_UNIT_SIZE,
-    TIMER_TOPIC,
-    TIMER_WHEEL_SIZE,
-)
+from rocketfsck.query.start import timerlog
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import LoadedFile, load_directory
 from rocketfsck.query.start.model import FileChange, Refusal, TimerStart
 from rocketfsck.query.start.queues import QueueModel
-from rocketfsck.query.start.timerlog import (
-    LogRows,
-    Scan,
-    SlotChains,
-    changed_slots,
-    first_behind,
-    follow,
-    read_rows,
-    read_timer_rows,
-    replay_of,
-    start_rows,
-    waiting_slots,
-)
+from rocketfsck.reader import timers as reader_timers
 from rocketfsck.reader.records import LogReader
-from rocketfsck.reader.timers import (
-    SLOT_COUNT,
-    WHEEL,
-    TimerProgress,
-    WheelReplay,
-    mapped_progress,
-    precision_of,
-    progress_file,
-    read_wheel,
-    snapshot_pos,
-    timer_log,
-    timer_queue,
-    wheel_files,
-)
 from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
@@ -94,16 +63,16 @@ class TimerUnits:
     recalls: Flags
 
     @classmethod
-    def of(cls, rows: LogRows, chains: SlotChains) -> TimerUnits:
+    def of(cls, rows: timerlog.LogRows, chains: timerlog.SlotChains) -> TimerUnits:
         """The units of all rows."""
-        real = np.flatnonzero(rows.units["size"] == TIMER_LOG_UNIT_SIZE)
+        real = np.flatnonzero(rows.units["size"] == timer.TIMER_LOG_UNIT_SIZE)
         offset, which = np.unique(rows.units["offsetPy"][real].astype(np.int64), return_inverse=True)
         due = np.full(len(offset) + 1, NO_TIME)
         np.maximum.at(due, which, rows.due[real])
         count = np.zeros(len(offset) + 1, np.int64)
         np.add.at(count, which, chains.counts[real])
         recalls = np.zeros(len(offset) + 1, np.bool_)
-        recalls[which] = (rows.units["magic"][real] & MAGIC_DELETE) != 0
+        recalls[which] = (rows.units["magic"][real] & timer.MAGIC_DELETE) != 0
         return cls(offset, due, count, recalls)
 
     def find(self, offset: Longs) -> tuple[Longs, Flags]:
@@ -120,9 +89,9 @@ class Fate:
     """What becomes of the messages of the timer topic."""
 
     store: Store
-    rows: LogRows
-    chains: SlotChains
-    progress: TimerProgress
+    rows: timerlog.LogRows
+    chains: timerlog.SlotChains
+    progress: reader_timers.TimerProgress
     stop_timestamp: int
     queue_offset: int
     unknown: bool  # no timercheck: all that was due is taken to be delivered
@@ -217,8 +186,8 @@ def start_timers(
     if not dialect.timer_wheel or not settings.flag("timerWheelEnable", True) or not _has_timers(store):
         return outcome
     wheel = _wheel_of(store, dialect, settings)
-    if wheel is not None and wheel.size not in (0, TIMER_WHEEL_SIZE):
-        reason = LENGTH_REASON.format(size=wheel.size, expected=TIMER_WHEEL_SIZE)
+    if wheel is not None and wheel.size not in (0, timer.TIMER_WHEEL_SIZE):
+        reason = LENGTH_REASON.format(size=wheel.size, expected=timer.TIMER_WHEEL_SIZE)
         outcome.refusals.append(Refusal(wheel.relative, reason))
         return outcome
     loading = load_directory(store, dialect, "timerlog", store.geometry.timerlog_file_size)
@@ -226,7 +195,7 @@ def start_timers(
     if loading.refusals:
         outcome.refusals += loading.refusals
         return outcome
-    model = queues.get((TIMER_TOPIC, 0))
+    model = queues.get((timer.TIMER_TOPIC, 0))
     log_size = sum(map(_used_size, loading.log_files))
     if dialect.message_database and _may_be_in_database(store, settings, log_size, model):
         _start_rows(store, log_size, model, stop_timestamp, outcome)
@@ -235,7 +204,9 @@ def start_timers(
         outcome.notes.append("the prediction leaves out timers: the timer log is too long")
         return outcome
     if wheel is None:
-        outcome.changes.append(FileChange(WHEEL, "created", TIMER_WHEEL_SIZE, "the timer wheel is missing"))
+        outcome.changes.append(
+            FileChange(reader_timers.WHEEL, "created", timer.TIMER_WHEEL_SIZE, "the timer wheel is missing")
+        )
     queue = None if model is None else TimerQueue(model.min_offset, model.max_offset)
     run = _Run(store, dialect, wheel, loading.log_files, queue, stop_timestamp, outcome)
     outcome.timers = run.result()
@@ -248,8 +219,8 @@ def _may_be_in_database(store: Store, settings: Settings, log_size: int, queue: 
     used = settings.flag("timerRocksDBEnable", False)
     if settings.get("timerRocksDBEnable") is not None or queue is None or not queue.max_offset:
         return used
-    progress = mapped_progress(store)
-    idle = progress_file(store) is not None and progress.flush_pos == progress.queue_offset == 0
+    progress = reader_timers.mapped_progress(store)
+    idle = reader_timers.progress_file(store) is not None and progress.flush_pos == progress.queue_offset == 0
     return idle and not log_size
 
 
@@ -257,32 +228,39 @@ def _start_rows(
     store: Store, log_size: int, queue: QueueModel | None, stop_timestamp: int, outcome: TimerOutcome
 ) -> None:
     """The timers of a broker that has them in RocksDB. Raises StoreError where a file cannot be read."""
-    rows = read_timer_rows(store)
+    rows = timerlog.read_timer_rows(store)
     if isinstance(rows, str):
         outcome.notes.append(f"the prediction leaves out timers in RocksDB: {rows}")
     elif log_size:
         outcome.notes.append("the prediction leaves out timers: they are in RocksDB and on a timer wheel")
     else:
         bounds = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
-        outcome.timers, notes = start_rows(store, rows, bounds, stop_timestamp)
+        outcome.timers, notes = timerlog.start_rows(store, rows, bounds, stop_timestamp)
         outcome.notes += notes
 
 
 def _has_timers(store: Store) -> bool:
     return bool(
-        timer_log(store) or wheel_files(store) or progress_file(store) is not None or timer_queue(store)
+        reader_timers.timer_log(store)
+        or reader_timers.wheel_files(store)
+        or reader_timers.progress_file(store) is not None
+        or reader_timers.timer_queue(store)
     )
 
 
 def _wheel_of(store: Store, dialect: Dialect, settings: Settings) -> StoreFile | None:
     """The file that the slots are read from. Brokers that know snapshots read the newest one, if the settings
     say so, or if there is one and they say nothing."""
-    wheels = wheel_files(store)
-    snapshots = [file for file in wheels if (snapshot_pos(file) or -1) >= 0 and file.relative != WHEEL]
+    wheels = reader_timers.wheel_files(store)
+    snapshots = [
+        file
+        for file in wheels
+        if (reader_timers.snapshot_pos(file) or -1) >= 0 and file.relative != reader_timers.WHEEL
+    ]
     wanted = dialect.timer_snapshots and settings.flag("timerWheelSnapshotFlush", bool(snapshots))
     if wanted and snapshots:
-        return max(snapshots, key=lambda file: snapshot_pos(file) or 0)
-    return next((file for file in wheels if file.relative == WHEEL), None)
+        return max(snapshots, key=lambda file: reader_timers.snapshot_pos(file) or 0)
+    return next((file for file in wheels if file.relative == reader_timers.WHEEL), None)
 
 
 def _used_size(file: LoadedFile) -> int:
@@ -305,25 +283,27 @@ class _Run:
     ) -> None:
         self.store, self.dialect, self.wheel, self.files = store, dialect, wheel, files
         self.queue, self.outcome = queue, outcome
-        self.progress = mapped_progress(store)
+        self.progress = reader_timers.mapped_progress(store)
         self.stop_timestamp = max(stop_timestamp, self.progress.read_timestamp)
         self.slots = (
-            np.zeros(SLOT_COUNT, TIMER_SLOT_DTYPE) if wheel is None or wheel.size == 0 else read_wheel(wheel)
+            np.zeros(reader_timers.SLOT_COUNT, TIMER_SLOT_DTYPE)
+            if wheel is None or wheel.size == 0
+            else reader_timers.read_wheel(wheel)
         )
         self.precision = self._precision()
-        self.rows: LogRows = read_rows(files)
+        self.rows: timerlog.LogRows = timerlog.read_rows(files)
 
     def _precision(self) -> int:
-        log = timer_log(self.store)
+        log = reader_timers.timer_log(self.store)
         if log is None:
             return 1000
         with StreamReader(log) as stream:
-            return precision_of(self.store, stream, self.slots)
+            return reader_timers.precision_of(self.store, stream, self.slots)
 
     def result(self) -> TimerStart:
         """Recover as a broker does, then see what became of the messages."""
-        before = replay_of(self.slots)
-        scan = Scan(self.rows, replay_of(self.slots), self.precision)
+        before = timerlog.replay_of(self.slots)
+        scan = timerlog.Scan(self.rows, timerlog.replay_of(self.slots), self.precision)
         begin = self._flush_pos()
         if self.files:
             begin = max(begin - self.files[-1].size, 0)
@@ -331,14 +311,14 @@ class _Run:
         self._cut(end)
         queue_offset = self._queue_offset(end)
         read_timestamp = self._read_timestamp()
-        slots = waiting_slots(scan.replay, read_timestamp, self.precision)
-        behind = first_behind(scan.replay, slots, end)
+        slots = timerlog.waiting_slots(scan.replay, read_timestamp, self.precision)
+        behind = timerlog.first_behind(scan.replay, slots, end)
         if behind is not None and behind < end:
             self.rows = self._kept(end)
             scan.rows = self.rows
             scan.run(behind, cuts=False)
-            slots = waiting_slots(scan.replay, read_timestamp, self.precision)
-        chains = follow(self.rows, scan.replay.last[slots].tolist(), end)
+            slots = timerlog.waiting_slots(scan.replay, read_timestamp, self.precision)
+        chains = timerlog.follow(self.rows, scan.replay.last[slots].tolist(), end)
         if not chains.complete:
             self.outcome.notes.append(
                 "many slots of the timer wheel lead to the same units: the prediction does not follow "
@@ -351,12 +331,12 @@ class _Run:
             self.progress,
             self.stop_timestamp,
             queue_offset,
-            progress_file(self.store) is None,
+            reader_timers.progress_file(self.store) is None,
         )
         bounds = self.queue or TimerQueue(0, 0)
-        fate.look(timer_queue(self.store), bounds)
+        fate.look(reader_timers.timer_queue(self.store), bounds)
         self.outcome.notes += fate.notes
-        changed = changed_slots(scan.replay, before)
+        changed = timerlog.changed_slots(scan.replay, before)
         return TimerStart(
             wheel="" if self.wheel is None else self.wheel.relative,
             scan_pos=begin,
@@ -377,7 +357,11 @@ class _Run:
 
     def _flush_pos(self) -> int:
         """`lastTimerLogFlushPos`, for which a snapshot has its own."""
-        pos = None if self.wheel is None or self.wheel.relative == WHEEL else snapshot_pos(self.wheel)
+        pos = (
+            None
+            if self.wheel is None or self.wheel.relative == reader_timers.WHEEL
+            else reader_timers.snapshot_pos(self.wheel)
+        )
         return pos if pos else self.progress.flush_pos
 
     def _cut(self, end: int) -> None:
@@ -388,16 +372,16 @@ class _Run:
 
     def _cut_count(self, end: int) -> int:
         """Units behind the log's end, which no one finds again."""
-        whole = read_rows(self.files)
-        return int(np.count_nonzero((whole.pos >= end) & (whole.units["size"] == TIMER_LOG_UNIT_SIZE)))
+        whole = timerlog.read_rows(self.files)
+        return int(np.count_nonzero((whole.pos >= end) & (whole.units["size"] == timer.TIMER_LOG_UNIT_SIZE)))
 
-    def _kept(self, end: int) -> LogRows:
+    def _kept(self, end: int) -> timerlog.LogRows:
         """The rows in front of the log's end."""
         files = [file for file in self.files if file.start_offset < end]
         rows = self.rows
         count = int(np.searchsorted(rows.pos, end))
         bounds = [min(bound, count) for bound in rows.bounds[: len(files) + 1]]
-        return LogRows(files, rows.pos[:count], rows.units[:count], bounds)
+        return timerlog.LogRows(files, rows.pos[:count], rows.units[:count], bounds)
 
     def _queue_offset(self, end: int) -> int:
         """Where the timer topic is read from: behind the message of the log's last unit, not behind what
@@ -413,29 +397,29 @@ class _Run:
 
     def _last_queue_offset(self, end: int) -> int | None:
         """The queue offset of the message that the unit in front of the log's end leads to."""
-        row = int(np.searchsorted(self.rows.pos, end - TIMER_LOG_UNIT_SIZE))
-        if row >= len(self.rows.pos) or self.rows.pos[row] != end - TIMER_LOG_UNIT_SIZE:
+        row = int(np.searchsorted(self.rows.pos, end - timer.TIMER_LOG_UNIT_SIZE))
+        if row >= len(self.rows.pos) or self.rows.pos[row] != end - timer.TIMER_LOG_UNIT_SIZE:
             return None
         offset, size = (int(self.rows.units[name][row]) for name in ("offsetPy", "sizePy"))
         with LogReader(self.store.commitlog) as records:
             head = records.head(offset)
         if head is None or size < head.total_size:
             return None
-        queue = timer_queue(self.store)
+        queue = reader_timers.timer_queue(self.store)
         stated = int(head.queue_offset)
         return stated if queue is None or head.queue_id != 0 else _offset_of(queue, stated, offset, size)
 
     def _read_timestamp(self) -> int:
         """From which time on slots are delivered: not from before the wheel's last turn."""
-        back = (SLOTS_TOTAL - BLANK_SLOTS) * self.precision
+        back = (timer.SLOTS_TOTAL - BLANK_SLOTS) * self.precision
         least = self.stop_timestamp // self.precision * self.precision - back
         return max(self.progress.read_timestamp, least)
 
-    def _latest_start(self, replay: WheelReplay, slots: Longs) -> int | None:
+    def _latest_start(self, replay: reader_timers.WheelReplay, slots: Longs) -> int | None:
         ahead = slots[replay.time[slots] * self.precision >= self.stop_timestamp]
         if not len(ahead):
             return None
-        return (int(replay.time[ahead].min()) + SLOTS_TOTAL - BLANK_SLOTS) * self.precision
+        return (int(replay.time[ahead].min()) + timer.SLOTS_TOTAL - BLANK_SLOTS) * self.precision
 
 
 def _offset_of(queue: ConsumeQueue, stated: int, offset: int, size: int) -> int:

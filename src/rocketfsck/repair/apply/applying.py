@@ -23,17 +23,7 @@ from rocketfsck.repair.apply.holding import held_plan
 from rocketfsck.repair.apply.publish import bring, perform, standing, take_back
 from rocketfsck.repair.apply.results import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, undo_command
-from rocketfsck.repair.area.journal import (
-    Area,
-    StoreLock,
-    find_areas,
-    make_area,
-    only_repair,
-    read_file,
-    read_manifests,
-    real_root,
-    write_manifests,
-)
+from rocketfsck.repair.area import journal as area_journal
 from rocketfsck.repair.area.manifests import changed_files
 from rocketfsck.repair.plan.document import plan_digest, read_plan
 from rocketfsck.repair.plan.law import confirmed
@@ -85,18 +75,19 @@ def apply_plan(
             raise UsageError(f"the plan has {printable(action.name)!r}, but no repair has this name")
         if type(action.arguments) is not table[action.name].arguments:
             raise UsageError(f"the plan gives {action.name} the arguments of another repair")
-    root = real_root(plan.store.root)
-    named = tuple(sorted({real_root(path) for path in outside}))
+    root = area_journal.real_root(plan.store.root)
+    named = tuple(sorted({area_journal.real_root(path) for path in outside}))
     now = int(time.time() * 1000)
     digest = plan_digest(plan)
     work = Work(plan, digest, root, in_place, work_dir, table, now, named=named, answer=answer)
     if work_dir is not None:
-        place = real_root(work_dir)
+        place = area_journal.real_root(work_dir)
         if any(
-            f"{place}/".startswith(f"{real_root(path)}/") for path in (root, *map(str, work.outside), *named)
+            f"{place}/".startswith(f"{area_journal.real_root(path)}/")
+            for path in (root, *map(str, work.outside), *named)
         ):
             raise UsageError(f"{printable(place)} is inside the store; choose another place to work")
-    with only_repair(root), _os_errors(root):
+    with area_journal.only_repair(root), _os_errors(root):
         finished = _finish_interrupted(work)
         if finished is not None:
             return finished
@@ -113,20 +104,20 @@ def interrupted_plan(root: Path, work_dir: Path | None = None) -> Plan | None:
 
     Raises StoreError where what is there cannot be read.
     """
-    name = real_root(root)
-    with only_repair(name), _os_errors(name):
-        for area in find_areas(name, work_dir):
+    name = area_journal.real_root(root)
+    with area_journal.only_repair(name), _os_errors(name):
+        for area in area_journal.find_areas(name, work_dir):
             if area.journal.state == "ready" and not _is_unpublished(area):
                 return read_plan(Path(area.at("plan.json")))
     return None
 
 
-def interrupted_area(root: Path | str) -> Area | None:
+def interrupted_area(root: Path | str) -> area_journal.Area | None:
     """The directory next to a store of a repair or an undo that was interrupted; None without one. The search
     only reads, and what cannot be read does not count."""
-    name = real_root(root)
+    name = area_journal.real_root(root)
     with suppress(RocketfsckError, OSError):
-        for area in find_areas(name, None, tidy=False):
+        for area in area_journal.find_areas(name, None, tidy=False):
             if area.journal.state == "undoing" or (
                 area.journal.state == "ready" and not _is_unpublished(area)
             ):
@@ -134,14 +125,14 @@ def interrupted_area(root: Path | str) -> Area | None:
     return None
 
 
-def _is_unpublished(area: Area) -> bool:
+def _is_unpublished(area: area_journal.Area) -> bool:
     """Whether a finished result is still next to the store, which is as it was."""
     return area.journal.mode == "beside" and standing(area) == "old"
 
 
 def _finish_interrupted(work: Work) -> ApplyReport | None:
     """Bring what an earlier run left behind to an end: the report, if it was this plan's."""
-    for area in find_areas(work.root, work.work_dir):
+    for area in area_journal.find_areas(work.root, work.work_dir):
         journal = area.journal
         if journal.state == "undoing":
             text = "an undo was interrupted; finish it with"
@@ -158,7 +149,7 @@ def _finish_interrupted(work: Work) -> ApplyReport | None:
             text = "another plan was interrupted here; apply it again to finish it, or take it back with"
             raise StoreError(f"{text}: {_undo_command(area, work)}", path=str(area.path))
         area = area.confirmed(work.named)
-        lock = StoreLock(work.root)
+        lock = area_journal.StoreLock(work.root)
         try:
             lock.take()
             _publish(area)
@@ -168,25 +159,25 @@ def _finish_interrupted(work: Work) -> ApplyReport | None:
     return None
 
 
-def _undo_command(area: Area, work: Work) -> str:
+def _undo_command(area: area_journal.Area, work: Work) -> str:
     return undo_command(work.root, work.work_dir, area.journal.outside)
 
 
-def _is_as_left(area: Area) -> bool:
-    return not changed_files(read_manifests(area).after, area.list_store())
+def _is_as_left(area: area_journal.Area) -> bool:
+    return not changed_files(area_journal.read_manifests(area).after, area.list_store())
 
 
-def _saved_report(area: Area) -> ApplyReport:
+def _saved_report(area: area_journal.Area) -> ApplyReport:
     path = area.at("result.json")
     try:
-        return ApplyReport.from_json(read_file(path, "repair report"))
+        return ApplyReport.from_json(area_journal.read_file(path, "repair report"))
     except UsageError as error:
         raise StoreError(f"is not a report of a repair: {error}", path=path) from error
 
 
 def _apply(work: Work, keep: bool, check: bool) -> ApplyReport:
     logs = work.logs if work.in_place else {}
-    lock = StoreLock(work.root)
+    lock = area_journal.StoreLock(work.root)
     lock.take()  # a running broker is found out before anything else
     lock.release()
     _refuse_no_store(work)
@@ -194,9 +185,9 @@ def _apply(work: Work, keep: bool, check: bool) -> ApplyReport:
     with phase("checking what the plan relies on"):
         for action in work.plan.actions:
             check_preconditions(action, work)
-    area: Area | None = None
+    area: area_journal.Area | None = None
     try:
-        area = make_area(work.root, work.work_dir, work.mode, work.digest, work.named, logs)
+        area = area_journal.make_area(work.root, work.work_dir, work.mode, work.digest, work.named, logs)
         before = open_as_planned(
             work, Path(work.root), None, area
         )  # before the lock: it opens and closes `lock`
@@ -209,7 +200,7 @@ def _apply(work: Work, keep: bool, check: bool) -> ApplyReport:
             if less is None:
                 return report
             work = less
-            area = make_area(work.root, work.work_dir, work.mode, work.digest, work.named, logs)
+            area = area_journal.make_area(work.root, work.work_dir, work.mode, work.digest, work.named, logs)
             before = open_as_planned(work, Path(work.root), None, area)
             lock.renew()  # stores were opened and closed
             refuse_changed(then, work)
@@ -253,31 +244,33 @@ def _refuse_no_store(work: Work) -> None:
         raise UsageError(f"{printable(str(store.root))} is not a message store: nothing was changed")
 
 
-def _publish(area: Area) -> Area:
+def _publish(area: area_journal.Area) -> area_journal.Area:
     """Put what is ready in the store's place."""
     if area.journal.mode == "beside":
         bring(area, "new")
         return area.moved("applied")
     perform(area)
-    write_manifests(area, replace(read_manifests(area), after=area.list_store()))
+    area_journal.write_manifests(area, replace(area_journal.read_manifests(area), after=area.list_store()))
     area = area.moved("applied")
     _drop_trees(area)
     return area
 
 
-def _drop_trees(area: Area) -> None:
+def _drop_trees(area: area_journal.Area) -> None:
     """In place: what was built has gone into the store."""
     if area.journal.mode == "in-place":
         for name in ("store", "outside"):
             fileops.remove_tree(area.place(name))
 
 
-def _clean_up(area: Area | None, work: Work) -> str:
+def _clean_up(area: area_journal.Area | None, work: Work) -> str:
     """After a failure: leave the store as it was. If that cannot be done either, how to go on."""
     if area is None:
         return ""
     try:
-        (area,) = [found for found in find_areas(work.root, work.work_dir) if found.path == area.path]
+        (area,) = [
+            found for found in area_journal.find_areas(work.root, work.work_dir) if found.path == area.path
+        ]
         if area.journal.state == "ready":
             if area.journal.mode == "beside":
                 bring(area, "old")

@@ -16,28 +16,14 @@ from pathlib import Path
 from rocketfsck.common.documents import printable, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.progress import phase
-from rocketfsck.repair.apply.judging import (
-    Former,
-    Judgement,
-    account_for_traits,
-    compare_starts,
-    judge,
-    start_problem,
-)
+from rocketfsck.repair.apply import judging
 from rocketfsck.repair.apply.ledger import Ledger, make_ledger
 from rocketfsck.repair.apply.publish import save_before, sync_tree
 from rocketfsck.repair.apply.results import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, logged_actions, write_actions
 from rocketfsck.repair.apply.undoing import Differences, demand_room, part_from_kept
+from rocketfsck.repair.area import manifests
 from rocketfsck.repair.area.journal import Area, Manifests, StoreLock, real_root, write_file, write_manifests
-from rocketfsck.repair.area.manifests import (
-    Manifest,
-    changed_files,
-    find_tells,
-    list_files,
-    outside_directories,
-    some_of,
-)
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.plan.document import plan_to_json
 from rocketfsck.repair.plan.law import all_assumptions, total_notices
@@ -88,7 +74,7 @@ class Work:
     @property
     def outside(self) -> list[Path]:
         """Commitlog directories that are not below the root."""
-        return outside_directories(self.plan.store.root, self.plan.store.commitlog_paths)
+        return manifests.outside_directories(self.plan.store.root, self.plan.store.commitlog_paths)
 
     @property
     def logs(self) -> dict[str, int]:
@@ -108,7 +94,7 @@ class Work:
 
     def list_store(self) -> dict[str, str]:
         """The store's manifest."""
-        return list_files(self.root, {os.fspath(path): os.fspath(path) for path in self.outside})
+        return manifests.list_files(self.root, {os.fspath(path): os.fspath(path) for path in self.outside})
 
 
 def check_preconditions(action: Action, work: Work) -> None:
@@ -161,7 +147,7 @@ def build(
     area: Area,
     lock: StoreLock,
     before: Store,
-    then: Manifest,
+    then: manifests.Manifest,
     check: bool,
 ) -> tuple[ApplyReport, Area]:
     """The finished, checked and durable tree in the area, its journal "ready"; or a report of a problem."""
@@ -237,7 +223,7 @@ def _checked(
     with phase("checking the repaired store"):
         found = check_store(after, options)
     check_before = cache(lambda: _check_before(before, options))
-    verdict: Judgement = judge(work.plan, found, tree.name_of, check_before)
+    verdict: judging.Judgement = judging.judge(work.plan, found, tree.name_of, check_before)
     losses = [loss for action in work.plan.actions for loss in action.losses]
     now = work.plan.messages_now
     ledger = replace(make_ledger(before, after, losses, _same_file), notices=report.ledger.notices)
@@ -280,8 +266,10 @@ def _judged_by_start(
     than a start does.
     """
     wanted = found is not None and work.plan.level != "quick"
-    starts = compare_starts(Former(before, work.conf(after), wanted), after, work.plan.actions)
-    problem = start_problem(starts)
+    starts = judging.compare_starts(
+        judging.Former(before, work.conf(after), wanted), after, work.plan.actions
+    )
+    problem = judging.start_problem(starts)
     report = replace(report, starts=starts, problem=problem, kept="" if problem else report.kept)
     if found is None:
         return report
@@ -306,7 +294,7 @@ def _same_file(old: StoreFile, new: StoreFile) -> bool:
 
 
 def _make_ready(
-    work: Work, area: Area, tree: WorkTree, report: ApplyReport, then: Manifest
+    work: Work, area: Area, tree: WorkTree, report: ApplyReport, then: manifests.Manifest
 ) -> tuple[ApplyReport, Area]:
     bases = area.open_bases()
     differences = Differences(area, bases)
@@ -315,14 +303,14 @@ def _make_ready(
         for name, place in tree.outside.items():
             differences.compare(os.path.realpath(name), place)
         save_before(area, bases, differences.changes)
-    report = replace(report, not_kept=account_for_traits(work.root, tree, work.in_place))
+    report = replace(report, not_kept=judging.account_for_traits(work.root, tree, work.in_place))
     fileops.remove_tree(area.place("scratch"))
     actions = logged_actions(work.plan, work.root, work.digest, work.answer, tree)
     write_actions(area.place(ACTIONS), actions)
     write_file(area.place("plan.json"), plan_to_json(work.whole or work.plan))
     write_file(area.place("result.json"), report.to_json())
     write_file(area.place("ledger.json"), {"kind": "rocketfsck.ledger", **to_document(report.ledger)})
-    after = {} if work.in_place else list_files(os.fspath(tree.root), near=[work.root])
+    after = {} if work.in_place else manifests.list_files(os.fspath(tree.root), near=[work.root])
     write_manifests(area, Manifests(dict(then), after))
     sync_tree(area.root.itself)
     if work.in_place:
@@ -333,11 +321,11 @@ def _make_ready(
             removed=tuple(differences.removed),
             touched=differences.touched,
         )
-    return report, area.moved("ready", tells=find_tells(work.root, os.fspath(tree.root)))
+    return report, area.moved("ready", tells=manifests.find_tells(work.root, os.fspath(tree.root)))
 
 
-def refuse_changed(then: Manifest, work: Work) -> None:
-    changed = changed_files(then, work.list_store())
+def refuse_changed(then: manifests.Manifest, work: Work) -> None:
+    changed = manifests.changed_files(then, work.list_store())
     if changed:
-        names = some_of(map(printable, changed))
+        names = manifests.some_of(map(printable, changed))
         raise StoreError(f"the store changed while it was repaired: {names}", path=work.root)

@@ -19,14 +19,7 @@ from dataclasses import dataclass, field, replace
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.progress import phase
 from rocketfsck.query.start.verdict import StartVerdict
-from rocketfsck.repair.apply.judging import (
-    SAME_FAULT,
-    Former,
-    Judgement,
-    compare_starts,
-    judge,
-    start_problem,
-)
+from rocketfsck.repair.apply import judging
 from rocketfsck.repair.plan.law import dependents
 from rocketfsck.repair.plan.model import Action, Plan, RefusedAction, Unanswered
 from rocketfsck.repair.plan.planning import NOT_ALONE, all_findings, all_repairs, answered_counts
@@ -67,8 +60,10 @@ class Trials:
     check: bool = True
     starts: Sequence[StartVerdict] = ()
     count: int = 0
-    _found: dict[tuple[ActionKey, ...], tuple[Report, Judgement]] = field(default_factory=dict, repr=False)
-    _former: Former | None = field(default=None, repr=False)
+    _found: dict[tuple[ActionKey, ...], tuple[Report, judging.Judgement]] = field(
+        default_factory=dict, repr=False
+    )
+    _former: judging.Former | None = field(default=None, repr=False)
     _known: dict[tuple[ActionKey, ...], str] = field(default_factory=dict, repr=False)
 
     def before(self) -> Report:
@@ -99,26 +94,26 @@ class Trials:
                 if self.check:
                     with phase("checking the tried plan"):
                         found = check_store(tried, self._options())
-                    judged = judge(plan, found, view.name_of, self.before)
+                    judged = judging.judge(plan, found, view.name_of, self.before)
                     self._found[tuple(map(action_key, actions))] = (found, judged)
                     for item in judged.unmet:
                         return f"the check would still find {item.rule}: {item.message}"
                     for item in judged.fresh:
                         return f"there would be a new finding, {item.rule}: {item.message}"
-                return start_problem(compare_starts(self._starts_before(), tried, actions))
+                return judging.start_problem(judging.compare_starts(self._starts_before(), tried, actions))
         except RocketfsckError as error:
             return str(error)
 
-    def found(self, actions: Sequence[Action]) -> tuple[Report, Judgement] | None:
+    def found(self, actions: Sequence[Action]) -> tuple[Report, judging.Judgement] | None:
         """The check of the store as these actions leave it, and how it was judged; None without a check."""
         return self._found.get(tuple(map(action_key, actions)))
 
-    def _starts_before(self) -> Former:
+    def _starts_before(self) -> judging.Former:
         if self._former is None:
             losses = self.check and self.plan.level != "quick"
             counted = [start for start in self.starts if start.reached_count is not None]
             known = counted if losses and self.conf is None else ()
-            self._former = Former(self.store, self.conf, losses, known)
+            self._former = judging.Former(self.store, self.conf, losses, known)
         return self._former
 
 
@@ -149,7 +144,7 @@ def held_plan(
     return held if found is None else _as_tried(held, *found)
 
 
-def _as_tried(plan: Plan, found: Report, judged: Judgement) -> Plan:
+def _as_tried(plan: Plan, found: Report, judged: judging.Judgement) -> Plan:
     """The plan with what its trial showed: what is left in the end, and what becomes of the messages.
 
     What no action answers may be a consequence of what is corrected: then nothing of it is left.
@@ -159,7 +154,7 @@ def _as_tried(plan: Plan, found: Report, judged: Judgement) -> Plan:
     left = Counter[str]()
     for item in judged.left:
         left[item.rule] += item.count
-    for rule, later in SAME_FAULT.items():  # what is left under its other name is not answered
+    for rule, later in judging.SAME_FAULT.items():  # what is left under its other name is not answered
         more = max(left[later] - plan.counts.get(later, 0), 0)
         left[later] -= more
         left[rule] += more

@@ -30,19 +30,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rocketfsck import errors
 from rocketfsck._version import __version__
 from rocketfsck.common.documents import from_document, json_text, printable, to_document
 from rocketfsck.common.outputs import is_special, open_through, place_of
 from rocketfsck.common.wording import count_of
-from rocketfsck.errors import (
-    EXIT_CLEAN,
-    EXIT_CORRECTED,
-    EXIT_PROBLEMS,
-    RocketfsckError,
-    StoreError,
-    UsageError,
-    outcome_of,
-)
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader, read_data_blocks
@@ -145,7 +137,7 @@ def _changed(action: Action, tree: WorkTree) -> Iterator[LoggedExtent]:
         if os.path.isfile(path):  # noqa: PTH113 - names may be any bytes
             try:
                 after = hash_bytes(path, extent.start, extent.end)
-            except StoreError:
+            except errors.StoreError:
                 after = None  # the file ends before
         if after != extent.sha256:
             yield LoggedExtent(extent.file, extent.start, extent.end, extent.sha256, after)
@@ -201,7 +193,7 @@ def read_actions(path: Path) -> tuple[LoggedAction, ...]:
             document = json.loads(line)
             document.pop("kind")
             found.append(from_document(LoggedAction, document, "repair log"))
-        except (ValueError, RecursionError, KeyError, AttributeError, TypeError, UsageError):
+        except (ValueError, RecursionError, KeyError, AttributeError, TypeError, errors.UsageError):
             continue  # a line that was cut off, or somebody else's
     return tuple(found)
 
@@ -275,7 +267,7 @@ def spoiled_messages(kept: str, present: str, files: Collection[str]) -> Spoiled
             if file.start_offset is not None and file.relative in files
         ]
         return _counted(one, other, ranges) if ranges else SpoiledMessages()
-    except RocketfsckError:
+    except errors.RocketfsckError:
         return SpoiledMessages()
 
 
@@ -380,13 +372,17 @@ class ApplyReport:
     @property
     def exit_code(self) -> int:
         """1 where something was corrected, plus 4 where a check of the result finds problems."""
-        corrected = EXIT_CORRECTED if self.published and self.actions else EXIT_CLEAN
-        left = bool(self.left) if self.check_exit_code is None else bool(self.check_exit_code & EXIT_PROBLEMS)
-        return corrected | (EXIT_PROBLEMS if left or self.problem else EXIT_CLEAN)
+        corrected = errors.EXIT_CORRECTED if self.published and self.actions else errors.EXIT_CLEAN
+        left = (
+            bool(self.left)
+            if self.check_exit_code is None
+            else bool(self.check_exit_code & errors.EXIT_PROBLEMS)
+        )
+        return corrected | (errors.EXIT_PROBLEMS if left or self.problem else errors.EXIT_CLEAN)
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
-        said = {"exit_code": self.exit_code, "outcome": outcome_of(self.exit_code)}
+        said = {"exit_code": self.exit_code, "outcome": errors.outcome_of(self.exit_code)}
         return {"kind": "rocketfsck.apply", **to_document(self), **said}
 
     @classmethod
@@ -429,4 +425,4 @@ class UndoReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {"kind": "rocketfsck.undo", **to_document(self), "exit_code": EXIT_CLEAN}
+        return {"kind": "rocketfsck.undo", **to_document(self), "exit_code": errors.EXIT_CLEAN}

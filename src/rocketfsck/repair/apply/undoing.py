@@ -38,27 +38,9 @@ from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.progress import phase
 from rocketfsck.query.start.model import QueueStart, Start
 from rocketfsck.query.start.verdict import predict_each, start_classes, versions_of
-from rocketfsck.repair.apply.publish import (
-    bring,
-    own,
-    repaired,
-    second_name,
-    settle,
-    settling_size,
-    standing,
-    take_back,
-)
+from rocketfsck.repair.apply import publish
 from rocketfsck.repair.apply.results import UndoReport, spoiled_messages, undo_command
-from rocketfsck.repair.area.journal import (
-    Area,
-    Directory,
-    StagedChange,
-    StoreLock,
-    find_areas,
-    only_repair,
-    read_manifests,
-    real_root,
-)
+from rocketfsck.repair.area import journal as area_journal
 from rocketfsck.repair.area.manifests import Manifest, changed_files, find_tells, list_files, side_of, some_of
 from rocketfsck.repair.plan.document import read_plan
 from rocketfsck.repair.plan.model import Plan
@@ -75,16 +57,16 @@ from rocketfsck.writer.disk.confined import ConfinedPlace, Root
 class Differences:
     """What must be done in place: filled by going through the store and the tree side by side."""
 
-    def __init__(self, area: Area, bases: Sequence[Root]) -> None:
+    def __init__(self, area: area_journal.Area, bases: Sequence[Root]) -> None:
         self._area = area
         self._bases = bases
-        self.changes: list[StagedChange] = []
-        self.made: list[Directory] = []
-        self.removed: list[Directory] = []
-        self._touched: dict[tuple[int, str], Directory] = {}
+        self.changes: list[area_journal.StagedChange] = []
+        self.made: list[area_journal.Directory] = []
+        self.removed: list[area_journal.Directory] = []
+        self._touched: dict[tuple[int, str], area_journal.Directory] = {}
 
     @property
-    def touched(self) -> tuple[Directory, ...]:
+    def touched(self) -> tuple[area_journal.Directory, ...]:
         """Directories that are there before and after, whose entries change."""
         inner = {(directory.base, directory.path) for directory in (*self.made, *self.removed)}
         return tuple(found for key, found in sorted(self._touched.items()) if key not in inner)
@@ -131,7 +113,7 @@ class Differences:
     def _gone(self, path: str) -> None:
         self._touch(path)
         if not _is_directory(path):
-            self.changes.append(StagedChange(*self._where(path), None, self._saved()))
+            self.changes.append(area_journal.StagedChange(*self._where(path), None, self._saved()))
             return
         for name in sorted(_entries(path)):
             self._gone(f"{path}/{name}")
@@ -140,16 +122,16 @@ class Differences:
     def _new(self, path: str, image: str) -> None:
         self._touch(path)
         if not _is_directory(image):
-            self.changes.append(StagedChange(*self._where(path), self._staged(image), None))
+            self.changes.append(area_journal.StagedChange(*self._where(path), self._staged(image), None))
             return
         mode = stat.S_IMODE(os.lstat(image).st_mode)
-        self.made.append(Directory(*self._where(path), mode, 0, 0))
+        self.made.append(area_journal.Directory(*self._where(path), mode, 0, 0))
         for name in sorted(_entries(image)):
             self._new(f"{path}/{name}", f"{image}/{name}")
 
     def _replace(self, path: str, image: str) -> None:
         self._touch(path)
-        self.changes.append(StagedChange(*self._where(path), self._staged(image), self._saved()))
+        self.changes.append(area_journal.StagedChange(*self._where(path), self._staged(image), self._saved()))
 
     def _saved(self) -> str:
         return f"before/{len(self.changes)}"
@@ -160,7 +142,7 @@ class Differences:
         lent = stat.S_ISLNK(status.st_mode) and os.path.isfile(image)  # noqa: PTH113
         place = self._area.root.place_of(image)
         if lent or (stat.S_ISREG(status.st_mode) and status.st_nlink > 1):
-            own(place)
+            publish.own(place)
         return place.name
 
     def _touch(self, path: str) -> None:
@@ -168,9 +150,11 @@ class Differences:
         if os.path.isdir(above) and self._where(above) not in self._touched:  # noqa: PTH112
             self._touched[self._where(above)] = self._directory(above)
 
-    def _directory(self, path: str) -> Directory:
+    def _directory(self, path: str) -> area_journal.Directory:
         status = os.stat(path)  # noqa: PTH116
-        return Directory(*self._where(path), status.st_mode & 0o7777, status.st_atime_ns, status.st_mtime_ns)
+        return area_journal.Directory(
+            *self._where(path), status.st_mode & 0o7777, status.st_atime_ns, status.st_mtime_ns
+        )
 
 
 def _entries(path: str) -> set[str]:
@@ -216,7 +200,11 @@ SAID_SIZE = 64 << 20
 
 
 def part_from_kept(
-    area: Area, tree: ConfinedPlace, after: Store, report: Report | None = None, conf: Settings | None = None
+    area: area_journal.Area,
+    tree: ConfinedPlace,
+    after: Store,
+    report: Report | None = None,
+    conf: Settings | None = None,
 ) -> None:
     """Copy all files of a repaired store, the `tree` of an area, that a broker may write to.
 
@@ -225,11 +213,11 @@ def part_from_kept(
     """
     with phase("finding what a broker may write to"):
         shared = shared_files(after, report, conf)
-        size = settling_size(tree, shared)
+        size = publish.settling_size(tree, shared)
     if not fileops.has_reflinks(area.root.itself):
         demand_room(area, size)
     with phase(f"copying what a broker may write to, {count_of(size, 'byte')}"):
-        settle(tree, shared)
+        publish.settle(tree, shared)
 
 
 def copied_size(store: Store) -> int:
@@ -251,7 +239,7 @@ def _immutable_files(store: Store) -> set[str]:
     return {file.relative for file in store.all_files() if file.relative.endswith(IMMUTABLE)}
 
 
-def demand_room(area: Area, size: int) -> None:
+def demand_room(area: area_journal.Area, size: int) -> None:
     """Raises StoreError if this many bytes do not fit next to the store, and where the area is."""
     needed = size + _SPARE_SIZE
     for place in (os.path.dirname(area.path), area.store):  # noqa: PTH120 - they may be two file systems
@@ -346,9 +334,9 @@ def undo(
     Raises UsageError if there is nothing to take back, or a directory outside of the store was not named;
     StoreError if a broker holds the store, it changed, or something cannot be read or written.
     """
-    root = real_root(store_path)
-    named = [real_root(path) for path in outside]
-    with only_repair(root):
+    root = area_journal.real_root(store_path)
+    named = [area_journal.real_root(path) for path in outside]
+    with area_journal.only_repair(root):
         try:
             with phase("taking the repair back"):
                 return _undo(root, work_dir, force, named)
@@ -379,8 +367,8 @@ def _room_wanted(error: OSError, root: str, work_dir: Path | None) -> str:
 def last_plan(store_path: Path | str, work_dir: Path | None = None) -> Plan | None:
     """The plan of the repair that `undo` would take back; None where there is none, or no readable plan."""
     try:
-        root = real_root(store_path)
-        with only_repair(root):
+        root = area_journal.real_root(store_path)
+        with area_journal.only_repair(root):
             return read_plan(Path(_last_area(root, work_dir).at("plan.json")))
     except (OSError, RocketfsckError):
         return None  # undo says what is wrong
@@ -390,11 +378,11 @@ def _undo(root: str, work_dir: Path | None, force: bool, named: Sequence[str]) -
     area = _last_area(root, work_dir).confirmed(named)
     journal = area.journal
     finished = journal.state != "applied"
-    unpublished = journal.state == "ready" and journal.mode == "beside" and standing(area) == "old"
+    unpublished = journal.state == "ready" and journal.mode == "beside" and publish.standing(area) == "old"
     if journal.state in ("building", "undone") or unpublished:
         area.remove()
         return UndoReport(root, journal.mode, journal.plan_digest, finished=True)
-    lock = StoreLock(root)
+    lock = area_journal.StoreLock(root)
     try:
         lock.take()
         report = UndoReport(root, journal.mode, journal.plan_digest, finished=finished)
@@ -405,20 +393,22 @@ def _undo(root: str, work_dir: Path | None, force: bool, named: Sequence[str]) -
         lock.release()
 
 
-def _last_area(root: str, work_dir: Path | None) -> Area:
-    areas = [area for area in find_areas(root, work_dir) if area.journal.state != "final"]
+def _last_area(root: str, work_dir: Path | None) -> area_journal.Area:
+    areas = [area for area in area_journal.find_areas(root, work_dir) if area.journal.state != "final"]
     if not areas:
         raise UsageError(f"{printable(root)} has no repair to undo")
     return areas[-1]
 
 
-def _exchange_back(area: Area, force: bool, report: UndoReport) -> UndoReport:
+def _exchange_back(area: area_journal.Area, force: bool, report: UndoReport) -> UndoReport:
     here, kept = area.store, area.at("store")
-    manifests = read_manifests(area)
-    published = standing(area) == "new"
+    manifests = area_journal.read_manifests(area)
+    published = publish.standing(area) == "new"
     if published and not os.path.lexists(kept):
-        bring(area, "new")  # interrupted before its last rename: the old store is not in its place yet
-    new = repaired(area)
+        publish.bring(
+            area, "new"
+        )  # interrupted before its last rename: the old store is not in its place yet
+    new = publish.repaired(area)
     changed = changed_files(manifests.after, list_files(new, near=[here])) if os.path.lexists(new) else []
     if published:
         spoiled = changed_files(manifests.before, list_files(kept, near=[here]))
@@ -431,7 +421,7 @@ def _exchange_back(area: Area, force: bool, report: UndoReport) -> UndoReport:
         if side_of(kept, tells) != "old" or side_of(here, tells) != "new":  # one was changed meanwhile
             tells = find_tells(kept, here)
         area = area.moved("undoing", tells=tells)
-    bring(area, "old")
+    publish.bring(area, "old")
     report = replace(report, not_restored=_not_restored(manifests.before, area))
     if changed:
         report = replace(report, kept=kept, kept_is_shared=not _part(area))
@@ -441,12 +431,12 @@ def _exchange_back(area: Area, force: bool, report: UndoReport) -> UndoReport:
     return report
 
 
-def _not_restored(before: Manifest, area: Area) -> tuple[str, ...]:
+def _not_restored(before: Manifest, area: area_journal.Area) -> tuple[str, ...]:
     """The files of the store that are not as they were before the repair."""
     return tuple(changed_files(before, area.list_store()))
 
 
-def _part(area: Area) -> bool:
+def _part(area: area_journal.Area) -> bool:
     """Let the store in the area share no file with the restored one that a broker may write to; False where
     that cannot be done: the repair is taken back all the same."""
     try:
@@ -456,7 +446,7 @@ def _part(area: Area) -> bool:
     return True
 
 
-def _refuse_distance(area: Area) -> None:
+def _refuse_distance(area: area_journal.Area) -> None:
     """Raises UsageError where the two cannot change names, as when one of them was moved to another disk."""
     if os.lstat(area.store).st_dev != os.lstat(area.at("store")).st_dev:
         raise UsageError(
@@ -464,15 +454,15 @@ def _refuse_distance(area: Area) -> None:
         )
 
 
-def _restore(area: Area, force: bool, report: UndoReport) -> UndoReport:
-    after, manifests = area.place("after"), read_manifests(area)
+def _restore(area: area_journal.Area, force: bool, report: UndoReport) -> UndoReport:
+    after, manifests = area.place("after"), area_journal.read_manifests(area)
     if area.journal.state == "applied":
         changed = changed_files(manifests.after, area.list_store())
         _refuse(changed, force, area.store, "the store changed since it was repaired")
         if changed:
             _keep_changed(area)
     area = area.moved("undoing")
-    take_back(area)
+    publish.take_back(area)
     report = replace(report, not_restored=_not_restored(manifests.before, area))
     if fileops.exists(after):
         area.moved("final")
@@ -481,7 +471,7 @@ def _restore(area: Area, force: bool, report: UndoReport) -> UndoReport:
     return report
 
 
-def _keep_changed(area: Area) -> None:
+def _keep_changed(area: area_journal.Area) -> None:
     """Give the files that will be replaced a second name."""
     after, bases = area.place("after"), area.open_bases()
     fileops.remove_tree(after)
@@ -489,7 +479,7 @@ def _keep_changed(area: Area) -> None:
     for number, change in enumerate(area.journal.changes):
         place = bases[change.base] / change.path
         if fileops.is_file(place):
-            second_name(place, after / f"{number}-{os.path.basename(change.path)[:200]}")  # noqa: PTH119
+            publish.second_name(place, after / f"{number}-{os.path.basename(change.path)[:200]}")  # noqa: PTH119
     fileops.sync(after)
 
 

@@ -26,18 +26,9 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats import rocks
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.rocks import (
-    DISPATCHED_KEY,
-    MARKS,
-    ROCKS_OFFSET,
-    BoundKey,
-    UnitKey,
-    encode_bound_key,
-    encode_i64,
-    encode_unit_key,
-)
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.indexrows import log_batches
 from rocketfsck.repair.build.files import BuiltQueue, QueueBuild
@@ -110,14 +101,14 @@ def _put_index(store: Store, pipe: RowPipe, *, index: bool) -> tuple[int, int, s
                 seen.add(topic)
         for rows in batch.index_rows() if index else ():
             for key, store_timestamp, _ in rows.pairs():
-                pipe.put(DEFAULT, key, encode_i64(store_timestamp))
+                pipe.put(DEFAULT, key, rocks.encode_i64(store_timestamp))
             record_count += len(np.unique(rows.offsets))
             row_count += len(rows.offsets)
             last = int(rows.offsets[-1])
             newest = max(newest, int(rows.store_timestamps.max()))
     if record_count:
-        for mark, number in zip(MARKS[DEFAULT], (last, newest), strict=True):
-            pipe.put(DEFAULT, mark, encode_i64(number))
+        for mark, number in zip(rocks.MARKS[DEFAULT], (last, newest), strict=True):
+            pipe.put(DEFAULT, mark, rocks.encode_i64(number))
     return record_count, row_count, seen
 
 
@@ -205,7 +196,7 @@ class RowBuilder:
         columns = (INDEX, OFFSET, SIZE, TAGS, TIME)
         for name, column in zip(ROW.names or (), columns, strict=True):
             data[name] = rows[:, column]
-        prefix = encode_unit_key(UnitKey(topic, queue_id, 0))[:-PLACE_SIZE]
+        prefix = rocks.encode_unit_key(rocks.UnitKey(topic, queue_id, 0))[:-PLACE_SIZE]
         self.pipe.put_many(UNITS, prefix, PLACE_SIZE, data.tobytes(), len(rows))
         greatest = (int(rows[-1, INDEX]), int(rows[-1, OFFSET]))
         first = len(rows) - 1 - int(np.argmin(rows[::-1, INDEX]))  # of several the last has the row
@@ -215,18 +206,18 @@ class RowBuilder:
         queue.least = least if least[0] <= queue.least[0] else queue.least
         queue.row_count += len(rows)
 
-    def put_bound(self, key: BoundKey, place: int, offset: int) -> None:
+    def put_bound(self, key: rocks.BoundKey, place: int, offset: int) -> None:
         """Put one end of a queue: its queue offset and its physical offset."""
-        value = ROCKS_OFFSET.build({"phyOffset": offset, "cqOffset": place})
-        self.pipe.put(BOUNDS, encode_bound_key(key), value)
+        value = rocks.ROCKS_OFFSET.build({"phyOffset": offset, "cqOffset": place})
+        self.pipe.put(BOUNDS, rocks.encode_bound_key(key), value)
 
     def finish(self) -> tuple[BuiltQueue, ...]:
         """Put the bounds and the mark; what every queue became, by topic and queueId."""
         for (topic, queue_id), queue in self.queues.items():
             for is_max, end in ((True, queue.greatest), (False, queue.least)):
-                self.put_bound(BoundKey(topic, queue_id, is_max), *end)
+                self.put_bound(rocks.BoundKey(topic, queue_id, is_max), *end)
         if self.mark is not None:
-            self.pipe.put(BOUNDS, DISPATCHED_KEY, encode_i64(self.mark))
+            self.pipe.put(BOUNDS, rocks.DISPATCHED_KEY, rocks.encode_i64(self.mark))
         self.pipe.end()
         return tuple(
             BuiltQueue(

@@ -28,28 +28,12 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
+from rocketfsck.formats import indexfile
 from rocketfsck.formats.dtypes import ENTRY_DTYPE, Bytes
-from rocketfsck.formats.indexfile import (
-    ENTRY_SIZE,
-    INDEX_HEADER_SIZE,
-    SLOT_SIZE,
-    IndexHeader,
-    encode_header,
-    entry_pos,
-    index_file_size,
-)
 from rocketfsck.progress import phase
 from rocketfsck.reader.heads import head_of
 from rocketfsck.reader.index import IndexReader, readable_headers
-from rocketfsck.repair.build.files import (
-    BuiltIndexFile,
-    IndexBuild,
-    copy_part,
-    make_directory,
-    opened,
-    set_time,
-    write_part,
-)
+from rocketfsck.repair.build import files as build_files
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.units import KeyRows, link_entries, put_entries, rows_from
@@ -104,7 +88,7 @@ def slots_of_entries(path: Path, slot_count: int, count: int) -> NDArray[np.int3
     with FileReader(path) as reader:
         for first in range(1, count + 1, PIECE_COUNT):
             size = min(PIECE_COUNT, count + 1 - first)
-            data = reader.read(entry_pos(first, slot_count), size * ENTRY_SIZE)
+            data = reader.read(indexfile.entry_pos(first, slot_count), size * indexfile.ENTRY_SIZE)
             hashes = np.frombuffer(data, ENTRY_DTYPE)["keyHash"].astype(np.int64)
             # of equal slots the last assignment counts
             slots[hashes % slot_count] = np.arange(first, first + size, dtype=np.int32)
@@ -118,13 +102,15 @@ def write_slots(path: Path, slots: NDArray[np.int32], file_size: int) -> None:
         chunk = slots[start : start + step]
         if chunk.any():
             data = chunk.astype(">i4").tobytes()
-            write_part(path, data, INDEX_HEADER_SIZE + SLOT_SIZE * start, file_size, None)
+            build_files.write_part(
+                path, data, indexfile.INDEX_HEADER_SIZE + indexfile.SLOT_SIZE * start, file_size, None
+            )
 
 
 RELINKED_COUNT = 1 << 16
 
 
-def relink_index_file(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
+def relink_index_file(store: Store, file: IndexFile, target: Path) -> build_files.BuiltIndexFile:
     """Write at `target` the index file with links, slots and header as puts of its entries leave them.
 
     Entries count up to the header's indexCount, or, where that cannot be, up to the last that is not zero.
@@ -132,20 +118,20 @@ def relink_index_file(store: Store, file: IndexFile, target: Path) -> BuiltIndex
     that is there. Raises StoreError if the file is shorter than its geometry, holds a negative hash, or
     something cannot be read or written.
     """
-    with opened(target) as root:
+    with build_files.opened(target) as root:
         return _relink(store, file, Path(root) / target.name)
 
 
-def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
+def _relink(store: Store, file: IndexFile, target: Path) -> build_files.BuiltIndexFile:
     geometry = store.geometry
-    size = index_file_size(geometry.slot_count, geometry.entry_count)
+    size = indexfile.index_file_size(geometry.slot_count, geometry.entry_count)
     with IndexReader(file, geometry) as reader:
-        if reader.size < entry_pos(1, geometry.slot_count):
+        if reader.size < indexfile.entry_pos(1, geometry.slot_count):
             raise StoreError(
                 f"has {count_of(reader.size, 'byte')}, too few for its slots", path=file.location
             )
         header, count = reader.header, _entry_count(reader)
-        write_part(target, b"", 0, size, None)
+        build_files.write_part(target, b"", 0, size, None)
         slots = np.zeros(geometry.slot_count, np.int32)
         compiled, used = compiled_wanted(file.allocated_size), 0
         first = last = None
@@ -158,10 +144,12 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
             previous, empty = link_entries(hashes, number, slots, compiled=compiled)
             entries["prevIndex"] = previous
             used += empty
-            write_part(target, entries.tobytes(), entry_pos(number, geometry.slot_count), size, None)
+            build_files.write_part(
+                target, entries.tobytes(), indexfile.entry_pos(number, geometry.slot_count), size, None
+            )
             first = entries[0] if first is None else first
             last = entries[-1]
-    new = IndexHeader(index_count=1 if store.dialect.abort_has_pid else 0)
+    new = indexfile.IndexHeader(index_count=1 if store.dialect.abort_has_pid else 0)
     if first is not None and last is not None:
         begin, end = int(first["phyOffset"]), int(last["phyOffset"])
         begin_timestamp = store_timestamp_at(store, begin)
@@ -171,12 +159,12 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
         if end_timestamp is None:
             end_timestamp = header.end_timestamp
         used = count if store.dialect.counts_entries_in_hash_slot_count else used
-        new = IndexHeader(begin_timestamp, end_timestamp, begin, end, used, count + 1)
+        new = indexfile.IndexHeader(begin_timestamp, end_timestamp, begin, end, used, count + 1)
     write_slots(target, slots, size)
-    write_part(target, encode_header(new), 0, size, None)
+    build_files.write_part(target, indexfile.encode_header(new), 0, size, None)
     if count:
-        set_time(target, new.end_timestamp)
-    return BuiltIndexFile(
+        build_files.set_time(target, new.end_timestamp)
+    return build_files.BuiltIndexFile(
         target.name,
         count,
         new.begin_physical_offset,
@@ -203,7 +191,7 @@ def store_timestamp_at(store: Store, offset: int) -> int | None:
 
 
 CHUNK_SIZE = 1 << 20
-EMPTY = IndexHeader()
+EMPTY = indexfile.IndexHeader()
 
 
 @dataclass(slots=True)
@@ -211,7 +199,7 @@ class _Filling:
     """The file that takes puts. `header.index_count` is as on disk: 0 until the first put."""
 
     path: Path
-    header: IndexHeader
+    header: indexfile.IndexHeader
     slots: NDArray[np.int32]
     created_timestamp: int
     name: str | None = None
@@ -243,12 +231,12 @@ class IndexBuilder:
         self.slot_count, self.entry_count = store.geometry.slot_count, store.geometry.entry_count
         self._compiled = log_is_large(store)
         self.from_offset = from_offset
-        self.files: list[BuiltIndexFile] = []
+        self.files: list[build_files.BuiltIndexFile] = []
         self.record_count = self.entry_total = 0
         self.names = FileNames(store.indexes, time_zone, names)
         self._end = EMPTY  # header of the full file before
         self._current: _Filling | None = None
-        self._before: tuple[IndexFile, IndexHeader] | None = None
+        self._before: tuple[IndexFile, indexfile.IndexHeader] | None = None
         if only_missing:
             headers = [header for _, header in readable_headers(store.indexes)]
             self.from_offset = headers[-1].end_physical_offset + 1 if headers else None
@@ -275,20 +263,20 @@ class IndexBuilder:
         }
 
     def _load(self, state: dict[str, Any]) -> None:
-        self.files = [BuiltIndexFile(**file) for file in state["files"]]
+        self.files = [build_files.BuiltIndexFile(**file) for file in state["files"]]
         self.record_count, self.entry_total = state["records"], state["entries"]
-        self.names.last, self._end = state["last_name"], IndexHeader(**state["end"])
+        self.names.last, self._end = state["last_name"], indexfile.IndexHeader(**state["end"])
         if not state["is_before"]:
             self._before = None
         if state["current"] is not None:
             fields, created, name = state["current"]
-            path, header = self._building_path(len(self.files)), IndexHeader(**fields)
+            path, header = self._building_path(len(self.files)), indexfile.IndexHeader(**fields)
             slots = slots_of_entries(path, self.slot_count, max(header.index_count, 1) - 1)
             self._current = _Filling(path, header, slots, created, name)
 
     def _read_slots(self, path: Path | str) -> NDArray[np.int32]:
         with FileReader(path) as reader:
-            data = reader.read(INDEX_HEADER_SIZE, SLOT_SIZE * self.slot_count)
+            data = reader.read(indexfile.INDEX_HEADER_SIZE, indexfile.SLOT_SIZE * self.slot_count)
         return np.frombuffer(data, ">i4").astype(np.int32)
 
     def take_keys(self, rows: KeyRows) -> None:
@@ -311,7 +299,7 @@ class IndexBuilder:
                 file = self._fetch(int(rows.time[min(records[pos], records[pos - 1] + 1)]))
             # a first entry's timeDiff counts from the file before, the others' from the first
             room = 1 if file.next_entry == 1 else self.entry_count - file.next_entry
-            taken = min(room, count - pos, (CHUNK_SIZE - file.used) // ENTRY_SIZE)
+            taken = min(room, count - pos, (CHUNK_SIZE - file.used) // indexfile.ENTRY_SIZE)
             self._put(file, rows, pos, pos + taken)
             pos += taken
         if count and file.header.index_count >= self.entry_count and records[-1] + 1 < len(rows):
@@ -329,12 +317,12 @@ class IndexBuilder:
             file.slots,
             compiled=self._compiled,
         )
-        used = file.used + (end - start) * ENTRY_SIZE
+        used = file.used + (end - start) * indexfile.ENTRY_SIZE
         file.buffer[file.used : used] = entries.view(np.uint8)
         file.used = used
         row, first = int(rows.key_record[end - 1]), int(rows.key_record[start])
         counts_all = self.store.dialect.counts_entries_in_hash_slot_count
-        file.header = IndexHeader(
+        file.header = indexfile.IndexHeader(
             begin_timestamp=int(rows.time[first]) if number == 1 else header.begin_timestamp,
             end_timestamp=int(rows.time[row]),
             begin_physical_offset=int(rows.offset[first]) if number == 1 else header.begin_physical_offset,
@@ -343,7 +331,7 @@ class IndexBuilder:
             index_count=number + end - start,
         )
         self.entry_total += end - start
-        if file.used > CHUNK_SIZE - ENTRY_SIZE:
+        if file.used > CHUNK_SIZE - indexfile.ENTRY_SIZE:
             self._write_entries(file)
 
     def _fetch(self, timestamp: int) -> _Filling:
@@ -353,7 +341,7 @@ class IndexBuilder:
             if current.header.index_count < self.entry_count:
                 return current
             self._close(current)
-        make_directory(self.directory)
+        build_files.make_directory(self.directory)
         stamp, offset = max(self._end.end_timestamp, 0), max(self._end.end_physical_offset, 0)
         header = replace(
             EMPTY,
@@ -363,7 +351,7 @@ class IndexBuilder:
             end_physical_offset=offset,
         )
         path = self._building_path(len(self.files))
-        write_part(path, b"", 0, self._file_size, None)
+        build_files.write_part(path, b"", 0, self._file_size, None)
         self._current = _Filling(path, header, np.zeros(self.slot_count, np.int32), timestamp)
         return self._current
 
@@ -379,7 +367,7 @@ class IndexBuilder:
 
     @property
     def _file_size(self) -> int:
-        return index_file_size(self.slot_count, self.entry_count)
+        return indexfile.index_file_size(self.slot_count, self.entry_count)
 
     def _close(self, file: _Filling) -> None:
         """Write what is left of a file; it gets its name at the end."""
@@ -387,14 +375,16 @@ class IndexBuilder:
             file.header = replace(file.header, index_count=file.next_entry)
         self._write_entries(file)
         write_slots(file.path, file.slots, self._file_size)
-        write_part(file.path, encode_header(file.header), 0, self._file_size, None)
+        build_files.write_part(file.path, indexfile.encode_header(file.header), 0, self._file_size, None)
         header = file.header
         name = file.name or self.names.name(
             len(self.files), header.begin_physical_offset, file.created_timestamp
         )
-        set_time(file.path, header.end_timestamp if header.index_count > 1 else file.created_timestamp)
+        build_files.set_time(
+            file.path, header.end_timestamp if header.index_count > 1 else file.created_timestamp
+        )
         self.files.append(
-            BuiltIndexFile(
+            build_files.BuiltIndexFile(
                 name,
                 header.entry_count,
                 header.begin_physical_offset,
@@ -407,9 +397,11 @@ class IndexBuilder:
 
     def _write_entries(self, file: _Filling) -> None:
         if file.used:
-            first = file.next_entry - file.used // ENTRY_SIZE
+            first = file.next_entry - file.used // indexfile.ENTRY_SIZE
             data = file.buffer[: file.used].data
-            write_part(file.path, data, entry_pos(first, self.slot_count), self._file_size, None)
+            build_files.write_part(
+                file.path, data, indexfile.entry_pos(first, self.slot_count), self._file_size, None
+            )
             file.used = 0
 
     def finish(self) -> None:
@@ -443,12 +435,12 @@ class IndexBuilder:
         else:
             self._before = file, header
 
-    def _continue(self, file: IndexFile, header: IndexHeader) -> None:
+    def _continue(self, file: IndexFile, header: indexfile.IndexHeader) -> None:
         """Take a file of the store over, for there is something to put into it."""
         self._before = None
-        make_directory(self.directory)
+        build_files.make_directory(self.directory)
         path = self._building_path(len(self.files))
-        copy_part(file.location, path)
+        build_files.copy_part(file.location, path)
         slots = self._read_slots(path)
         self._current = _Filling(path, header, slots, header.begin_timestamp, file.name)
 
@@ -460,7 +452,7 @@ def build_index(
     from_offset: int | None = None,
     names: Sequence[str] | None = None,
     time_zone: str = "UTC",
-) -> IndexBuild:
+) -> build_files.IndexBuild:
     """Write index/ of the store below `into`.
 
     With `from_offset` only records from there on are put: into the last index file of the store that ends
@@ -469,7 +461,7 @@ def build_index(
     its name, another that of its first record's time in `time_zone`. Raises StoreError where the log cannot
     be read or a file cannot be written.
     """
-    with phase("building the index"), opened(into) as root:
+    with phase("building the index"), build_files.opened(into) as root:
         builder = IndexBuilder(
             store,
             Path(root) / into.name / "index",
@@ -480,7 +472,7 @@ def build_index(
         return index_build(builder, walk_log(store, keys=builder))
 
 
-def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:
+def index_build(builder: IndexBuilder, walked: LogWalked) -> build_files.IndexBuild:
     """Write what is left, and say what was built."""
     with phase("writing the index"):
         builder.finish()
@@ -488,8 +480,8 @@ def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:
 
 
 def index_built(
-    files: Sequence[BuiltIndexFile], record_count: int, entry_count: int, walked: LogWalked
-) -> IndexBuild:
+    files: Sequence[build_files.BuiltIndexFile], record_count: int, entry_count: int, walked: LogWalked
+) -> build_files.IndexBuild:
     """What is to be said of these files."""
     notes = [f"{file} is damaged: keys in its broken parts are not indexed" for file in walked.damaged_files]
-    return IndexBuild(tuple(files), record_count, entry_count, tuple(notes))
+    return build_files.IndexBuild(tuple(files), record_count, entry_count, tuple(notes))

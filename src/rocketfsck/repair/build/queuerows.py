@@ -22,15 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats import rocks
 from rocketfsck.formats.config import TopicConfig
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.rocks import (
-    DISPATCHED_KEY,
-    ROCKS_OFFSET,
-    BoundKey,
-    decode_bound_key,
-    decode_i64,
-)
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics
 from rocketfsck.repair.build.databases import BOUNDS, QUEUE_FAMILIES, RowBuilder, rows_built
@@ -149,11 +143,11 @@ def former_ends(other: Other) -> FormerEnds | None:
         for rows in read_rows(other, [BOUNDS]):
             for key, value in rows.pairs():
                 try:
-                    if key == DISPATCHED_KEY:
-                        mark = decode_i64(value, "phyOffset")
+                    if key == rocks.DISPATCHED_KEY:
+                        mark = rocks.decode_i64(value, "phyOffset")
                         continue
-                    bound = decode_bound_key(key)
-                    values = ROCKS_OFFSET.parse(value)
+                    bound = rocks.decode_bound_key(key)
+                    values = rocks.ROCKS_OFFSET.parse(value)
                 except FormatError:
                     continue
                 ends = greatest if bound.is_max else least
@@ -240,16 +234,16 @@ def _keep(builder: RowBuilder, former: FormerEnds, log_start: int) -> None:
     """Put the ends of queues whose records have all expired as they were."""
     for name, greatest in former.greatest.items():
         if name not in builder.queues and greatest[1] < log_start:
-            builder.put_bound(BoundKey(*name, True), *greatest)
+            builder.put_bound(rocks.BoundKey(*name, True), *greatest)
             if name in former.least:
-                builder.put_bound(BoundKey(*name, False), *former.least[name])
+                builder.put_bound(rocks.BoundKey(*name, False), *former.least[name])
 
 
 def _continue(builder: RowBuilder, ends: Mapping[RawName, int], log_start: int) -> None:
     """Let expired queues go on where groups have read up to."""
     for name, end in ends.items():
         if name not in builder.queues and end > 0:
-            builder.put_bound(BoundKey(*name, True), end - 1, log_start - 1)
+            builder.put_bound(rocks.BoundKey(*name, True), end - 1, log_start - 1)
 
 
 def _copy(pipe: RowPipe, other: Other, families: Collection[str]) -> None:

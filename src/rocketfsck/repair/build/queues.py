@@ -33,15 +33,7 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import loaded_topics
-from rocketfsck.repair.build.files import (
-    BuiltQueue,
-    QueueBuild,
-    QueueGap,
-    make_directory,
-    make_new_directory,
-    opened,
-    write_part,
-)
+from rocketfsck.repair.build import files
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames, queue_end
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.repair.log import read_log_end
@@ -118,22 +110,22 @@ class UnitWriter:
         before = self._begun.pop((queue, number), None)
         if before is not None:
             with FileReader(before[0]) as reader:
-                write_part(file, reader.read(0, before[1]), 0, self.area.file_size, timestamp)
-        write_part(file, data, place * self.area.unit_size, self.area.file_size, timestamp)
+                files.write_part(file, reader.read(0, before[1]), 0, self.area.file_size, timestamp)
+        files.write_part(file, data, place * self.area.unit_size, self.area.file_size, timestamp)
 
     def place_of(self, queue: int, number: int) -> ConfinedPlace:
         """The file of a queue by its number in the stream; its directory is made."""
         topic, queue_id = self.names[queue]
         root = self._topics.get(topic) or self._enter(topic)
         if queue not in self._made:
-            make_new_directory(root / str(queue_id))
+            files.make_new_directory(root / str(queue_id))
             self._made.add(queue)
         return root / f"{queue_id}/{offset_to_filename(number * self.area.file_size)}"
 
     def _enter(self, topic: str) -> Root:
         """A topic's directory, made if need be and opened. Raises StoreError."""
         place = place_at(self.root) / self.area.directory / topic
-        make_new_directory(place)
+        files.make_new_directory(place)
         if len(self._topics) >= MAX_OPEN:
             self._topics.pop(next(iter(self._topics))).close()
         with named_errors(place, "cannot be opened"):
@@ -186,7 +178,7 @@ class QueueBuilder:
             np.int64,
         )
         self.refused_count = 0
-        self.gaps: dict[int, list[QueueGap]] = {}
+        self.gaps: dict[int, list[files.QueueGap]] = {}
         self.gap_counts: dict[int, int] = {}
         self._begins: dict[int, int] = {}
 
@@ -223,7 +215,7 @@ class QueueBuilder:
                 self.gap_counts[number] = self.gap_counts.get(number, 0) + 1
                 stated = self.gaps.setdefault(number, [])
                 if len(stated) < MAX_GAPS:
-                    stated.append(QueueGap(start, end))
+                    stated.append(files.QueueGap(start, end))
 
     def _flush_count(self) -> int:
         """Units to collect before they are written: so few that they are still near the processor, and that
@@ -273,7 +265,7 @@ class QueueBuilder:
             self.states.values[self.states.number(topic, queue_id)] = values
         self.refused_count = state["refused"]
         for number, start, end in state["gaps"]:
-            self.gaps.setdefault(number, []).append(QueueGap(start, end))
+            self.gaps.setdefault(number, []).append(files.QueueGap(start, end))
         self.gap_counts = dict(state["gap_counts"])
         self._begins = dict(state["begins"])
         self.plain.newest_offset, self.batch.newest_offset = state["newest"]
@@ -300,13 +292,13 @@ class QueueBuilder:
         saw = self.states.values[: len(self.states.names), units.SAW_INNER]
         return frozenset(self.states.names[number][0] for number in np.flatnonzero(saw).tolist())
 
-    def finish(self) -> tuple[BuiltQueue, ...]:
+    def finish(self) -> tuple[files.BuiltQueue, ...]:
         """Write what is left; what every queue became, by topic and queueId."""
         self.flush()
         found = [self._finished(number) for number in range(len(self.states.names))]
         return tuple(sorted(filter(None, found), key=lambda queue: (queue.topic, queue.queue_id, queue.kind)))
 
-    def _finished(self, number: int) -> BuiltQueue | None:
+    def _finished(self, number: int) -> files.BuiltQueue | None:
         values = self.states.values[number]
         topic, queue_id = self.states.names[number]
         following = int(values[units.FOLLOWING])
@@ -326,7 +318,7 @@ class QueueBuilder:
             # A put that was skipped had found the last file full, and made the next one.
             writer.fill(number, following, following + 1, bytes(writer.area.unit_size), None)
             end_file += 1
-        return BuiltQueue(
+        return files.BuiltQueue(
             topic,
             queue_id,
             "batch" if is_batch else "file",
@@ -349,7 +341,7 @@ class QueueBuilder:
         for file in range((count - 1) // area.file_units if count else 0):
             place = self.ext.place_of(number, file)
             stamp = fileops.status_of(place).st_mtime_ns // 1_000_000
-            write_part(place, mark, used, area.file_size, stamp)
+            files.write_part(place, mark, used, area.file_size, stamp)
 
     def forget(self) -> None:
         """Delete the files of a pass that took queues for another kind than they are."""
@@ -382,7 +374,7 @@ def build_queues(
     into: Path,
     *,
     queues: Collection[tuple[str, int]] | None = None,
-) -> QueueBuild:
+) -> files.QueueBuild:
     """Write consumequeue/, batchconsumequeue/ and consumequeue_ext/ of the store below `into`.
 
     `queues` are the queues to build (topic, queueId), None for all. Nothing but files of queues is written,
@@ -391,9 +383,9 @@ def build_queues(
     """
     wanted = None if queues is None else frozenset(queues)
     batch_topics = batch_topics_of(store)
-    with phase("building the consume queues"), opened(into) as above:
+    with phase("building the consume queues"), files.opened(into) as above:
         root = Path(above) / into.name
-        make_directory(root)
+        files.make_directory(root)
         while True:
             builder = QueueBuilder(store, root, wanted, batch_topics)
             walked = walk_log(store, units=builder)
@@ -405,7 +397,7 @@ def build_queues(
             builder.forget()
 
 
-def queue_build(builder: QueueBuilder, walked: LogWalked) -> QueueBuild:
+def queue_build(builder: QueueBuilder, walked: LogWalked) -> files.QueueBuild:
     """Write what is left, and say what was built."""
     with phase("writing the consume queues"):
         built = builder.finish()
@@ -413,13 +405,13 @@ def queue_build(builder: QueueBuilder, walked: LogWalked) -> QueueBuild:
 
 
 def queues_built(
-    built: Sequence[BuiltQueue], record_count: int, refused_count: int, has_ext: bool, walked: LogWalked
-) -> QueueBuild:
+    built: Sequence[files.BuiltQueue], record_count: int, refused_count: int, has_ext: bool, walked: LogWalked
+) -> files.QueueBuild:
     """What is to be said of these queues."""
     notes = [f"{file} is damaged: records in its broken parts have no units" for file in walked.damaged_files]
     if walked.unfollowed_count:
         notes.append(f"{count_of(walked.unfollowed_count, 'record')} beyond the limit of queues left out")
-    return QueueBuild(
+    return files.QueueBuild(
         tuple(built),
         record_count,
         sum(queue.unit_count for queue in built),

@@ -20,26 +20,8 @@ from rocketfsck._version import __version__
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.checkpoint import encode_checkpoint
 from rocketfsck.query.start.databases import database_path, kind_of_queues
-from rocketfsck.repair.build.databases import (
-    MessageRows,
-    RowBuilder,
-    beside_files,
-    build_message_rows,
-    row_writer,
-    rows_built,
-)
-from rocketfsck.repair.build.files import (
-    BuiltQueue,
-    IndexBuild,
-    QueueBuild,
-    ResumableDirectory,
-    State,
-    build_checkpoint,
-    last_in_queues,
-    resumable_directory,
-    take_owner,
-    write_part,
-)
+from rocketfsck.repair.build import databases
+from rocketfsck.repair.build import files as build_files
 from rocketfsck.repair.build.index import IndexBuilder, index_build
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
 from rocketfsck.repair.build.queuestates import WantedQueues
@@ -78,14 +60,14 @@ class RebuildOptions:
 class Rebuilt:
     """What was rebuilt, and how many records the log has; `resumed`: a part of it by a run before."""
 
-    queues: QueueBuild | None
-    index: IndexBuild | None
+    queues: build_files.QueueBuild | None
+    index: build_files.IndexBuild | None
     checkpoint: bool
     record_count: int
     log_end_offset: int
     damaged_files: tuple[str, ...]
     resumed: bool
-    message_rows: MessageRows | None = None
+    message_rows: databases.MessageRows | None = None
 
 
 def rebuild_store(store: Store, target: Path, options: RebuildOptions) -> Rebuilt:
@@ -95,9 +77,9 @@ def rebuild_store(store: Store, target: Path, options: RebuildOptions) -> Rebuil
     cannot be read or something cannot be written: then `target` is not there.
     """
     check_options(store, options)
-    with resumable_directory(target, inputs_of(store, options), sync=options.sync) as work:
+    with build_files.resumable_directory(target, inputs_of(store, options), sync=options.sync) as work:
         built = _Rebuilding(store, options, work).run()
-        take_owner(work.path, store.root, all_new=True)
+        build_files.take_owner(work.path, store.root, all_new=True)
         return built
 
 
@@ -140,7 +122,7 @@ def _check_rows(store: Store, options: RebuildOptions) -> None:
         )
 
 
-def inputs_of(store: Store, options: RebuildOptions) -> State:
+def inputs_of(store: Store, options: RebuildOptions) -> build_files.State:
     """All that determines the result, apart from the bytes of files that do not change."""
     files = [(file.location, file.size, file.mtime_ns) for file in store.commitlog.files]
     kept: list[object] = []
@@ -173,7 +155,7 @@ class _Rebuilding:
         self,
         store: Store,
         options: RebuildOptions,
-        work: ResumableDirectory,
+        work: build_files.ResumableDirectory,
     ) -> None:
         self.store = store
         self.options = options
@@ -183,7 +165,7 @@ class _Rebuilding:
         self.saves = True
         self.queues: QueueBuilder | None = None
         self.index: IndexBuilder | None = None
-        self.rows: RowBuilder | None = None
+        self.rows: databases.RowBuilder | None = None
 
     def run(self) -> Rebuilt:
         """Build everything. A database is not saved on the way: a run that was killed begins again."""
@@ -197,12 +179,12 @@ class _Rebuilding:
             built = self._run(None)
         # Only a broker with enableLmq gives a record numbers in light queues: the log shows the setting.
         light = store.settings.flag("enableLmq", True)
-        with row_writer(self.work.path / database, light=light) as self.rows:
+        with databases.row_writer(self.work.path / database, light=light) as self.rows:
             if built is None:
                 return self._run(database)
-            rows = rows_built(self.rows, self._walk(LogWalked(), None), database)
+            rows = databases.rows_built(self.rows, self._walk(LogWalked(), None), database)
         queues = built.queues
-        return built if queues is None else replace(built, queues=beside_files(queues, rows))
+        return built if queues is None else replace(built, queues=databases.beside_files(queues, rows))
 
     def _run(self, database: str | None) -> Rebuilt:
         state = self.work.state
@@ -216,7 +198,7 @@ class _Rebuilding:
             self._new_index(None if state is None else state["index"])
         walked = self._walk(walked, self.index)
         if self.rows is not None and database is not None:
-            queues: QueueBuild | None = rows_built(self.rows, walked, database)
+            queues: build_files.QueueBuild | None = databases.rows_built(self.rows, walked, database)
         else:
             queues = self._finish_queues(walked)
         index = None
@@ -226,7 +208,7 @@ class _Rebuilding:
         if self.options.checkpoint:
             newest = None if self.queues is None else self.queues.newest_offset
             write_checkpoint(self.store, self.options, self.work.path, walked, newest)
-        rows = build_message_rows(self.store, self.work.path) if self.options.message_rows else None
+        rows = databases.build_message_rows(self.store, self.work.path) if self.options.message_rows else None
         return Rebuilt(
             queues,
             index,
@@ -238,7 +220,7 @@ class _Rebuilding:
             rows,
         )
 
-    def _new_queues(self, state: State | None) -> None:
+    def _new_queues(self, state: build_files.State | None) -> None:
         self.queues = QueueBuilder(
             self.store,
             self.work.path,
@@ -250,7 +232,7 @@ class _Rebuilding:
         elif self.options.only_missing:
             self.queues.go_on_behind(self.store)
 
-    def _new_index(self, state: State | None) -> None:
+    def _new_index(self, state: build_files.State | None) -> None:
         options = self.options
         self.index = IndexBuilder(
             self.store,
@@ -273,7 +255,7 @@ class _Rebuilding:
             after_file=self._save,
         )
 
-    def _finish_queues(self, walked: LogWalked) -> QueueBuild | None:
+    def _finish_queues(self, walked: LogWalked) -> build_files.QueueBuild | None:
         """What the queues became; after another pass where the log shows batch queues that nobody knew of."""
         while self.queues is not None:
             found = self.queues.found_batch_topics - self.batch_topics  # of a plain queue that is there
@@ -313,7 +295,7 @@ def write_checkpoint(
     if walked.record_count:
         end = LogEnd(walked.last_offset, walked.end_offset, walked.last_timestamp)
     if newest_offset is not None and (options.only_missing or options.wanted is not None):
-        kept = last_in_queues(store, end)
+        kept = build_files.last_in_queues(store, end)
         newest_offset = max(newest_offset, -1 if kept is None else kept.physical_offset)
     if options.index:
         built = list_indexes(Lister(os.fspath(root)))
@@ -321,8 +303,8 @@ def write_checkpoint(
             names = {file.name: file for file in (*store.indexes, *built)}
             built = tuple(names[name] for name in sorted(names))
         store = replace(store, indexes=built)
-    data = encode_checkpoint(build_checkpoint(store, end, newest_offset=newest_offset))
-    write_part(root / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)
+    data = encode_checkpoint(build_files.build_checkpoint(store, end, newest_offset=newest_offset))
+    build_files.write_part(root / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)
 
 
 What = Literal["index", "consumequeue", "checkpoint", "rocksdbstore", "all"]
@@ -354,6 +336,6 @@ def has_problems(rebuilt: Rebuilt) -> bool:
     )
 
 
-def is_odd(queue: BuiltQueue) -> bool:
+def is_odd(queue: build_files.BuiltQueue) -> bool:
     """Whether records of a queue have no unit, or units are not at their records' queue offsets."""
     return bool(queue.duplicate_count or queue.misplaced_count or queue.gap_count)

@@ -28,14 +28,7 @@ import numpy as np
 
 from rocketfsck.common.wording import visible
 from rocketfsck.errors import FormatError, StoreError, UsageError
-from rocketfsck.formats.config import (
-    decode_config,
-    encode_config,
-    integer_of,
-    member_of,
-    split_topic_group,
-    table_of,
-)
+from rocketfsck.formats import config
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
@@ -261,7 +254,10 @@ class _Cut:
         """The queues of a topic that the new store has, and the offset of each inside it; of queueId and
         offset as a file says them. Raises FormatError."""
         for number, offset in offsets:
-            queue_id, wanted = integer_of(number, "a queueId"), integer_of(offset, f"an offset of {topic}")
+            queue_id, wanted = (
+                config.integer_of(number, "a queueId"),
+                config.integer_of(offset, f"an offset of {topic}"),
+            )
             if (topic, queue_id) in self.bounds:
                 start, end = self.bounds[topic, queue_id]
                 kept = min(max(wanted, start), end)
@@ -284,12 +280,12 @@ def cut_configs(store: Store, has_topic: Callable[[str], bool], bounds: QueueBou
         if name not in TABLES:
             left.append(PartLeftOut(f"config/{name}", NOT_TAKEN[name]))
         elif name in values:
-            contents[name] = encode_config(_kept(store, name, values[name], cut))
+            contents[name] = config.encode_config(_kept(store, name, values[name], cut))
     return CutConfigs(contents, cut.moved_count, tuple(left))
 
 
 def _loaded(store: Store, name: str) -> Mapping[Any, Any] | None:
-    found = load_config(store, name, lambda data: _checked(name, decode_config(data)))
+    found = load_config(store, name, lambda data: _checked(name, config.decode_config(data)))
     if found.error is not None and found.value is None:
         raise found.error
     return found.value
@@ -298,16 +294,16 @@ def _loaded(store: Store, name: str) -> Mapping[Any, Any] | None:
 def _checked(name: str, value: Any) -> Mapping[Any, Any]:
     """The content of a file, whose tables are tables. Raises FormatError."""
     for member in TABLES[name]:
-        member_of(value, member)
-    return table_of(value, "the content")
+        config.member_of(value, member)
+    return config.table_of(value, "the content")
 
 
 def _groups(name: str, value: Mapping[Any, Any], has_topic: Callable[[str], bool]) -> Iterator[str]:
     """The groups that a file shows as consumers of the topics."""
     for member, keep in TABLES[name].items():
-        keys = map(str, member_of(value, member))
+        keys = map(str, config.member_of(value, member))
         if keep in (_offsets, _light_offsets, _by_topic_and_group):
-            pairs = (split_topic_group(key) for key in keys)
+            pairs = (config.split_topic_group(key) for key in keys)
             yield from (pair[1] for pair in pairs if pair is not None and has_topic(pair[0]))
         elif name == "topics.json":
             for prefix in (RETRY_PREFIX, DEAD_PREFIX):
@@ -320,7 +316,7 @@ def _kept(store: Store, name: str, value: Mapping[Any, Any], cut: _Cut) -> dict[
     known = {_VERSION: value[_VERSION]} if _VERSION in value else {}
     try:
         tables = {
-            member: keep(member_of(value, member), cut)
+            member: keep(config.member_of(value, member), cut)
             for member, keep in TABLES[name].items()
             if member in value
         }
@@ -343,7 +339,7 @@ def _topics_by_group(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
     return {
         group: [topic for topic in item if cut.has_topic(str(topic))]
         if isinstance(item, list)
-        else _by_topic(table_of(item, str(group)), cut)
+        else _by_topic(config.table_of(item, str(group)), cut)
         for group, item in table.items()
         if group in cut.groups
     }
@@ -357,7 +353,7 @@ def _offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
     """The offsets of queues that the new store has, each inside its queue."""
     found: dict[Any, dict[int, int]] = {}
     for key, item, topic in _of_topics(table):
-        offsets = table_of(item, str(key)).items()
+        offsets = config.table_of(item, str(key)).items()
         kept = dict(cut.inside(topic, offsets))
         if kept:
             found[key] = kept
@@ -373,14 +369,14 @@ def _light_offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
 
 def _delay_offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
     """The same of delay levels, which are counted from 1."""
-    levels = ((integer_of(level, "a delay level") - 1, offset) for level, offset in table.items())
+    levels = ((config.integer_of(level, "a delay level") - 1, offset) for level, offset in table.items())
     return {queue_id + 1: offset for queue_id, offset in cut.inside(SCHEDULE_TOPIC, levels)}
 
 
 def _of_topics(table: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
     """The items of a table by `topic@group`, and the topic."""
     for key, item in table.items():
-        pair = split_topic_group(str(key))
+        pair = config.split_topic_group(str(key))
         if pair is not None:
             yield key, item, pair[0]
 

@@ -27,30 +27,8 @@ from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.query.view import StoreView
 from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile
-from rocketfsck.repair.convert.chosen import (
-    Wanted,
-    cut_configs,
-    light_bounds,
-    queue_bounds,
-    queues_left_out,
-    rows_between,
-    served_rows,
-)
-from rocketfsck.repair.convert.model import (
-    SCHEMA_VERSION,
-    ExtractDocument,
-    PartLeftOut,
-    is_problem,
-    refuse_damaged,
-    refuse_running,
-)
-from rocketfsck.repair.convert.whole import (
-    database_reason,
-    log_records,
-    placed,
-    put_groups,
-    write_proved,
-)
+from rocketfsck.repair.convert import chosen, model
+from rocketfsck.repair.convert import whole as convert_whole
 from rocketfsck.repair.salvage.build import NewStore
 from rocketfsck.repair.salvage.choose import takes_queue_offset
 from rocketfsck.repair.salvage.ledger import account_queues
@@ -85,7 +63,7 @@ class ExtractOptions:
     """What is wanted, and what the user said of the store. `file_size` (bytes) is that of a commit log file,
     None: as before. `sync` makes the store durable before it appears."""
 
-    wanted: Wanted
+    wanted: chosen.Wanted
     version: str | None = None
     broker_conf: Path | None = None
     delay_levels: str | None = None
@@ -93,44 +71,46 @@ class ExtractOptions:
     sync: bool = True
 
 
-def extract_store(store: Store, into: Path, options: ExtractOptions) -> ExtractDocument:
+def extract_store(store: Store, into: Path, options: ExtractOptions) -> model.ExtractDocument:
     """Write the wanted messages of a store to a new store with their queue offsets, and prove it.
 
     Raises UsageError for a topic that the store lacks, where no message is wanted, and for a record too long
     for a file; StoreError for a store that is damaged where it is read or in use, for what cannot be read or
     written, and if the proof fails: nothing is left then of the new store.
     """
-    refuse_running(store)
+    model.refuse_running(store)
     demand_free(into)
     with lifted(store) as lifting:
         for error in lifting.failed.values():
             raise error
-        refuse_damaged(store, lambda finding: _matters(finding, options.wanted))
+        model.refuse_damaged(store, lambda finding: _matters(finding, options.wanted))
         return _extracted(store, lifting.store, into, options)
 
 
-def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) -> ExtractDocument:
+def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) -> model.ExtractDocument:
     """`whole` is the store with the queues and configs of its databases."""
     wanted = options.wanted
     sources, found, outside_count = _wanted_records(whole, wanted)
-    placement = placed(found, options.file_size or store.geometry.commitlog_file_size)
+    placement = convert_whole.placed(found, options.file_size or store.geometry.commitlog_file_size)
     queues = account_queues(found, placement.rows)
-    bounds = queue_bounds(queues)
-    light = light_bounds(whole, found)
+    bounds = chosen.queue_bounds(queues)
+    light = chosen.light_bounds(whole, found)
     all_bounds = bounds | light
-    configs = cut_configs(whole, lambda topic: wanted.has_topic(topic) or (topic, 0) in light, all_bounds)
+    configs = chosen.cut_configs(
+        whole, lambda topic: wanted.has_topic(topic) or (topic, 0) in light, all_bounds
+    )
     version = str(store.dialect.version)
     made = NewStore(
         sources, found, placement, version, whole, options.version, options.broker_conf, options.delay_levels,
         configs=configs.contents, forgets_halves=True,
     )  # fmt: skip
-    left_out = tuple(queues_left_out(whole, wanted.has_queue, all_bounds))
+    left_out = tuple(chosen.queues_left_out(whole, wanted.has_queue, all_bounds))
 
-    starts = write_proved(
-        into, made, all_bounds, lambda building: put_groups(building, made), sync=options.sync
+    starts = convert_whole.write_proved(
+        into, made, all_bounds, lambda building: convert_whole.put_groups(building, made), sync=options.sync
     )
-    return ExtractDocument(
-        schema_version=SCHEMA_VERSION,
+    return model.ExtractDocument(
+        schema_version=model.SCHEMA_VERSION,
         kind="rocketfsck.extract",
         into=into,
         version=version,
@@ -149,33 +129,33 @@ def _extracted(store: Store, whole: Store, into: Path, options: ExtractOptions) 
     )
 
 
-def _matters(finding: Finding, wanted: Wanted) -> bool:
+def _matters(finding: Finding, wanted: chosen.Wanted) -> bool:
     """Whether a finding above info is about what is read: the log, config/, or a wanted queue."""
     where = finding.where
     topic = where.topic if where.topic is not None else finding.found.get("topic")
     is_read = finding.rule.startswith(_READ_RULES)
     if isinstance(topic, str):
         is_of_queue = is_read or where.file.startswith(tuple(TREES.values()))
-        return is_problem(finding.rule) and is_of_queue and wanted.has_topic(topic)
-    return is_problem(finding.rule) and is_read
+        return model.is_problem(finding.rule) and is_of_queue and wanted.has_topic(topic)
+    return model.is_problem(finding.rule) and is_read
 
 
-def _wanted_records(store: Store, wanted: Wanted) -> tuple[Sequence[SourceFile], CarvedRecords, int]:
+def _wanted_records(store: Store, wanted: chosen.Wanted) -> tuple[Sequence[SourceFile], CarvedRecords, int]:
     """The files of the log, the records to take, and how many are outside the time window.
 
     Raises UsageError where there is none, and for a topic of which the store knows nothing.
     """
-    sources, found = log_records(store, wanted.has_queue)
+    sources, found = convert_whole.log_records(store, wanted.has_queue)
     _refuse_unknown(store, wanted, {os.fsdecode(topic) for topic, _ in found.table.names})
-    found = found.take(np.flatnonzero(served_rows(store, found)))
-    flags, outside_count = rows_between(found, wanted)
+    found = found.take(np.flatnonzero(chosen.served_rows(store, found)))
+    flags, outside_count = chosen.rows_between(found, wanted)
     found = found.take(np.flatnonzero(flags))
     if not takes_queue_offset(found).any():
         raise UsageError(f"{visible(str(store.root))}: consumers get no such message")
     return sources, found, outside_count
 
 
-def _refuse_unknown(store: Store, wanted: Wanted, seen: set[str]) -> None:
+def _refuse_unknown(store: Store, wanted: chosen.Wanted, seen: set[str]) -> None:
     """`seen` are the topics of the records of the log."""
     with StoreView(store) as view:
         for topic in sorted(wanted.topics):
@@ -186,7 +166,7 @@ def _refuse_unknown(store: Store, wanted: Wanted, seen: set[str]) -> None:
                 raise UsageError(f"{visible(str(store.root))}: {visible(reason)}")
 
 
-def _left_out(store: Store, wanted: Wanted) -> Iterator[PartLeftOut]:
+def _left_out(store: Store, wanted: chosen.Wanted) -> Iterator[model.PartLeftOut]:
     parts = {}
     for other in store.others:
         if other.kind is OtherKind.ROCKSDB:
@@ -194,12 +174,12 @@ def _left_out(store: Store, wanted: Wanted) -> Iterator[PartLeftOut]:
         elif other.kind in NOT_TAKEN and (other.topic is None or wanted.has_topic(other.topic)):
             name, reason = NOT_TAKEN[other.kind]
             parts[name or other.relative] = reason
-    yield from (PartLeftOut(path, reason) for path, reason in parts.items())
+    yield from (model.PartLeftOut(path, reason) for path, reason in parts.items())
 
 
 def _reason_of(database: str) -> str:
     if database in ("config/users", "config/acls"):
         return "users and what they may do stay behind"
     if database == MESSAGE_DATABASE:
-        return f"{database_reason(database)}; rows of timers and prepared messages stay behind"
-    return database_reason(database)
+        return f"{convert_whole.database_reason(database)}; rows of timers and prepared messages stay behind"
+    return convert_whole.database_reason(database)

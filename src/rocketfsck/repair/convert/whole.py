@@ -55,37 +55,8 @@ from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of
 from rocketfsck.repair.carve.carve import COLUMNS, CarvedRecords, SourceFile, crcs_of
 from rocketfsck.repair.compare.compare import describe_side
 from rocketfsck.repair.compare.groups import groups_of
-from rocketfsck.repair.convert.chosen import (
-    QueueBounds,
-    light_bounds,
-    prove_bounds,
-    queue_bounds,
-    queues_left_out,
-    served_rows,
-)
-from rocketfsck.repair.convert.model import (
-    CONVERSIONS,
-    ControllerFiles,
-    ConvertedStore,
-    JoiningStore,
-    PartLeftOut,
-    QueueLeftOut,
-    is_other_database,
-    is_problem,
-    refuse_damaged,
-    refuse_forbidden,
-    refuse_rows,
-    refuse_running,
-)
-from rocketfsck.repair.salvage.build import (
-    NewStore,
-    copy_file,
-    fill_store,
-    open_made,
-    record_runs,
-    records_together,
-    without_places,
-)
+from rocketfsck.repair.convert import chosen, model
+from rocketfsck.repair.salvage import build
 from rocketfsck.repair.salvage.choose import Placement, fits_file, is_fence, moves_of, place_packed
 from rocketfsck.repair.salvage.ledger import account_queues
 from rocketfsck.scan.log.live import LiveScan
@@ -113,7 +84,7 @@ DIFFERENT = frozenset({"parted", "damaged"})
 
 def convert_to_controller(
     stores: Sequence[Store], names: Sequence[str], into: Path, *, sync: bool = True
-) -> ControllerFiles:
+) -> model.ControllerFiles:
     """Write the epoch files that these stores of one group need to join a controller, into a new directory.
 
     The file of a single store is there, those of several in a directory of the store's name each. Raises
@@ -147,10 +118,10 @@ def convert_to_controller(
             fileops.make_directories(target.parent)
             fileops.write_new(target, encode_epochs(entries))
     joining = (
-        JoiningStore(path, end, lacking, into / folders.get(path, "") / EPOCH_FILE, len(files[path]))
+        model.JoiningStore(path, end, lacking, into / folders.get(path, "") / EPOCH_FILE, len(files[path]))
         for path, end, lacking in places
     )
-    return ControllerFiles(into, FIRST_EPOCH.epoch, FIRST_EPOCH.start_offset, tuple(joining))
+    return model.ControllerFiles(into, FIRST_EPOCH.epoch, FIRST_EPOCH.start_offset, tuple(joining))
 
 
 def _joined(epochs: Sequence[EpochEntry], end: int) -> tuple[EpochEntry, ...]:
@@ -220,50 +191,50 @@ class ConvertOptions:
         if (self.queue_file_size or 0) % UNIT_SIZE:
             raise UsageError(f"files of a consume queue hold whole units of {UNIT_SIZE} bytes")
         new_sizes = {name: str(size) for name, size in sizes.items() if size is not None}
-        return {**CONVERSIONS[self.what].settings, **new_sizes}
+        return {**model.CONVERSIONS[self.what].settings, **new_sizes}
 
 
-def convert_store(store: Store, into: Path, options: ConvertOptions) -> ConvertedStore:
+def convert_store(store: Store, into: Path, options: ConvertOptions) -> model.ConvertedStore:
     """Write all messages of a store to a new store of another kind, and prove it.
 
     Raises UsageError for a store that cannot be made into one of that kind, for sizes that no broker has, and
     for a record too long for a file; StoreError for a store that is damaged or in use, for what cannot be
     read or written, and if the proof fails: nothing is left then of the new store.
     """
-    reason = CONVERSIONS[options.what].refusal(store)
+    reason = model.CONVERSIONS[options.what].refusal(store)
     if reason is not None:
         raise UsageError(f"{store.root}: {reason}")
     settings = options.settings()
-    refuse_running(store)
+    model.refuse_running(store)
     demand_free(into)
-    refuse_rows(store)
-    refuse_forbidden(store)
+    model.refuse_rows(store)
+    model.refuse_forbidden(store)
     with lifted(store) as lifting:
         for error in lifting.failed.values():
             raise error
-        refuse_damaged(store, lambda finding: RULES[finding.rule].severity is Severity.ERROR)
+        model.refuse_damaged(store, lambda finding: RULES[finding.rule].severity is Severity.ERROR)
         return _converted(store, lifting.store, into, options, settings)
 
 
 def _converted(
     store: Store, whole: Store, into: Path, options: ConvertOptions, settings: dict[str, str]
-) -> ConvertedStore:
+) -> model.ConvertedStore:
     """`whole` is the store with the queues and configs of its databases."""
     sources, found = log_records(whole)
     found = found.take(np.flatnonzero(~is_fence(found)))
     all_count = len(found)
-    found = found.take(np.flatnonzero(served_rows(whole, found)))
+    found = found.take(np.flatnonzero(chosen.served_rows(whole, found)))
     if not len(found):
         raise UsageError(f"{store.root}: the commit log holds no record")
     placement = placed(found, options.file_size or store.geometry.commitlog_file_size)
     version = str(store.dialect.version)
-    made = NewStore(
+    made = build.NewStore(
         sources, found, placement, version, whole, options.version, options.broker_conf, options.delay_levels,
         forgets_halves=True, settings=settings,
     )  # fmt: skip
-    bounds = queue_bounds(account_queues(found, placement.rows)) | light_bounds(whole, found)
+    bounds = chosen.queue_bounds(account_queues(found, placement.rows)) | chosen.light_bounds(whole, found)
     batch_topics = batch_topics_of(whole)
-    left = tuple(queues_left_out(whole, lambda *_: True, bounds))
+    left = tuple(chosen.queues_left_out(whole, lambda *_: True, bounds))
     empty = {
         (queue.topic, queue.queue_id): (queue.next_queue_offset, queue.next_queue_offset)
         for queue in left
@@ -280,7 +251,7 @@ def _converted(
     starts = write_proved(into, made, bounds | empty, carry, sync=options.sync)
     node = node_side(store)
     agreed = None if node is None else node.committed_index
-    return ConvertedStore(
+    return model.ConvertedStore(
         into=into,
         version=version,
         record_count=len(found),
@@ -299,18 +270,18 @@ def _converted(
     )
 
 
-def _put_empty(building: Path, made: NewStore, queues: QueueBounds) -> None:
+def _put_empty(building: Path, made: build.NewStore, queues: chosen.QueueBounds) -> None:
     """Write queues of pre-blank units, as a broker does before the first unit of a queue that begins late."""
-    builder = QueueBuilder(open_made(building, made), building, None, frozenset())
+    builder = QueueBuilder(build.open_made(building, made), building, None, frozenset())
     for (topic, queue_id), (_, end) in queues.items():
         per_file = builder.plain.area.file_units
         start = (end - 1) // per_file * per_file
         builder.plain.fill(builder.states.number(topic, queue_id), start, end, PRE_BLANK_UNIT, None)
 
 
-def put_groups(building: Path, made: NewStore) -> None:
+def put_groups(building: Path, made: build.NewStore) -> None:
     """Write subscriptionGroup.json where groups have offsets, but the old store has no settings of groups."""
-    content = build_subscriptions(open_made(building, made))
+    content = build_subscriptions(build.open_made(building, made))
     if content is not None:
         fileops.write_new(place_at(building / "config" / SUBSCRIPTIONS), content)
 
@@ -324,14 +295,14 @@ def placed(found: CarvedRecords, file_size: int) -> Placement:
 
 
 def write_proved(
-    into: Path, made: NewStore, bounds: QueueBounds, carry: Callable[[Path], None], *, sync: bool
+    into: Path, made: build.NewStore, bounds: chosen.QueueBounds, carry: Callable[[Path], None], *, sync: bool
 ) -> tuple[StartVerdict, ...]:
     """Write a new store and prove it; what brokers will do with it. Raises StoreError."""
     assert made.origin is not None
     with new_directory(into, sync=sync) as building:
-        report, starts = fill_store(building, made, carry)
-        written = open_made(building, made)
-        prove_bounds(written, bounds)
+        report, starts = build.fill_store(building, made, carry)
+        written = build.open_made(building, made)
+        chosen.prove_bounds(written, bounds)
         _prove_sound(report, made.origin)
         prove_same(made, written)
     return starts
@@ -345,7 +316,9 @@ def _prove_sound(report: Report, store: Store) -> None:
     """Raise StoreError if this check of what was made of `store` has findings above info, but for what is
     left out on purpose."""
     problems = [
-        rule for rule, count in report.counts.items() if count and is_problem(rule) and rule not in _LEFT_OUT
+        rule
+        for rule, count in report.counts.items()
+        if count and model.is_problem(rule) and rule not in _LEFT_OUT
     ]
     if problems:
         raise StoreError(f"the result has findings: {', '.join(problems)}", path=str(store.root))
@@ -394,7 +367,7 @@ def _rows(batch: Any, rows: Any, source: int, base: int) -> dict[str, NDArray[An
     return {name: known[name] if name in known else batch[name][rows].copy() for name in COLUMNS}
 
 
-def prove_same(made: NewStore, written: Store) -> None:
+def prove_same(made: build.NewStore, written: Store) -> None:
     """Raise StoreError unless a store has the records of another, but for the fields that name places."""
     sources, found = log_records(written)
     rows = np.flatnonzero(~is_fence(found))
@@ -415,28 +388,28 @@ def record_sums(sources: Sequence[SourceFile], found: CarvedRecords, rows: Longs
     sizes = found["total_size"][rows].astype(np.int64)
     offsets = np.cumsum(sizes) - sizes
     sums = [np.empty(0, np.uint32)]
-    for start, stop in record_runs(found, rows, offsets, 1 << 62):
+    for start, stop in build.record_runs(found, rows, offsets, 1 << 62):
         some = rows[start:stop]
         with FileReader(sources[int(found["source"][some[0]])].path) as reader:
-            buffer, at = records_together(reader, found["pos"][some], found["total_size"][some])
-        without_places(buffer, found, some, at)
+            buffer, at = build.records_together(reader, found["pos"][some], found["total_size"][some])
+        build.without_places(buffer, found, some, at)
         sums.append(crcs_of(buffer, at, sizes[start:stop]))
     return np.concatenate(sums)
 
 
-def carry_parts(store: Store, building: Path, made: NewStore) -> int:
+def carry_parts(store: Store, building: Path, made: build.NewStore) -> int:
     """Copy what does not follow from the log; how many units of the timer log were led to their records."""
     count = 0
     for other in store.others:
-        if other.kind in COPIED or is_other_database(other):
+        if other.kind in COPIED or model.is_other_database(other):
             for file in other.files:
-                copy_file(file.location, building / file.relative)
+                build.copy_file(file.location, building / file.relative)
         if other.kind is OtherKind.TIMER_LOG:
             count += _lead_timers(other, building, made)
     return count
 
 
-def _lead_timers(log: Other, building: Path, made: NewStore) -> int:
+def _lead_timers(log: Other, building: Path, made: build.NewStore) -> int:
     """Write the new physical offsets into the units of a copied timer log; -1 where a record is gone."""
     count, moves = 0, moves_of(made.found, made.placement)
     queue = log.mapped_files
@@ -461,24 +434,26 @@ def _lead_timers(log: Other, building: Path, made: NewStore) -> int:
     return count
 
 
-def _left_out(store: Store) -> Iterator[PartLeftOut]:
+def _left_out(store: Store) -> Iterator[model.PartLeftOut]:
     parts: dict[str, str] = {}
     for other in store.others:
-        if other.kind is OtherKind.ROCKSDB and not is_other_database(other):
+        if other.kind is OtherKind.ROCKSDB and not model.is_other_database(other):
             parts[other.relative] = database_reason(other.relative)
         elif other.kind in NOT_TAKEN:
             name = other.relative.partition("/")[0] if other.kind is OtherKind.TIERED_LOG else other.relative
             parts[name] = NOT_TAKEN[other.kind]
-    return (PartLeftOut(name, reason) for name, reason in parts.items())
+    return (model.PartLeftOut(name, reason) for name, reason in parts.items())
 
 
-def _batch_left_out(queues: Iterable[QueueLeftOut], topics: Container[str]) -> Iterator[PartLeftOut]:
+def _batch_left_out(
+    queues: Iterable[model.QueueLeftOut], topics: Container[str]
+) -> Iterator[model.PartLeftOut]:
     """Queues without a record that pre-blank units cannot keep: there are none in batch queues."""
     for queue in queues:
         if queue.topic in topics:
             name = f"batchconsumequeue/{queue.topic}/{queue.queue_id}"
             text = f"new messages get queue offsets from 0, not {queue.next_queue_offset}"
-            yield PartLeftOut(name, f"all records have expired; {text}")
+            yield model.PartLeftOut(name, f"all records have expired; {text}")
 
 
 def database_reason(database: str) -> str:

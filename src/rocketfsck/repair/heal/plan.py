@@ -32,17 +32,10 @@ from rocketfsck.progress import phase
 from rocketfsck.repair.compare.compare import Side, describe_sides, group_stores, refuse_entries
 from rocketfsck.repair.compare.records import Files, Part, files_of, range_of
 from rocketfsck.repair.heal.records import CONFLICT_LIMIT, KEPT, HealResult, HealTask, SlotPart, heal_group
+from rocketfsck.repair.plan import planning
 from rocketfsck.repair.plan.arguments import CopiedRanges, LogCut, RangeArgument
 from rocketfsck.repair.plan.law import dependents, judge
 from rocketfsck.repair.plan.model import Action, Conflict, Extent, Loss, Notice, Plan, Unanswered
-from rocketfsck.repair.plan.planning import (
-    all_repairs,
-    answered_counts,
-    counted,
-    describe_store,
-    full_scene,
-    make_plan,
-)
 from rocketfsck.repair.plan.table import PlanScene, hash_bytes
 from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.repair.repairs.answers import whole_file
@@ -116,7 +109,7 @@ def _plan_rest(
         store = view.reopen()
         report = check_store(store, CheckOptions(level))
         found = {finding.fingerprint: finding for finding in _bad(report.findings, view)}
-        planned = make_plan(store, report).actions
+        planned = planning.make_plan(store, report).actions
         known = {(action.name, action.target) for action in following}
         todo = [
             action
@@ -165,7 +158,7 @@ def _wanted(planned: Sequence[Action], fresh: Collection[str]) -> list[Action]:
         action for action in allowed if action in asked or (action.name in DERIVED and (asked or not damaged))
     ]
     left = [action for action in planned if action not in wanted]
-    unfit = [action for action, _ in dependents(wanted, left, all_repairs())]
+    unfit = [action for action, _ in dependents(wanted, left, planning.all_repairs())]
     return [action for action in wanted if action not in unfit]
 
 
@@ -241,7 +234,7 @@ def plan_heal(a: Store, b: Store, options: HealOptions | None = None) -> tuple[P
     engine = LocalEngine()
     refuse_entries(a, b)
     report = check_store(a, CheckOptions(options.level))
-    scene = full_scene(a, report)
+    scene = planning.full_scene(a, report)
     _refuse_unfit(scene)
     sides = describe_sides(a, b, engine)
     groups, _ = group_stores(a, b, sides, engine)
@@ -416,18 +409,18 @@ def _cuts(scene: PlanScene, chosen: Chosen) -> Iterator[Action]:
 
 
 def _plan(scene: PlanScene, rest: Followed, chosen: Chosen) -> Plan:
-    table = all_repairs()
+    table = planning.all_repairs()
     # what follows was planned for the tried store, which was opened as this one: what was assumed is not
     judged = (judge(scene, action, table[action.name]) for action in rest.actions)
-    actions = counted(judged, scene.findings)
+    actions = planning.counted(judged, scene.findings)
     return Plan(
-        store=describe_store(scene.store),
+        store=planning.describe_store(scene.store),
         level=scene.report.level,
         tool_version=__version__,
         actions=actions,
         unanswered=rest.unanswered,
         counts={rule: count for rule, count in scene.report.counts.items() if count},
-        answered_counts=answered_counts(scene.findings, actions),
+        answered_counts=planning.answered_counts(scene.findings, actions),
         conflicts=chosen.conflicts,
         conflict_count=chosen.conflict_count,
     )

@@ -29,18 +29,8 @@ from rocketfsck.formats.dtypes import Flags, Longs
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE
 from rocketfsck.repair.carve.carve import CarvedRecords, SourceFile
 from rocketfsck.repair.carve.confidence import judge
+from rocketfsck.repair.compare import records
 from rocketfsck.repair.compare.compare import SIDES, describe_side, refuse_entries, require_logs
-from rocketfsck.repair.compare.records import (
-    BAD,
-    Group,
-    LogBytes,
-    Part,
-    by_queue,
-    carve_files,
-    is_in,
-    left_in_file,
-    range_of,
-)
 from rocketfsck.repair.log import blank_bytes
 from rocketfsck.repair.plan.model import Conflict, Gain, Loss
 from rocketfsck.repair.salvage.choose import Fate, choose, find_overlapped, is_fence, place_kept
@@ -149,7 +139,7 @@ class HealTask:
     The files of A begin at multiples of `slot_size` from `slot_start` on.
     """
 
-    group: Group
+    group: records.Group
     prefer_b: bool
     slot_start: int
     slot_size: int
@@ -165,7 +155,7 @@ class SlotPart:
 
     start_offset: int
     behind: bool
-    ranges: tuple[Part, ...]
+    ranges: tuple[records.Part, ...]
     record_count: int
     store_timestamp: int
     gains: tuple[Gain, ...]
@@ -215,11 +205,11 @@ def heal_group(task: HealTask) -> HealResult:
     group = task.group
     here, proven = _records_of_a(group)
     there, blanks = _records_of_b(group)
-    valid = (here["faults"] & BAD) == 0
+    valid = (here["faults"] & records.BAD) == 0
     sound = valid & (_place(group, here) == here["physical_offset"])
     alive = sound & (here["physical_offset"] < group.ends[0]) & ~is_fence(here)
     alive &= ~_is_worse(here, there)
-    matched = is_in(there, here.take(np.flatnonzero(sound)))
+    matched = records.is_in(there, here.take(np.flatnonzero(sound)))
     guarded, offered = here.take(np.flatnonzero(alive)), there.take(np.flatnonzero(~matched))
     fixed = _in_order(_span(guarded), proven)
     start, end = _span(offered)
@@ -233,7 +223,7 @@ def heal_group(task: HealTask) -> HealResult:
         hit = overlapped(start, end, *fixed)
     taken = offered.take(np.flatnonzero(~hit & ~crosses))
     free = [span for span in blanks if not overlapped(np.array(span[:1]), np.array(span[1:]), *fixed).any()]
-    lost = here.take(np.flatnonzero(valid & ~is_in(here, there)))
+    lost = here.take(np.flatnonzero(valid & ~records.is_in(here, there)))
     return HealResult(
         tuple(_parts(task, taken, _unlike_blanks(group, free), lost, _place(group, lost), divergence)),
         common_end,
@@ -265,51 +255,55 @@ def _span(found: CarvedRecords) -> tuple[Longs, Longs]:
     return start, start + found["total_size"]
 
 
-def _place(group: Group, found: CarvedRecords) -> Longs:
+def _place(group: records.Group, found: CarvedRecords) -> Longs:
     """Where A's records really stand."""
     bases = np.array([*(file.start_offset or 0 for file in group.files[0]), 0], np.int64)
     place: Longs = found["pos"] + bases[found["source"]]
     return place
 
 
-def _records_of_a(group: Group) -> tuple[CarvedRecords, tuple[Longs, Longs]]:
+def _records_of_a(group: records.Group) -> tuple[CarvedRecords, tuple[Longs, Longs]]:
     """All records of A, dead ones too, but for live ones in bytes that B has; where the latter stand."""
     runs = _Runs()
 
     def keep(rows: dict[str, NDArray[Any]], base: int) -> Flags:
         place = rows["pos"] + base
         same = (place == rows["physical_offset"]) & (place < group.ends[0])
-        same &= ((rows["faults"] & BAD) == 0) & group.proven(place, rows["total_size"])
+        same &= ((rows["faults"] & records.BAD) == 0) & group.proven(place, rows["total_size"])
         runs.add(place[same], place[same] + rows["total_size"][same])
         other: Flags = ~same
         return other
 
-    found = carve_files([(file.location, file.start_offset or 0) for file in group.files[0]], keep)
+    found = records.carve_files([(file.location, file.start_offset or 0) for file in group.files[0]], keep)
     return found, runs.all()
 
 
-def _records_of_b(group: Group) -> tuple[CarvedRecords, list[Part]]:
+def _records_of_b(group: records.Group) -> tuple[CarvedRecords, list[records.Part]]:
     """Valid live records of B in bytes that are not proven to be the same, and the BLANKs after its last ones
     where its log continues in the next file."""
-    files = [file for file in group.files[1] if group.is_open(1, range_of(file))]
+    files = [file for file in group.files[1] if group.is_open(1, records.range_of(file))]
     reached: dict[int, int] = {}
 
     def keep(rows: dict[str, NDArray[Any]], base: int) -> Flags:
         place = rows["pos"] + base
-        live = (place == rows["physical_offset"]) & (place < group.ends[1]) & ((rows["faults"] & BAD) == 0)
+        live = (
+            (place == rows["physical_offset"])
+            & (place < group.ends[1])
+            & ((rows["faults"] & records.BAD) == 0)
+        )
         if live.any():
             reached[base] = max(reached.get(base, 0), int((place + rows["total_size"])[live].max()))
         wanted: Flags = live & ~group.proven(place, rows["total_size"])
         return wanted
 
-    found = carve_files([(file.location, file.start_offset or 0) for file in files], keep)
+    found = records.carve_files([(file.location, file.start_offset or 0) for file in files], keep)
     start, end = _span(found)
     clear = np.ones(len(found), np.bool_)
     clear[1:] = start[1:] >= np.maximum.accumulate(end)[:-1]
     blanks = []
-    with LogBytes(files) as log:
+    with records.LogBytes(files) as log:
         for file in files:
-            low, high = range_of(file)
+            low, high = records.range_of(file)
             at = reached.get(low)
             if at is None or high >= group.ends[1] or at + BLANK_HEADER_SIZE > high:
                 continue
@@ -318,16 +312,16 @@ def _records_of_b(group: Group) -> tuple[CarvedRecords, list[Part]]:
     return found.take(np.flatnonzero(clear & ~is_fence(found))), blanks
 
 
-def _bytes_at(log: LogBytes, offset: int, size: int) -> bytes:
-    data = bytearray(min(size, left_in_file(log, offset)))
+def _bytes_at(log: records.LogBytes, offset: int, size: int) -> bytes:
+    data = bytearray(min(size, records.left_in_file(log, offset)))
     if data:
         log.read_into(memoryview(data), offset)
     return bytes(data)
 
 
-def _unlike_blanks(group: Group, blanks: Iterable[Part]) -> list[Part]:
+def _unlike_blanks(group: records.Group, blanks: Iterable[records.Part]) -> list[records.Part]:
     """The BLANKs that A does not have."""
-    with LogBytes(group.files[0]) as here, LogBytes(group.files[1]) as there:
+    with records.LogBytes(group.files[0]) as here, records.LogBytes(group.files[1]) as there:
         return [
             (start, end)
             for start, end in blanks
@@ -382,7 +376,7 @@ def _conflicts(
 def _parts(
     task: HealTask,
     taken: CarvedRecords,
-    blanks: Sequence[Part],
+    blanks: Sequence[records.Part],
     lost: CarvedRecords,
     places: Longs,
     divergence: int | None,
@@ -414,18 +408,18 @@ def _parts(
 
 
 def _says(task: HealTask, offset: int, slot_end: int) -> bool:
-    with LogBytes(task.group.files[1]) as log:
+    with records.LogBytes(task.group.files[1]) as log:
         return _bytes_at(log, offset, BLANK_HEADER_SIZE) == blank_bytes(slot_end - offset)
 
 
-def _joined(start: Longs, end: Longs) -> tuple[Part, ...]:
+def _joined(start: Longs, end: Longs) -> tuple[records.Part, ...]:
     runs = _Runs()
     runs.add(start, end)
     return tuple(zip(*(column.tolist() for column in runs.all()), strict=True))
 
 
 def _gains(found: CarvedRecords, rows: Longs) -> Iterable[Gain]:
-    for topic, queue_id, part in by_queue(found, rows):
+    for topic, queue_id, part in records.by_queue(found, rows):
         start, end = _span(found)
         queue = found["queue_offset"][part]
         yield Gain(
@@ -442,12 +436,12 @@ def _queue(
     return topic.decode("utf-8", "surrogateescape"), queue_id, int(offsets.min()), int(offsets.max())
 
 
-def _losses(lost: CarvedRecords, places: Longs, ranges: Iterable[Part]) -> Iterable[Loss]:
+def _losses(lost: CarvedRecords, places: Longs, ranges: Iterable[records.Part]) -> Iterable[Loss]:
     """Valid records of A in what is overwritten that B lacks: fences, and what B's are preferred to."""
     ends = places + lost["total_size"]
     for low, high in ranges:
         rows = np.flatnonzero((places < high) & (ends > low))
-        for topic, queue_id, part in by_queue(lost, rows):
+        for topic, queue_id, part in records.by_queue(lost, rows):
             queue = _queue(topic, queue_id, lost["queue_offset"][part])
             span = int(places[part].min()), int(ends[part].max())
             yield Loss("record", len(part), *queue, *span, KEPT)

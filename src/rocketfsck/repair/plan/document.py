@@ -24,15 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.common.documents import (
-    LIMITS,
-    convert,
-    from_document,
-    json_text,
-    parse_text,
-    printable,
-    to_document,
-)
+from rocketfsck.common import documents
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.build.run import Rebuilt
 from rocketfsck.repair.plan.arguments import QueuesToBuild
@@ -64,12 +56,12 @@ KIND = "rocketfsck.plan"
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values; `plan_from_json` gives an equal plan back."""
-    return {"kind": KIND, **to_document(plan)}
+    return {"kind": KIND, **documents.to_document(plan)}
 
 
 def plan_text(plan: Plan) -> str:
     """The plan as a JSON text of printable ASCII, with line breaks, that compares well line by line."""
-    return json_text(plan_to_json(plan), indent=2) + "\n"
+    return documents.json_text(plan_to_json(plan), indent=2) + "\n"
 
 
 def plan_digest(plan: Plan) -> str:
@@ -92,10 +84,10 @@ def plan_from_json(document: Any, name: str = "plan") -> Plan:
         raise UsageError(f"not a plan: the member kind must be {KIND!r}")
     version = document.get("schema_version")
     if version != SCHEMA_VERSION or isinstance(version, bool):
-        shown = printable(json_text(version))[:40]
+        shown = documents.printable(documents.json_text(version))[:40]
         raise UsageError(f"a plan of schema version {shown}; this program reads {SCHEMA_VERSION}")
     members = {member: value for member, value in document.items() if member != "kind"}
-    plan = from_document(Plan, members, name, complete=_with_arguments)
+    plan = documents.from_document(Plan, members, name, complete=_with_arguments)
     for number, action in enumerate(plan.actions):
         place = f"{name}: actions[{number}]"
         for member in ("preconditions", "sources"):
@@ -111,7 +103,7 @@ def plan_from_json(document: Any, name: str = "plan") -> Plan:
         {*plan.counts, *plan.answered_counts, *(item.rule for item in plan.unanswered)} - set(RULES)
     )
     if unknown:
-        raise UsageError(f"{name}: no rule has the name {printable(unknown[0])!r}")
+        raise UsageError(f"{name}: no rule has the name {documents.printable(unknown[0])!r}")
     return plan
 
 
@@ -126,19 +118,19 @@ def _with_own_arguments(number: int, action: Action, given: Any) -> Action:
     if action.name not in table:
         raise ValueError(f"actions[{number}].name: no repair has the name {action.name!r}")
     try:
-        return replace(action, arguments=convert(table[action.name].arguments, given))
+        return replace(action, arguments=documents.convert(table[action.name].arguments, given))
     except ValueError as error:
         raise ValueError(f"actions[{number}].arguments of {action.name}: {error}") from error
 
 
 def read_plan(path: Path) -> Plan:
     """The plan in a file. UsageError if it holds none, StoreError if it cannot be read."""
-    return parse_plan(read_whole(path, LIMITS["plan"]), str(path))
+    return parse_plan(read_whole(path, documents.LIMITS["plan"]), str(path))
 
 
 def parse_plan(data: bytes, name: str = "plan") -> Plan:
     """The plan in a JSON text; raises UsageError."""
-    return plan_from_json(parse_text(data, name), printable(name))
+    return plan_from_json(documents.parse_text(data, name), documents.printable(name))
 
 
 def kept_path(root: Path | str) -> Path:
@@ -178,6 +170,6 @@ def kept_plan(root: Path | str) -> Plan:
     """The plan kept for the store at `root`. Raises UsageError without one."""
     path = kept_path(root)
     if not path.is_file():
-        name = printable(str(root))
+        name = documents.printable(str(root))
         raise UsageError(f"no plan is kept for {name}; make one with `rocketfsck plan {name}`")
     return read_plan(path)

@@ -34,42 +34,15 @@ from rocketfsck.query.nodes import node_side
 from rocketfsck.repair.apply.judging import START_SETTINGS
 from rocketfsck.repair.area.manifests import dead_link_above, pin_on
 from rocketfsck.repair.log import read_log_end
+from rocketfsck.repair.plan import table as plan_table
 from rocketfsck.repair.plan.arguments import GroupOffset
 from rocketfsck.repair.plan.basis import confirming
 from rocketfsck.repair.plan.law import CLEARING, areas_changed, areas_written, dependents, judge, unknown_in
 from rocketfsck.repair.plan.model import Action, Plan, PlanTarget, Unanswered
-from rocketfsck.repair.plan.table import (
-    ActionKey,
-    PlanScene,
-    Row,
-    absorbed,
-    action_key,
-    merged,
-    ordered,
-    refuse_overlaps,
-)
 from rocketfsck.repair.repairs import ALL
+from rocketfsck.repair.repairs import reasons as repairs_reasons
 from rocketfsck.repair.repairs.answers import queue_of
 from rocketfsck.repair.repairs.groupoffsets import NAME as SETTING
-from rocketfsck.repair.repairs.reasons import (
-    CONTESTED,
-    DEAD_LINK,
-    HIDDEN,
-    LINKED,
-    NEWER_VERSION,
-    NO_LOG,
-    OF_DLEDGER,
-    OPEN_ENTRIES,
-    READS_DIFFER,
-    REASONS,
-    blocked_directories,
-    contested,
-    impossible,
-    linked,
-    occupied,
-    pins_now,
-    underived,
-)
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
@@ -166,9 +139,9 @@ PLACE_LIMIT = 20_000
 _BY_A_SCAN = frozenset({RuleName.RECORD_BODY_CRC})
 
 
-def full_scene(store: Store, report: Report) -> PlanScene:
+def full_scene(store: Store, report: Report) -> plan_table.PlanScene:
     """The scene of a plan for a store that was checked, with all findings that its repairs ask for."""
-    return PlanScene(store, report, all_findings(store, report))
+    return plan_table.PlanScene(store, report, all_findings(store, report))
 
 
 def all_findings(store: Store, report: Report) -> tuple[Finding, ...]:
@@ -252,7 +225,7 @@ NOT_UNDERSTOOD = (
 )
 
 
-def all_repairs() -> Mapping[str, Row]:
+def all_repairs() -> Mapping[str, plan_table.Row]:
     """The rows of the table of repairs by name."""
     return {repair.name: repair for repair in ALL}
 
@@ -263,7 +236,7 @@ def repairs_of(rule: str) -> tuple[str, ...]:
     return tuple(row.name for row in all_repairs().values() if row.name == named or rule in row.answers)
 
 
-def rules_of(repair: Row) -> tuple[str, ...]:
+def rules_of(repair: plan_table.Row) -> tuple[str, ...]:
     """The rules whose breaches a repair can answer."""
     return tuple(
         rule.id for rule in RULES.values() if rule.repair == repair.name or rule.id in repair.answers
@@ -280,11 +253,11 @@ def make_plan(
     except_: Collection[str] = (),
     confirmed_names: Collection[str] | None = None,
     declined: Collection[str] = (),
-    left_out: Collection[ActionKey] = (),
+    left_out: Collection[plan_table.ActionKey] = (),
     unpreened: Collection[str] = (),
     wished: tuple[GroupOffset, ...] = (),
-    repairs: Mapping[str, Row] | None = None,
-    scene: PlanScene | None = None,
+    repairs: Mapping[str, plan_table.Row] | None = None,
+    scene: plan_table.PlanScene | None = None,
 ) -> Plan:
     """What is to be done about the findings of a report.
 
@@ -306,12 +279,12 @@ def make_plan(
     _refuse_other_state(store, report)
     scene = scene or full_scene(store, report)
     scene = replace(scene, wished=wished) if wished else scene
-    pins = scene.once(pins_now)
+    pins = scene.once(repairs_reasons.pins_now)
     made: list[Action] = []
     left: list[Action] = []
     reasons: dict[str, str] = {}
     said: dict[str, str] = {}
-    asked_by: dict[ActionKey, list[str]] = {}
+    asked_by: dict[plan_table.ActionKey, list[str]] = {}
     asked = _by_repair(scene.findings, only)
     if wished:
         asked.setdefault(SETTING, [])
@@ -326,10 +299,10 @@ def make_plan(
                     reasons[name] = NOT_ASKED
                     left.append(action)
                     continue
-                asked_by.setdefault(action_key(action), []).append(name)
+                asked_by.setdefault(plan_table.action_key(action), []).append(name)
                 made.append(action)
     kept: list[Action] = []
-    for action in merged(made):
+    for action in plan_table.merged(made):
         judged = judge(scene, action, table[action.name])
         reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
         reason = reason or _unconfirmed(scene, judged, confirmed_names)
@@ -338,29 +311,31 @@ def make_plan(
         reason = DECLINED if action.name in declined else reason
         places = table[action.name].places(action)
         if any(pin_on(place, pins) for place in places):
-            reason = LINKED
+            reason = repairs_reasons.LINKED
         elif any(dead_link_above(str(store.root), place) for place in places):
-            reason = DEAD_LINK
-        if not reason and action_key(action) in left_out:
+            reason = repairs_reasons.DEAD_LINK
+        if not reason and plan_table.action_key(action) in left_out:
             said |= dict.fromkeys(action.why, NOT_CHOSEN)
             left.append(action)
         elif reason:
-            reasons |= dict.fromkeys(asked_by[action_key(action)], reason.replace("{repair}", action.name))
+            reasons |= dict.fromkeys(
+                asked_by[plan_table.action_key(action)], reason.replace("{repair}", action.name)
+            )
             left.append(action)
         else:
             kept.append(judged)
-    keys = {action_key(action) for action in kept}
-    gone = [action for action in left if action_key(action) not in keys]
+    keys = {plan_table.action_key(action) for action in kept}
+    gone = [action for action in left if plan_table.action_key(action) not in keys]
     names = {action.name for action in gone}
     needing = dependents(kept, gone, table)
-    keys -= {action_key(action) for action, _ in needing}
-    kept = [action for action in kept if action_key(action) in keys]
+    keys -= {plan_table.action_key(action) for action, _ in needing}
+    kept = [action for action in kept if plan_table.action_key(action) in keys]
     for action, needed in needing:
         reason = NOT_ALONE.replace("{repair}", action.name).replace("{needed}", needed)
-        reasons |= dict.fromkeys({*asked_by[action_key(action)]} - names, reason)
+        reasons |= dict.fromkeys({*asked_by[plan_table.action_key(action)]} - names, reason)
         said |= dict.fromkeys(action.why, reason)
-    actions = counted(ordered(absorbed(kept, table), table), scene.findings)
-    refuse_overlaps(actions)
+    actions = counted(plan_table.ordered(plan_table.absorbed(kept, table), table), scene.findings)
+    plan_table.refuse_overlaps(actions)
     return Plan(
         store=describe_store(store),
         level=report.level,
@@ -426,26 +401,28 @@ def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, 
     return groups
 
 
-def _objection(scene: PlanScene, action: Action, repair: Row, *, preen: bool, forced: bool) -> str:
+def _objection(
+    scene: plan_table.PlanScene, action: Action, repair: plan_table.Row, *, preen: bool, forced: bool
+) -> str:
     """Why the law keeps an action out of the plan; "" where it does not."""
     doubtful = doubtful_areas(scene.findings)
     if "commitlog" in doubtful or not doubtful.isdisjoint(areas_changed(action, repair)):
-        return READS_DIFFER
+        return repairs_reasons.READS_DIFFER
     if unknown_in(scene, action, repair) and not forced:
         return NOT_UNDERSTOOD
     if is_newer(scene.store.dialect.version) and not forced:
-        return NEWER_VERSION
+        return repairs_reasons.NEWER_VERSION
     if scene.store.has_entries and any(map(is_of_dledger, areas_written(action, repair))):
-        return OF_DLEDGER
+        return repairs_reasons.OF_DLEDGER
     derived = not EVIDENCE.isdisjoint(areas_changed(action, repair))
     if derived and not forced and scene.once(is_log_unreadable):
-        return NO_LOG
+        return repairs_reasons.NO_LOG
     if derived and "commitlog" in repair.areas and not forced and scene.once(has_open_entries):
-        return OPEN_ENTRIES
+        return repairs_reasons.OPEN_ENTRIES
     return NOT_PREEN if preen and not action.preen else ""
 
 
-def _unconfirmed(scene: PlanScene, action: Action, names: Collection[str] | None) -> str:
+def _unconfirmed(scene: plan_table.PlanScene, action: Action, names: Collection[str] | None) -> str:
     """What an action assumes that nobody confirmed; "" if nothing."""
     if names is None:
         return ""
@@ -462,7 +439,7 @@ def is_of_dledger(area: str) -> bool:
     return area in ("", "commitlog", "checkpoint", "abort") or area.startswith("dledger-")
 
 
-def has_open_entries(scene: PlanScene) -> bool:
+def has_open_entries(scene: plan_table.PlanScene) -> bool:
     """Whether the log is DLedger's and ends with entries that its node does not treat as agreed on.
 
     A broker dispatches none of them, and another leader of the group may have others in their place.
@@ -473,7 +450,7 @@ def has_open_entries(scene: PlanScene) -> bool:
     return node.committed_index is None or node.committed_index < node.last_index
 
 
-def is_log_unreadable(scene: PlanScene) -> bool:
+def is_log_unreadable(scene: plan_table.PlanScene) -> bool:
     """Whether the log has bytes, and none of them are a record: the wrong file, another format, destroyed."""
     return (
         any(finding.rule == RuleName.LOG_NO_RECORDS for finding in scene.findings)
@@ -482,15 +459,18 @@ def is_log_unreadable(scene: PlanScene) -> bool:
 
 
 def _unanswered(
-    scene: PlanScene, actions: Sequence[Action], reasons: Mapping[str, str], said: Mapping[str, str]
+    scene: plan_table.PlanScene,
+    actions: Sequence[Action],
+    reasons: Mapping[str, str],
+    said: Mapping[str, str],
 ) -> Iterable[Unanswered]:
     """What no action answers, and why: what is `said` of a finding, by its fingerprint, or of its repair."""
     answered = {name for action in actions for name in action.why}
     partly = {name: count for action in actions for name, count in action.partly.items()}
     hidden = any(RuleName.BLANK_TOO_EARLY in action.rules for action in actions)
-    unclear = scene.once(contested)
+    unclear = scene.once(repairs_reasons.contested)
     moved = {action.target for action in actions if action.name == CLEARING}
-    blocked = blocked_directories(scene.store, moved)
+    blocked = repairs_reasons.blocked_directories(scene.store, moved)
     for finding in scene.findings:
         rule = RULES[finding.rule]
         if rule.severity is Severity.INFO or finding.fingerprint in answered:
@@ -498,12 +478,16 @@ def _unanswered(
         reason = NO_REPAIR if rule.repair is None else reasons[rule.repair]
         if reason in (NO_REPAIR, NOT_HERE):
             asks = rule.repair == "rebuild-queue"
-            later = HIDDEN if hidden and asks else ""
-            here = impossible(finding) or underived(finding)
+            later = repairs_reasons.HIDDEN if hidden and asks else ""
+            here = repairs_reasons.impossible(finding) or repairs_reasons.underived(finding)
             if asks:
-                here = here or occupied(blocked, finding) or linked(scene, finding)
-            disputed = CONTESTED if asks and queue_of(finding) in unclear else ""
-            reason = here or later or disputed or REASONS.get(rule.id, reason)
+                here = (
+                    here
+                    or repairs_reasons.occupied(blocked, finding)
+                    or repairs_reasons.linked(scene, finding)
+                )
+            disputed = repairs_reasons.CONTESTED if asks and queue_of(finding) in unclear else ""
+            reason = here or later or disputed or repairs_reasons.REASONS.get(rule.id, reason)
         reason = said.get(finding.fingerprint, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)
         count = finding.count - partly.get(finding.fingerprint, 0)

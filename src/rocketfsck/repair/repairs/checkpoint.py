@@ -28,25 +28,10 @@ from rocketfsck.reader.heads import begins_record
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.build.files import build_checkpoint, read_checkpoint
 from rocketfsck.repair.log import read_log_end
-from rocketfsck.repair.plan.arguments import (
-    TIMER_FIELDS,
-    Arguments,
-    CheckpointTail,
-    Epochs,
-    IndexTime,
-    TimerValue,
-    TimerValues,
-)
+from rocketfsck.repair.plan import arguments as plan_arguments
 from rocketfsck.repair.plan.model import Action, Extent, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
-from rocketfsck.repair.repairs.answers import (
-    answer,
-    by_file,
-    notice,
-    number,
-    one_by_one,
-    whole_file,
-)
+from rocketfsck.repair.repairs import answers
 from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log, stands_right
 from rocketfsck.repair.repairs.reasons import stays_wrong
 from rocketfsck.store.model import Store
@@ -60,7 +45,7 @@ def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
     """Epoch files with the entries that fit the log; one without any is set aside."""
     if is_unsettled(scene):
         return
-    for name, found in by_file(one_by_one(findings)).items():
+    for name, found in answers.by_file(answers.one_by_one(findings)).items():
         try:
             entries, dropped = sound_epochs(scene.store, name)
         except StoreError:
@@ -71,15 +56,15 @@ def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             if entries
             else "move the file aside: no epoch in it fits the log"
         )
-        yield answer(
+        yield answers.answer(
             "rewrite-epochs",
             name,
             note,
             found,
-            arguments=Epochs(tuple(entries)),
-            preconditions=whole_file(scene, name),
+            arguments=plan_arguments.Epochs(tuple(entries)),
+            preconditions=answers.whole_file(scene, name),
             losses=[Loss("entry", dropped, kept_in="set aside")] if dropped else [],
-            notices=[notice("epochs-dropped", dropped), notice("settings-older", 1)],
+            notices=[answers.notice("epochs-dropped", dropped), answers.notice("settings-older", 1)],
         )
 
 
@@ -127,7 +112,7 @@ def _backup(store: Store, name: str) -> list[EpochEntry]:
     return []
 
 
-def act_epochs(scene: ActScene, action: Action, arguments: Epochs) -> None:
+def act_epochs(scene: ActScene, action: Action, arguments: plan_arguments.Epochs) -> None:
     """Set the old file aside and write the new one."""
     scene.tree.set_aside(action.target)
     if arguments.epochs:
@@ -137,7 +122,14 @@ def act_epochs(scene: ActScene, action: Action, arguments: Epochs) -> None:
 
 
 EPOCH_ROWS: tuple[Row, ...] = (
-    Repair("rewrite-epochs", 500, "keep the epochs that fit the log", plan_epochs, act_epochs, Epochs),
+    Repair(
+        "rewrite-epochs",
+        500,
+        "keep the epochs that fit the log",
+        plan_epochs,
+        act_epochs,
+        plan_arguments.Epochs,
+    ),
 )
 
 
@@ -194,18 +186,22 @@ def plan_checkpoint(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
 def write_checkpoint(scene: PlanScene) -> Action:
     """The one action that writes the checkpoint. The same whoever asks for it."""
     why = [finding for finding in scene.findings if RULES[finding.rule].repair == "write-checkpoint"]
-    return answer(
+    return answers.answer(
         "write-checkpoint",
         CHECKPOINT_NAME,
         "write a checkpoint that matches the ends of the log, the queues and the index",
         why,
-        arguments=CheckpointTail(any(finding.rule == RuleName.CHECKPOINT_TAIL for finding in why)),
-        preconditions=whole_file(scene, CHECKPOINT_NAME) if scene.store.checkpoint is not None else (),
+        arguments=plan_arguments.CheckpointTail(
+            any(finding.rule == RuleName.CHECKPOINT_TAIL for finding in why)
+        ),
+        preconditions=answers.whole_file(scene, CHECKPOINT_NAME)
+        if scene.store.checkpoint is not None
+        else (),
         write_byte_count=CHECKPOINT_SIZE,
     )
 
 
-def act_checkpoint(scene: ActScene, _action: Action, arguments: CheckpointTail) -> None:
+def act_checkpoint(scene: ActScene, _action: Action, arguments: plan_arguments.CheckpointTail) -> None:
     """Write all fields from what the tree holds now.
 
     While `abort` is there, the index is kept as a whole: the next start would delete the newest file, and the
@@ -238,7 +234,9 @@ def keep_index(scene: ActScene) -> None:
 def checkpoint_of_crash(scene: PlanScene) -> tuple[Extent, ...]:
     """The precondition of what `keep_index` changes."""
     store = scene.store
-    return () if store.abort is None or store.checkpoint is None else whole_file(scene, CHECKPOINT_NAME)
+    return (
+        () if store.abort is None or store.checkpoint is None else answers.whole_file(scene, CHECKPOINT_NAME)
+    )
 
 
 def put_checkpoint(scene: ActScene, checkpoint: Checkpoint, *, zero_tail: bool = False) -> None:
@@ -267,18 +265,18 @@ def plan_finish(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         for finding in scene.findings
         if finding.rule in (RuleName.ABORT_PRESENT, RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL)
     ]
-    yield answer(
+    yield answers.answer(
         "finish-recovery",
         abort.relative,
         "move `abort` aside and write a checkpoint, so the next start is a normal one",
         why,
-        preconditions=whole_file(scene, abort.relative),
+        preconditions=answers.whole_file(scene, abort.relative),
         write_byte_count=CHECKPOINT_SIZE,
-        notices=[notice("recovery-skipped", 1)],
+        notices=[answers.notice("recovery-skipped", 1)],
     )
 
 
-def act_finish(scene: ActScene, action: Action, _arguments: Arguments) -> None:
+def act_finish(scene: ActScene, action: Action, _arguments: plan_arguments.Arguments) -> None:
     """Write the checkpoint, set `abort` aside."""
     put_checkpoint(scene, build_checkpoint(scene.reopen()))
     scene.tree.set_aside(action.target)
@@ -291,24 +289,24 @@ def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
         return
     if is_unsettled(scene):
         return
-    files = {finding.where.file for finding in one_by_one(findings)}
+    files = {finding.where.file for finding in answers.one_by_one(findings)}
     headers = readable_headers(file for file in scene.store.indexes if file.relative in files)
     ends = [header.end_timestamp for _, header in headers]
     there = scene.store.checkpoint is not None
     written = any(RULES[finding.rule].repair == "write-checkpoint" for finding in scene.findings)
     if ends and (there or written):
-        yield answer(
+        yield answers.answer(
             "save-index",
             CHECKPOINT_NAME,
             "set indexMsgTimestamp to the end of the newest index file, so the next start keeps that file",
             findings,
-            arguments=IndexTime(max(ends)),
-            preconditions=whole_file(scene, CHECKPOINT_NAME) if there else (),
+            arguments=plan_arguments.IndexTime(max(ends)),
+            preconditions=answers.whole_file(scene, CHECKPOINT_NAME) if there else (),
             write_byte_count=8,
         )
 
 
-def act_save_index(scene: ActScene, _action: Action, arguments: IndexTime) -> None:
+def act_save_index(scene: ActScene, _action: Action, arguments: plan_arguments.IndexTime) -> None:
     """Raise indexMsgTimestamp."""
     before = read_checkpoint(scene.reopen())
     wanted = max(arguments.index_msg_timestamp, before.index_msg_timestamp)
@@ -319,33 +317,37 @@ def plan_timer(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
     """timercheck of a page's length, its fields at most what the store holds."""
     if is_unsettled(scene):
         return
-    for name, found in by_file(one_by_one(findings)).items():
+    for name, found in answers.by_file(answers.one_by_one(findings)).items():
         values = _timer_values(scene.store, found)
-        yield answer(
+        yield answers.answer(
             "reset-timer",
             name,
             "set the length of timercheck, and limit its fields to what the store holds",
             found,
-            arguments=TimerValues(values),
-            preconditions=whole_file(scene, name),
+            arguments=plan_arguments.TimerValues(values),
+            preconditions=answers.whole_file(scene, name),
             write_byte_count=TIMER_CHECK_SIZE,
-            notices=[notice("timer-moved", max(len(values), 1))],
+            notices=[answers.notice("timer-moved", max(len(values), 1))],
         )
 
 
-def _timer_values(store: Store, findings: Iterable[Finding]) -> tuple[TimerValue, ...]:
+def _timer_values(store: Store, findings: Iterable[Finding]) -> tuple[plan_arguments.TimerValue, ...]:
     values: dict[str, int] = {}
     for finding in findings:
         field = finding.found.get("field")
         if finding.rule == RuleName.TIMER_CHECK_RANGE and isinstance(field, str):
-            values[field] = number(finding.expected, "limit")
+            values[field] = answers.number(finding.expected, "limit")
     if "lastReadTimeMs" in values:
         end = read_log_end(store)
         values["lastReadTimeMs"] = end.store_timestamp if end is not None else 0
-    return tuple(TimerValue(field, values[field]) for field in TIMER_FIELDS if field in values)
+    return tuple(
+        plan_arguments.TimerValue(field, values[field])
+        for field in plan_arguments.TIMER_FIELDS
+        if field in values
+    )
 
 
-def act_timer(scene: ActScene, action: Action, arguments: TimerValues) -> None:
+def act_timer(scene: ActScene, action: Action, arguments: plan_arguments.TimerValues) -> None:
     """Set the length, write the fields."""
     if scene.tree.size(action.target) != TIMER_CHECK_SIZE:
         scene.tree.resize(action.target, TIMER_CHECK_SIZE)
@@ -355,14 +357,21 @@ def act_timer(scene: ActScene, action: Action, arguments: TimerValues) -> None:
 
 
 ROWS: tuple[Row, ...] = (
-    Repair("reset-timer", 510, "limit the timer's progress to the store", plan_timer, act_timer, TimerValues),
+    Repair(
+        "reset-timer",
+        510,
+        "limit the timer's progress to the store",
+        plan_timer,
+        act_timer,
+        plan_arguments.TimerValues,
+    ),
     Repair(
         "write-checkpoint",
         520,
         "write a checkpoint that matches the store",
         plan_checkpoint,
         act_checkpoint,
-        CheckpointTail,
+        plan_arguments.CheckpointTail,
         traits=("checkpoint_fields",),
         needs=("rebuild-index",),  # whose newest time is one of its fields
     ),
@@ -372,7 +381,7 @@ ROWS: tuple[Row, ...] = (
         "keep the next start from deleting index files",
         plan_save_index,
         act_save_index,
-        IndexTime,
+        plan_arguments.IndexTime,
         needs=("write-checkpoint",),
     ),
     Repair(
@@ -381,7 +390,7 @@ ROWS: tuple[Row, ...] = (
         "move `abort` aside after a full recovery",
         plan_finish,
         act_finish,
-        Arguments,
+        plan_arguments.Arguments,
         areas=("abort", "checkpoint"),
         traits=("checkpoint_fields",),
         answers=(RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL),

@@ -26,39 +26,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.log import (
-    COPY_SIZE,
-    frames_in,
-    keep_bytes,
-    losses_of,
-    lost_records,
-    without_records,
-)
+from rocketfsck.repair import log
 from rocketfsck.repair.plan.arguments import BlankPlace, CopiedRanges, FencedFile, Fences, LogCut, NewSize
 from rocketfsck.repair.plan.model import Action, Extent, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
-from rocketfsck.repair.repairs.answers import (
-    ahead_of_all,
-    answer,
-    by_file,
-    goes_on_after,
-    log_file,
-    number,
-    one_by_one,
-    record_count,
-    whole_file,
-)
-from rocketfsck.repair.repairs.fences import (
-    KEPT,
-    act_fence,
-    act_fence_gap,
-    act_write_blank,
-    acted_log_file,
-    end_file,
-    fence_file,
-    fence_missing_files,
-    index_follows,
-)
+from rocketfsck.repair.repairs import answers, fences
 from rocketfsck.repair.repairs.flipbit import ONE_BIT
 from rocketfsck.repair.repairs.misnamed import is_misnamed, is_zero, is_zero_from
 from rocketfsck.repair.repairs.queueends import cut_queues
@@ -74,8 +46,8 @@ def _asked_files(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[tupl
     """The commit log files that findings ask about, each with its own; none while files have wrong names."""
     if is_misnamed(scene):
         return
-    for name, found in by_file(one_by_one(findings)).items():
-        file = log_file(scene.store, name)
+    for name, found in answers.by_file(answers.one_by_one(findings)).items():
+        file = answers.log_file(scene.store, name)
         if file is not None:
             yield file, found
 
@@ -84,35 +56,35 @@ def plan_salvage_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
     """Fences over damage that sound records follow; a file of damage alone after the log is cut."""
     for file, found in _asked_files(scene, findings):
         empty = [finding for finding in found if finding.rule == RuleName.LOG_NO_RECORDS]
-        if empty and not goes_on_after(scene, file):
-            if not ahead_of_all(scene, file):
+        if empty and not answers.goes_on_after(scene, file):
+            if not answers.ahead_of_all(scene, file):
                 yield from _set_aside(scene, file, empty)
         else:
-            yield from fence_file(scene, file)
+            yield from fences.fence_file(scene, file)
 
 
 def plan_gaps(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Fences over files that are not there, between others; gaps of queues are for the queues' repair."""
     if is_misnamed(scene):
         return
-    for finding in one_by_one(findings):
-        file = log_file(scene.store, finding.where.file)
+    for finding in answers.one_by_one(findings):
+        file = answers.log_file(scene.store, finding.where.file)
         if file is None:
             yield from rebuild_queues(scene)
-        elif record_count(scene, file.relative) or goes_on_after(scene, file):
-            yield from fence_missing_files(scene, file, finding)
+        elif answers.record_count(scene, file.relative) or answers.goes_on_after(scene, file):
+            yield from fences.fence_missing_files(scene, file, finding)
 
 
 def _set_aside(scene: PlanScene, file: MappedFile, findings: Sequence[Finding]) -> Iterator[Action]:
     base = file.start_offset or 0
-    yield answer(
+    yield answers.answer(
         "cut-log",
         file.relative,
         "move the file aside: it is beyond the end of the log and holds no sound record",
         findings,
         arguments=LogCut(base, whole_file=True),
         preconditions=[scene.extent(file.relative)],
-        losses=[Loss("byte", file.size, start_offset=base, end_offset=base + file.size, kept_in=KEPT)],
+        losses=[Loss("byte", file.size, start_offset=base, end_offset=base + file.size, kept_in=fences.KEPT)],
     )
     yield from _tail_follows(scene, base)
 
@@ -121,9 +93,9 @@ def plan_cut_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
     """The record that was not written to its end goes; in the middle of the log it is fenced."""
     for file, found in _asked_files(scene, findings):
         start = min(finding.where.start or 0 for finding in found)
-        if goes_on_after(scene, file):
-            yield from fence_file(scene, file)
-            yield from end_file(scene, file)
+        if answers.goes_on_after(scene, file):
+            yield from fences.fence_file(scene, file)
+            yield from fences.end_file(scene, file)
             continue
         base = file.start_offset or 0
         yield _cut(scene, "cut-log", file, start, found, "cut the log after its last whole record")
@@ -138,7 +110,7 @@ def plan_zero_stale_tail(scene: PlanScene, findings: Sequence[Finding]) -> Itera
         note = "write zeros over the bytes after the end of the log, so no start adopts them again"
         yield _cut(scene, "zero-stale-tail", file, start, found, note)
         yield from _trim(scene, file, start)
-        if not goes_on_after(scene, file):
+        if not answers.goes_on_after(scene, file):
             yield from _tail_follows(scene, (file.start_offset or 0) + start)
 
 
@@ -147,9 +119,9 @@ def _cut(
 ) -> Action:
     base = file.start_offset or 0
     end = max((finding.where.end or start for finding in findings), default=start)
-    records = lost_records(scene.store, file, start, KEPT)
-    frames = without_records(frames_in(scene.store, base + start, base + end), records)
-    return answer(
+    records = log.lost_records(scene.store, file, start, fences.KEPT)
+    frames = log.without_records(log.frames_in(scene.store, base + start, base + end), records)
+    return answers.answer(
         name,
         file.relative,
         note,
@@ -158,13 +130,13 @@ def _cut(
         preconditions=[scene.extent(file.relative, max(start - 1, 0), end)],
         losses=[
             *(record.loss for record in records),
-            *losses_of(frames, KEPT),
+            *log.losses_of(frames, fences.KEPT),
             Loss(
                 "byte",
                 end - start,
                 start_offset=base + start,
                 end_offset=base + end,
-                kept_in=KEPT,
+                kept_in=fences.KEPT,
                 # half a record was never acknowledged as a whole, and nothing valid lies after it
                 valid=name != "cut-log" or bool(frames) or bool(records),
             ),
@@ -178,37 +150,37 @@ def _trim(scene: PlanScene, file: MappedFile, start: int) -> Iterator[Action]:
     already, `resize-segment` does it."""
     found = [
         finding
-        for finding in one_by_one(scene.findings)
+        for finding in answers.one_by_one(scene.findings)
         if finding.rule == RuleName.SEGMENT_LENGTH and finding.where.file == file.relative
     ]
-    size = min((number(finding.expected, "size") for finding in found), default=0)
+    size = min((answers.number(finding.expected, "size") for finding in found), default=0)
     if 0 < size < file.size and start <= size and not is_zero(scene, file.relative, size):
-        yield answer(
+        yield answers.answer(
             "trim-segment",
             file.relative,
             f"set the file's length to {count_of(size, 'byte')}; only zeros are cut off",
             found,
             arguments=NewSize(size),
-            preconditions=whole_file(scene, file.relative),
+            preconditions=answers.whole_file(scene, file.relative),
         )
 
 
 def _tail_follows(scene: PlanScene, end_offset: int) -> Iterator[Action]:
     """What refers to the log after its new end goes, too."""
     yield from cut_queues(scene, end_offset)
-    yield from index_follows(scene)
+    yield from fences.index_follows(scene)
 
 
 def plan_write_blank(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """A BLANK where the live records of a file end, though the log continues in the next."""
     for file, _ in _asked_files(scene, findings):
-        yield from fence_file(scene, file)
-        yield from end_file(scene, file)
+        yield from fences.fence_file(scene, file)
+        yield from fences.end_file(scene, file)
 
 
 def act_trim(scene: ActScene, action: Action, arguments: NewSize) -> None:
     """Set the length; only zeros are taken away."""
-    file = acted_log_file(scene.reopen(), action)
+    file = fences.acted_log_file(scene.reopen(), action)
     size = arguments.size
     if not is_zero_from(file.location, size):
         raise StoreError(f"is not zero after its length of {count_of(size, 'byte')}", path=action.target)
@@ -217,7 +189,7 @@ def act_trim(scene: ActScene, action: Action, arguments: NewSize) -> None:
 
 def act_cut(scene: ActScene, action: Action, arguments: LogCut) -> None:
     """Zeros from an offset to the end of its file; or the whole file set aside."""
-    file = acted_log_file(scene.reopen(), action)
+    file = fences.acted_log_file(scene.reopen(), action)
     base = file.start_offset or 0
     start = arguments.start_offset - base
     if arguments.whole_file:
@@ -225,7 +197,7 @@ def act_cut(scene: ActScene, action: Action, arguments: LogCut) -> None:
         return
     if not 0 <= start <= file.size:
         raise StoreError(f"does not hold the offset {base + start}", path=action.target)
-    keep_bytes(scene.tree, file.relative, (start, file.size))
+    log.keep_bytes(scene.tree, file.relative, (start, file.size))
     scene.tree.zero(file.relative, start, file.size)
 
 
@@ -236,7 +208,7 @@ ROWS: tuple[Row, ...] = (
         190,
         "create a missing commit log file from filler records",
         plan_gaps,
-        act_fence_gap,
+        fences.act_fence_gap,
         FencedFile,
         writes_by=("commitlog_file_size", "missing_files"),
         traits=_FILLER_TRAITS,
@@ -276,7 +248,7 @@ ROWS: tuple[Row, ...] = (
         220,
         "cover damage with filler records, so later records stay readable",
         plan_salvage_log,
-        act_fence,
+        fences.act_fence,
         Fences,
         writes_by=("displaced_records",),
         traits=_FILLER_TRAITS,
@@ -293,7 +265,7 @@ ROWS: tuple[Row, ...] = (
         230,
         "end a commit log file with its BLANK",
         plan_write_blank,
-        act_write_blank,
+        fences.act_write_blank,
         BlankPlace,
         writes_by=("commitlog_file_size",),
         answers=(RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.SEGMENT_ZERO_INSIDE),
@@ -326,7 +298,7 @@ def act_heal(scene: ActScene, action: Action, arguments: CopiedRanges) -> None:
     if made:
         tree.create(name, size)
     else:
-        keep_bytes(tree, name, *spans)
+        log.keep_bytes(tree, name, *spans)
         if tree.size(name) < size:
             tree.resize(name, size)
     for (start, _), extent in zip(spans, action.sources, strict=True):
@@ -340,8 +312,8 @@ def _take(scene: ActScene, name: str, pos: int, source: Extent) -> None:
     digest = hashlib.sha256()
     with FileReader(source.file) as reader:
         end = source.end or 0
-        for start in range(source.start, end, COPY_SIZE):
-            data = reader.read(start, min(COPY_SIZE, end - start))
+        for start in range(source.start, end, log.COPY_SIZE):
+            data = reader.read(start, min(log.COPY_SIZE, end - start))
             digest.update(data)
             scene.tree.write(name, pos + start - source.start, data)
     if digest.hexdigest() != source.sha256:

@@ -12,35 +12,11 @@ from contextlib import suppress
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import (
-    consumer_offsets,
-    delay_offsets,
-    encode_config,
-    member_of,
-    topic_configs,
-    valid_prefix,
-)
+from rocketfsck.formats import config
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.reader.configs import CONFIG_LIMIT
-from rocketfsck.repair.build.config import (
-    build_subscriptions,
-    build_topics,
-    close_text,
-    complete_topics,
-    has_shape,
-    read_config,
-)
-from rocketfsck.repair.plan.arguments import (
-    ConfigOrigin,
-    ConfigSource,
-    DelayLevels,
-    LevelOffset,
-    NewSize,
-    NewTopic,
-    QueueType,
-    TopicType,
-    TopicTypes,
-)
+from rocketfsck.repair.build import config as build_config
+from rocketfsck.repair.plan import arguments as plan_arguments
 from rocketfsck.repair.plan.model import Action, Loss, Notice
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, whole_file
@@ -73,7 +49,7 @@ GROUPS_MADE = (
 _TOPICS = "config/topics.json"
 _SUBSCRIPTIONS = f"config/{SUBSCRIPTIONS}"
 _DELAYS = "config/delayOffset.json"
-_TYPES: Mapping[str, QueueType] = {"file": "SimpleCQ", "batch": "BatchCQ"}
+_TYPES: Mapping[str, plan_arguments.QueueType] = {"file": "SimpleCQ", "batch": "BatchCQ"}
 
 
 def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
@@ -91,10 +67,10 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             name,
             note,
             [item for item in one_by_one(findings) if item.where.file.removesuffix(_BACKUP) == name],
-            arguments=ConfigOrigin(
+            arguments=plan_arguments.ConfigOrigin(
                 source,
                 _topics_added(scene.store, source, data) if name == _TOPICS else (),
-                tuple(valid_prefix(data)[0]["subscriptionGroupTable"]) if source == "groups" else (),
+                tuple(config.valid_prefix(data)[0]["subscriptionGroupTable"]) if source == "groups" else (),
             ),
             preconditions=[
                 *(whole_file(scene, name) if present else ()),
@@ -116,25 +92,31 @@ def _is_restored(scene: PlanScene, name: str) -> bool:
     )
 
 
-def _topics_added(store: Store, source: ConfigSource, data: bytes) -> tuple[NewTopic, ...]:
+def _topics_added(
+    store: Store, source: plan_arguments.ConfigSource, data: bytes
+) -> tuple[plan_arguments.NewTopic, ...]:
     """The topics that a newly made topics.json gets out of log and queues."""
     if source == "backup":
         return ()
-    closed = close_text(read_whole(store.root / _TOPICS, CONFIG_LIMIT)) if source == "beginning" else None
-    kept = {} if closed is None else member_of(valid_prefix(closed)[0], "topicConfigTable")
-    made = member_of(valid_prefix(data)[0], "topicConfigTable")
+    closed = (
+        build_config.close_text(read_whole(store.root / _TOPICS, CONFIG_LIMIT))
+        if source == "beginning"
+        else None
+    )
+    kept = {} if closed is None else config.member_of(config.valid_prefix(closed)[0], "topicConfigTable")
+    made = config.member_of(config.valid_prefix(data)[0], "topicConfigTable")
     return tuple(
-        NewTopic(
+        plan_arguments.NewTopic(
             name,
             topic.write_queue_nums,
             "BatchCQ" if topic.attributes.get(QUEUE_TYPE) == "BatchCQ" else "SimpleCQ",
         )
-        for name, topic in sorted(topic_configs(valid_prefix(data)[0]).items())
+        for name, topic in sorted(config.topic_configs(config.valid_prefix(data)[0]).items())
         if kept.get(name) != made.get(name)
     )
 
 
-def _noticed(source: ConfigSource, finding: Finding) -> Notice | None:
+def _noticed(source: plan_arguments.ConfigSource, finding: Finding) -> Notice | None:
     """What a restored file makes noticed: nothing where brokers would load the same .bak by themselves."""
     if source != "backup":
         return notice("settings-made-up", 1)
@@ -149,12 +131,14 @@ def _size(scene: PlanScene, name: str) -> int:
     return next((file.size for file in scene.store.configs if file.relative == name), 0)
 
 
-def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource, bytes, str] | None:
+def _source(
+    scene: PlanScene, finding: Finding, name: str
+) -> tuple[plan_arguments.ConfigSource, bytes, str] | None:
     """Where a new file can come from, its bytes, and what to say."""
     store = scene.store
     backup = _backup_of(store, name)
     if finding.rule == RuleName.CONSUMER_OFFSETS_GONE:
-        if backup is None or not any(consumer_offsets(valid_prefix(backup)[0]).values()):
+        if backup is None or not any(config.consumer_offsets(config.valid_prefix(backup)[0]).values()):
             return None
         return "backup", backup, "write the offsets of its .bak, which the broker would not load"
     if backup is not None:
@@ -167,11 +151,11 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
             if closed is not None:
                 return "beginning", closed, TOPICS_KEPT if name == _TOPICS else MEMBERS_KEPT
         if name == _TOPICS:
-            topics = build_topics(store)
+            topics = build_config.build_topics(store)
             if topics is not None:
                 return "log", topics, TOPICS_MADE
         if name == _SUBSCRIPTIONS and finding.rule == RuleName.SUBSCRIPTIONS_GONE:
-            groups = build_subscriptions(store)
+            groups = build_config.build_subscriptions(store)
             if groups is not None:
                 return "groups", groups, GROUPS_MADE
     except StoreError:
@@ -182,29 +166,29 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
 def _beginning(store: Store, name: str) -> bytes | None:
     """What is left of a file that was cut, if brokers load it; topics.json with the other topics that there
     are. Raises StoreError."""
-    closed = close_text(read_whole(store.root / name, CONFIG_LIMIT))
+    closed = build_config.close_text(read_whole(store.root / name, CONFIG_LIMIT))
     if closed is None or not _fits(name, closed):
         return None
-    return complete_topics(store, closed) if name == _TOPICS else closed
+    return build_config.complete_topics(store, closed) if name == _TOPICS else closed
 
 
 def _backup_of(store: Store, name: str) -> bytes | None:
     """The bytes of a .bak that is sound and of the right shape."""
     path = store.root / f"{name}{_BACKUP}"
-    value = read_config(str(path), CONFIG_LIMIT)
-    if value is None or not has_shape(name, value):
+    value = build_config.read_config(str(path), CONFIG_LIMIT)
+    if value is None or not build_config.has_shape(name, value):
         return None
     return read_whole(path, CONFIG_LIMIT)
 
 
 def _fits(name: str, data: bytes) -> bool:
     try:
-        return has_shape(name, valid_prefix(data)[0])
+        return build_config.has_shape(name, config.valid_prefix(data)[0])
     except FormatError:
         return False
 
 
-def act_restore(scene: ActScene, action: Action, arguments: ConfigOrigin) -> None:
+def act_restore(scene: ActScene, action: Action, arguments: plan_arguments.ConfigOrigin) -> None:
     """Set the file aside and write the new one."""
     store = scene.reopen()
     name, source = action.target, arguments.source
@@ -214,9 +198,9 @@ def act_restore(scene: ActScene, action: Action, arguments: ConfigOrigin) -> Non
     elif source == "beginning":
         data = _beginning(store, name)
     elif source == "groups":
-        data = build_subscriptions(store)
+        data = build_config.build_subscriptions(store)
     else:
-        data = build_topics(store)
+        data = build_config.build_topics(store)
     if data is None:
         raise StoreError("no longer has content to rebuild it from", path=name)
     put_file(scene, name, data)
@@ -241,13 +225,13 @@ def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
             finding.where.file,
             f"cut the file to its JSON value ({count_of(size, 'byte')})",
             [finding],
-            arguments=NewSize(size),
+            arguments=plan_arguments.NewSize(size),
             preconditions=whole_file(scene, finding.where.file),
             losses=[Loss("byte", number(finding.found, "extra_byte_count"), valid=False)],
         )
 
 
-def act_cut(scene: ActScene, action: Action, arguments: NewSize) -> None:
+def act_cut(scene: ActScene, action: Action, arguments: plan_arguments.NewSize) -> None:
     """Cut the file."""
     scene.tree.resize(action.target, arguments.size)
 
@@ -262,7 +246,7 @@ def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             name,
             f"move the offsets of {count_of(len(mine), 'delay level')} into their queues",
             mine,
-            arguments=DelayLevels(
+            arguments=plan_arguments.DelayLevels(
                 tuple(number(finding.found, "level") for finding in mine), tuple(_level_offsets(scene, mine))
             ),
             preconditions=whole_file(scene, name) if (scene.store.root / name).exists() else (),
@@ -270,22 +254,26 @@ def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
         )
 
 
-def _level_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[LevelOffset]:
+def _level_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[plan_arguments.LevelOffset]:
     """Where levels go on that lost their offsets: where the .bak says, if that is not before what was due."""
     copy: Mapping[int, int] = {}
     with suppress(FormatError):
-        copy = delay_offsets(read_config(str(scene.store.root / f"{_DELAYS}{_BACKUP}"), CONFIG_LIMIT) or {})
+        copy = config.delay_offsets(
+            build_config.read_config(str(scene.store.root / f"{_DELAYS}{_BACKUP}"), CONFIG_LIMIT) or {}
+        )
     for finding in findings:
         if finding.rule in (RuleName.DELAY_OFFSET_GONE, RuleName.DELAY_OFFSET_LATE):
             level = number(finding.found, "level")
-            yield LevelOffset(level, max(copy.get(level, 0), number(finding.expected, "offset")))
+            yield plan_arguments.LevelOffset(
+                level, max(copy.get(level, 0), number(finding.expected, "offset"))
+            )
 
 
-def act_delay(scene: ActScene, action: Action, arguments: DelayLevels) -> None:
+def act_delay(scene: ActScene, action: Action, arguments: plan_arguments.DelayLevels) -> None:
     """Clamp the offsets to what the queues hold now. The .bak is not touched."""
     store = scene.reopen()
     name = action.target
-    value = read_config(str(store.root / name), CONFIG_LIMIT)
+    value = build_config.read_config(str(store.root / name), CONFIG_LIMIT)
     if value is None and arguments.offsets:
         value = {}  # nothing else is left
     table = value.setdefault("offsetTable", {}) if isinstance(value, dict) else None
@@ -298,7 +286,7 @@ def act_delay(scene: ActScene, action: Action, arguments: DelayLevels) -> None:
         for key in list(table):
             if str(key) == str(level):
                 table[key] = min(max(int(table[key]), low), high)
-    put_file(scene, name, encode_config(value))
+    put_file(scene, name, config.encode_config(value))
 
 
 def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
@@ -317,17 +305,17 @@ def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
             name,
             f"set queue.type of {count_of(len(topics), 'topic')} to the kind of the queues",
             mine,
-            arguments=TopicTypes(
-                tuple(TopicType(topic, _TYPES[next(iter(kinds[topic]))]) for topic in topics)
+            arguments=plan_arguments.TopicTypes(
+                tuple(plan_arguments.TopicType(topic, _TYPES[next(iter(kinds[topic]))]) for topic in topics)
             ),
             preconditions=whole_file(scene, name),
             notices=[notice("queue-kind-set", len(topics))],
         )
 
 
-def act_queue_type(scene: ActScene, action: Action, arguments: TopicTypes) -> None:
+def act_queue_type(scene: ActScene, action: Action, arguments: plan_arguments.TopicTypes) -> None:
     """Write the attributes."""
-    value = read_config(scene.tree.place(action.target), CONFIG_LIMIT)
+    value = build_config.read_config(scene.tree.place(action.target), CONFIG_LIMIT)
     table = value.get("topicConfigTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
         raise StoreError("no longer has topics", path=action.target)
@@ -339,7 +327,7 @@ def act_queue_type(scene: ActScene, action: Action, arguments: TopicTypes) -> No
         kept = dict(attributes) if isinstance(attributes, dict) else {}
         name = QUEUE_TYPE if QUEUE_TYPE in kept else f"+{QUEUE_TYPE}"
         table[topic]["attributes"] = {**kept, name: item.queue_type}
-    put_file(scene, action.target, encode_config(value))
+    put_file(scene, action.target, config.encode_config(value))
 
 
 def _bounds(store: Store, queue_id: int) -> tuple[int, int]:
@@ -353,23 +341,27 @@ def _bounds(store: Store, queue_id: int) -> tuple[int, int]:
 
 
 ROWS: tuple[Row, ...] = (
-    Repair("restore-config", 700, "restore a config file", plan_restore, act_restore, ConfigOrigin),
+    Repair(
+        "restore-config", 700, "restore a config file", plan_restore, act_restore, plan_arguments.ConfigOrigin
+    ),
     Repair(
         "set-queue-type",
         705,
         "correct the kind of queues in topics.json",
         plan_queue_type,
         act_queue_type,
-        TopicTypes,
+        plan_arguments.TopicTypes,
     ),
-    Repair("cut-config", 710, "cut a config file after its JSON value", plan_cut, act_cut, NewSize),
+    Repair(
+        "cut-config", 710, "cut a config file after its JSON value", plan_cut, act_cut, plan_arguments.NewSize
+    ),
     Repair(
         "set-delay-offset",
         720,
         "move delay offsets into their queues",
         plan_delay,
         act_delay,
-        DelayLevels,
+        plan_arguments.DelayLevels,
         needs=("cut-queue",),
     ),
 )

@@ -21,21 +21,7 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics
-from rocketfsck.repair.build.databases import (
-    MESSAGE_FAMILIES,
-    QUEUE_FAMILIES,
-    TOPICS,
-    build_message_rows,
-)
-from rocketfsck.repair.build.queuerows import (
-    FormerEnds,
-    LogQueues,
-    RawName,
-    build_queue_rows,
-    former_ends,
-    queues_in_log,
-    verify_rows,
-)
+from rocketfsck.repair.build import databases, queuerows
 from rocketfsck.repair.plan.arguments import DatabaseToBuild, EndsSource, MessageRowsToBuild, Name
 from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
@@ -71,7 +57,7 @@ def plan_databases(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
         if other is None or other.relative != path or why_not_readable(other) is not None:
             continue
         if path in QUEUE_DATABASES:
-            answered = [finding for finding in found if not _is_copied(finding, QUEUE_FAMILIES)]
+            answered = [finding for finding in found if not _is_copied(finding, databases.QUEUE_FAMILIES)]
             if not all(map(_asks_nothing, answered)):
                 yield _queue_database(scene, other, answered)
         elif path == MESSAGE_DATABASE:
@@ -94,7 +80,7 @@ def _asks_nothing(finding: Finding) -> bool:
 
 def _queue_database(scene: PlanScene, other: Other, found: Sequence[Finding]) -> Action:
     """The action that makes a database of queues again."""
-    former = former_ends(other)
+    former = queuerows.former_ends(other)
     log_ends = scene.once(_in_log).ends
     without_row = [finding for finding in found if finding.rule == RuleName.RECORD_WITHOUT_ROW]
     restored: tuple[Name, ...] | None = None
@@ -126,7 +112,7 @@ def _queue_database(scene: PlanScene, other: Other, found: Sequence[Finding]) ->
 
 
 def _shows_no_delays(
-    former: FormerEnds | None, log_ends: Mapping[RawName, int], found: Iterable[Finding]
+    former: queuerows.FormerEnds | None, log_ends: Mapping[queuerows.RawName, int], found: Iterable[Finding]
 ) -> bool:
     """Whether rows of delay levels will be made though no sound row shows the delays."""
     levels = {name for name in log_ends if name[0] == SCHEDULE_TOPIC.encode()}
@@ -140,7 +126,9 @@ def _shows_no_delays(
     return bool(levels) and (unread or differ or not levels <= {*shown})
 
 
-def _moved_ends(former: FormerEnds | None, log_ends: Mapping[RawName, int]) -> dict[Name, int]:
+def _moved_ends(
+    former: queuerows.FormerEnds | None, log_ends: Mapping[queuerows.RawName, int]
+) -> dict[Name, int]:
     """Where queues will end before the queue offset that the database says, by queue."""
     if former is None:
         return {}
@@ -151,7 +139,7 @@ def _moved_ends(former: FormerEnds | None, log_ends: Mapping[RawName, int]) -> d
     }
 
 
-def _note(other: Other, former: FormerEnds | None) -> str:
+def _note(other: Other, former: queuerows.FormerEnds | None) -> str:
     if former is None:
         return f"build the database {other.relative} again from the log"
     kept = (
@@ -164,9 +152,9 @@ def _note(other: Other, former: FormerEnds | None) -> str:
     )
 
 
-def _in_log(scene: PlanScene) -> LogQueues:
+def _in_log(scene: PlanScene) -> queuerows.LogQueues:
     """What the log shows of queues."""
-    return queues_in_log(scene.store)
+    return queuerows.queues_in_log(scene.store)
 
 
 def _knows_topics(scene: PlanScene) -> bool:
@@ -202,9 +190,9 @@ def _as_it_was(scene: PlanScene, other: Other) -> list[Extent]:
 
 def _message_database(scene: PlanScene, other: Other, found: Sequence[Finding]) -> Action:
     """The action that makes the database of messages again."""
-    lost = [family for family in MESSAGE_FAMILIES[1:] if not _is_whole(scene, other, family)]
+    lost = [family for family in databases.MESSAGE_FAMILIES[1:] if not _is_whole(scene, other, family)]
     topics = {topic.decode("utf-8", "replace") for topic, _ in scene.once(_in_log).ends} if lost else set()
-    lost = [family for family in lost if TOPICS[family] in topics]
+    lost = [family for family in lost if databases.TOPICS[family] in topics]
     missing = [finding for finding in found if finding.rule == RuleName.INDEX_ROW_MISSING]
     return answer(
         MESSAGES,
@@ -251,7 +239,7 @@ def act_queues(scene: ActScene, action: Action, arguments: DatabaseToBuild) -> N
     """Build the database in a scratch directory and let it take the place of the one that is there."""
     made = scene.tree.scratch() / "made"
     restored = arguments.restored
-    build_queue_rows(
+    queuerows.build_queue_rows(
         scene.reopen(),
         action.target,
         made,
@@ -265,7 +253,7 @@ def act_queues(scene: ActScene, action: Action, arguments: DatabaseToBuild) -> N
 def act_messages(scene: ActScene, action: Action, arguments: MessageRowsToBuild) -> None:
     """Build the database in a scratch directory and let it take the place of the one that is there."""
     scratch = scene.tree.scratch()
-    build_message_rows(scene.reopen(), scratch, index=arguments.index)
+    databases.build_message_rows(scene.reopen(), scratch, index=arguments.index)
     _exchange(scene, action.target, (scratch / MESSAGE_DATABASE).iterdir())
 
 
@@ -279,7 +267,7 @@ def _exchange(scene: ActScene, path: str, made: Iterable[Path]) -> None:
     other = database_at(scene.reopen(), path)
     if other is None:
         raise StoreError("the database that was made is not there", path=path)
-    verify_rows(other)
+    queuerows.verify_rows(other)
 
 
 def _places(action: Action) -> tuple[str, str]:

@@ -14,35 +14,11 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
 from rocketfsck.formats.smallfiles import offset_to_filename
-from rocketfsck.repair.log import (
-    QueueFrames,
-    blank_pos_of,
-    frames_in,
-    frames_in_each,
-    is_fenceable,
-    keep_bytes,
-    losses_of,
-    times_at,
-    write_blank,
-    write_fence,
-)
+from rocketfsck.repair import log
 from rocketfsck.repair.plan.arguments import BlankPlace, Fence, FencedFile, Fences
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice
 from rocketfsck.repair.plan.table import ActScene, PlanScene
-from rocketfsck.repair.repairs.answers import (
-    Span,
-    answer,
-    goes_on_after,
-    in_the_way,
-    is_within,
-    log_file,
-    merge_ranges,
-    notice,
-    number,
-    one_by_one,
-    queue_of,
-    rules_in,
-)
+from rocketfsck.repair.repairs import answers
 from rocketfsck.repair.repairs.index import rebuild_indexes
 from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_unsettled, is_zero
 from rocketfsck.store.elsewhere import has_queue_database
@@ -74,8 +50,12 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     """
     store, base = scene.store, file.start_offset or 0
     asked = _fence_ranges(scene, file)
-    spans = [span for span in merge_ranges(span for _, span in asked) if is_fenceable(span[1] - span[0])]
-    why = [finding for finding, (start, end) in asked if is_within(spans, start, end)]
+    spans = [
+        span
+        for span in answers.merge_ranges(span for _, span in asked)
+        if log.is_fenceable(span[1] - span[0])
+    ]
+    why = [finding for finding, (start, end) in asked if answers.is_within(spans, start, end)]
     if any(finding.rule == RuleName.BLANK_TOO_EARLY for finding in why):
         hidden = min(finding.where.start or 0 for finding in why if finding.rule == RuleName.BLANK_TOO_EARLY)
         lost = base + hidden - BLANK_HEADER_SIZE, base + file.size
@@ -87,9 +67,9 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         yield from end_file(scene, file)
         return
     places = [(base + low, base + high) for low, high in spans]
-    frames = [frame for found in frames_in_each(store, places) for frame in found]
-    times = times_at(store, [low for low, _ in places])
-    yield answer(
+    frames = [frame for found in log.frames_in_each(store, places) for frame in found]
+    times = log.times_at(store, [low for low, _ in places])
+    yield answers.answer(
         "salvage-log",
         file.relative,
         f"cover {count_of(sum(high - low for low, high in spans), 'byte')} of damage from "
@@ -103,7 +83,7 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
             scene.extent(file.relative, min(low, file.size), min(high, file.size)) for low, high in spans
         ],
         losses=[
-            *losses_of(frames, KEPT),
+            *log.losses_of(frames, KEPT),
             *(
                 Loss("byte", high - low, start_offset=base + low, end_offset=base + high, kept_in=KEPT)
                 for low, high in spans
@@ -116,7 +96,7 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     yield from index_follows(scene)
 
 
-def _is_elsewhere(finding: Finding, hidden: Span) -> bool:
+def _is_elsewhere(finding: Finding, hidden: answers.Span) -> bool:
     """Whether a finding on a queue is about bytes that no BLANK hides: what comes back does not answer it."""
     if finding.rule not in _OF_QUEUES:
         return False
@@ -125,26 +105,26 @@ def _is_elsewhere(finding: Finding, hidden: Span) -> bool:
     return offset is None or not low <= offset < high
 
 
-def _delivered(frames: Iterable[QueueFrames]) -> Notice | None:
+def _delivered(frames: Iterable[log.QueueFrames]) -> Notice | None:
     """Units that lead to filler records from now on: who consumes by them is given the filler."""
-    return notice("fillers-delivered", sum(len(item.offset) for item in frames))
+    return answers.notice("fillers-delivered", sum(len(item.offset) for item in frames))
 
 
-def _lost_units(scene: PlanScene, spans: Sequence[Span]) -> list[Finding]:
+def _lost_units(scene: PlanScene, spans: Sequence[answers.Span]) -> list[Finding]:
     """The findings on units of records that are lost in these physical offsets: filler answers them."""
     return [
         finding
-        for finding in one_by_one(scene.findings)
+        for finding in answers.one_by_one(scene.findings)
         if finding.rule in (RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.UNIT_IN_MISSING_SEGMENT)
-        and is_within(
+        and answers.is_within(
             spans,
-            number(finding.found, "first_physical_offset", -1),
-            number(finding.found, "last_physical_offset", sys.maxsize) + 1,
+            answers.number(finding.found, "first_physical_offset", -1),
+            answers.number(finding.found, "last_physical_offset", sys.maxsize) + 1,
         )
     ]
 
 
-def _explained_gaps(scene: PlanScene, file: MappedFile, spans: Sequence[Span]) -> list[Finding]:
+def _explained_gaps(scene: PlanScene, file: MappedFile, spans: Sequence[answers.Span]) -> list[Finding]:
     """The findings on queue offsets that the log skips behind filler: it stands for the messages.
 
     So do the units of the queue. In later files, only what is skipped between two files.
@@ -156,21 +136,21 @@ def _explained_gaps(scene: PlanScene, file: MappedFile, spans: Sequence[Span]) -
     in_database = has_queue_database(scene.store)
     return [
         finding
-        for finding in one_by_one(scene.findings)
+        for finding in answers.one_by_one(scene.findings)
         if finding.rule == RuleName.QUEUE_OFFSET_GAP
         and (finding.where.physical_offset or 0) > first
         and (finding.where.file == file.relative or finding.where.end is None)
-        and (in_database or queue_of(finding) in queues)
+        and (in_database or answers.queue_of(finding) in queues)
     ]
 
 
-def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, Span]]:
+def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, answers.Span]]:
     """What is to be fenced in a file (positions), each with the finding that says so."""
     whole = scene.store.geometry.commitlog_file_size
-    limit = blank_pos_of(whole)
-    mid_log = length_left(scene, file) <= whole and goes_on_after(scene, file)
-    found: list[tuple[Finding, Span]] = []
-    for finding in one_by_one(scene.findings):
+    limit = log.blank_pos_of(whole)
+    mid_log = length_left(scene, file) <= whole and answers.goes_on_after(scene, file)
+    found: list[tuple[Finding, answers.Span]] = []
+    for finding in answers.one_by_one(scene.findings):
         if finding.where.file != file.relative:
             continue
         start, end = finding.where.start or 0, min(finding.where.end or 0, limit)
@@ -197,11 +177,14 @@ def length_left(scene: PlanScene, file: MappedFile) -> int:
     """The bytes of a file after `resize-segment` or `trim-segment`: zeros behind the right length go."""
     whole = scene.store.geometry.commitlog_file_size
     if file.size > whole:
-        own = [finding for finding in one_by_one(scene.findings) if finding.where.file == file.relative]
+        own = [
+            finding for finding in answers.one_by_one(scene.findings) if finding.where.file == file.relative
+        ]
         lengths = [finding for finding in own if finding.rule == RuleName.SEGMENT_LENGTH]
         zeroed = any(finding.rule in _ZEROED and (finding.where.start or 0) <= whole for finding in own)
         if any(
-            whole == (number(item.expected, "size") if zeroed else resized(scene, item)) for item in lengths
+            whole == (answers.number(item.expected, "size") if zeroed else resized(scene, item))
+            for item in lengths
         ):
             return whole
     return file.size
@@ -209,10 +192,10 @@ def length_left(scene: PlanScene, file: MappedFile) -> int:
 
 def resized(scene: PlanScene, finding: Finding) -> int | None:
     """The length that `resize-segment` gives the file of a finding; None where it leaves it as it is."""
-    size = number(finding.expected, "size")
+    size = answers.number(finding.expected, "size")
     if size <= 0 or scene.once(is_unsettled):
         return None
-    file = log_file(scene.store, finding.where.file)
+    file = answers.log_file(scene.store, finding.where.file)
     no_record = file is not None and 0 < file.size - size < MIN_RECORD_SIZE
     return size if no_record or is_zero(scene, finding.where.file, size) else None
 
@@ -220,7 +203,7 @@ def resized(scene: PlanScene, finding: Finding) -> int | None:
 def _last_unit(scene: PlanScene, file: MappedFile, start: int, limit: int) -> int:
     """Where in `start:limit` of a file the last record ends that a unit points to; `start` without any."""
     base = file.start_offset or 0
-    frames = frames_in(scene.store, base + start, base + limit)
+    frames = log.frames_in(scene.store, base + start, base + limit)
     ends = [int((frame.offset + frame.size).max()) - base for frame in frames]
     return max([start, *(end for end in ends if end <= limit)])
 
@@ -228,10 +211,10 @@ def _last_unit(scene: PlanScene, file: MappedFile, start: int, limit: int) -> in
 def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     """The BLANK that ends a file, behind what is fenced in it. The same whichever finding asks for it."""
     whole, base = scene.store.geometry.commitlog_file_size, file.start_offset or 0
-    limit = blank_pos_of(whole)
+    limit = log.blank_pos_of(whole)
     tails = [span for finding, span in _fence_ranges(scene, file) if finding.rule not in _INNER]
-    fenced = [end for start, end in tails if is_fenceable(end - start)]
-    own = [finding for finding in one_by_one(scene.findings) if finding.where.file == file.relative]
+    fenced = [end for start, end in tails if log.is_fenceable(end - start)]
+    own = [finding for finding in answers.one_by_one(scene.findings) if finding.where.file == file.relative]
     why = [finding for finding in own if finding.rule in (RuleName.BLANK_SIZE, RuleName.BLANK_MISSING)]
     starts = [finding.where.start or 0 for finding in why] + [start for start, _ in tails]
     why += [
@@ -246,7 +229,7 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     if pos > limit:
         return
     end = min(pos + BLANK_HEADER_SIZE, file.size)
-    yield answer(
+    yield answers.answer(
         "write-blank",
         file.relative,
         f"end the file with a BLANK at {base + pos}, so readers continue in the next file",
@@ -254,7 +237,7 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         arguments=BlankPlace(base + pos),
         preconditions=[scene.extent(file.relative, pos, end)] if pos < end else [],
         write_byte_count=BLANK_HEADER_SIZE,
-        notices=[notice("file-ends-early", 1)] if tails else [],
+        notices=[answers.notice("file-ends-early", 1)] if tails else [],
     )
 
 
@@ -262,19 +245,19 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
     """Files that are not there, between others of the commit log."""
     store = scene.store
     size, limit = store.geometry.commitlog_file_size, following.start_offset or 0
-    first = number(finding.expected, "start_offset", -1)
+    first = answers.number(finding.expected, "start_offset", -1)
     if first < 0 or (limit - first) % size or not 0 < (limit - first) // size <= FENCE_LIMIT:
         return
     directory = following.relative.rpartition("/")[0]
-    (timestamp,) = times_at(store, [first])
+    (timestamp,) = log.times_at(store, [first])
     for start in range(first, limit, size):
         name = f"{directory}/{offset_to_filename(start)}"
-        inside = frames_in(store, start, start + size)
+        inside = log.frames_in(store, start, start + size)
         end = max([start, *(int((frame.offset + frame.size).max()) for frame in inside)])
-        if end > start + blank_pos_of(size):
+        if end > start + log.blank_pos_of(size):
             return
         moved = list(
-            in_the_way(
+            answers.in_the_way(
                 scene,
                 {name},
                 (RuleName.FOREIGN_FILE, RuleName.FOREIGN_FILE_HARMLESS),
@@ -282,23 +265,23 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
             )
         )
         yield from moved
-        yield answer(
+        yield answers.answer(
             "fence-gap",
             name,
             "create a file of filler records in place of the missing one, so offsets continue",
             [finding, *_lost_units(scene, [(first, limit)])],
             arguments=FencedFile(start, end, size, timestamp, str(store.dialect.version)),
             preconditions=[] if moved else [Extent(name, 0, None, None)],
-            losses=losses_of(inside),
+            losses=log.losses_of(inside),
             write_byte_count=size,
-            notices=[notice("file-made-up", 1), _delivered(inside)],
+            notices=[answers.notice("file-made-up", 1), _delivered(inside)],
         )
     yield from index_follows(scene)
 
 
 def index_follows(scene: PlanScene) -> Iterator[Action]:
     """Entries of records that are gone go with them."""
-    if rules_in(scene) & {
+    if answers.rules_in(scene) & {
         RuleName.ENTRY_BEYOND_LOG,
         RuleName.ENTRY_DANGLING,
         RuleName.ENTRY_OF_DAMAGED_RECORD,
@@ -309,7 +292,7 @@ def index_follows(scene: PlanScene) -> Iterator[Action]:
 
 def acted_log_file(store: Store, action: Action) -> MappedFile:
     """The commit log file that an action is about; raises StoreError where it is not there."""
-    file = log_file(store, action.target)
+    file = answers.log_file(store, action.target)
     if file is None:
         raise StoreError("is no longer a commit log file", path=action.target)
     return file
@@ -324,11 +307,11 @@ def act_fence(scene: ActScene, action: Action, arguments: Fences) -> None:
     for start, end in spans:
         if not base <= start < end <= base + file.size:
             raise StoreError(f"does not hold the offsets {start} to {end}", path=action.target)
-    for fence, frames in zip(arguments.fences, frames_in_each(store, spans), strict=True):
+    for fence, frames in zip(arguments.fences, log.frames_in_each(store, spans), strict=True):
         start, end = fence.start_offset, fence.end_offset
-        keep_bytes(scene.tree, file.relative, (start - base, end - base))
+        log.keep_bytes(scene.tree, file.relative, (start - base, end - base))
         version, timestamp = arguments.version, fence.store_timestamp
-        write_fence(scene.tree, frames, file, start, end, version=version, timestamp=timestamp)
+        log.write_fence(scene.tree, frames, file, start, end, version=version, timestamp=timestamp)
 
 
 def act_fence_gap(scene: ActScene, action: Action, arguments: FencedFile) -> None:
@@ -340,9 +323,9 @@ def act_fence_gap(scene: ActScene, action: Action, arguments: FencedFile) -> Non
     store = scene.reopen()
     file = acted_log_file(store, action)
     if end > start:
-        frames, version = frames_in(store, start, end), arguments.version
-        write_fence(scene.tree, frames, file, start, end, version=version, timestamp=timestamp)
-    write_blank(scene.tree, file.relative, end - start)
+        frames, version = log.frames_in(store, start, end), arguments.version
+        log.write_fence(scene.tree, frames, file, start, end, version=version, timestamp=timestamp)
+    log.write_blank(scene.tree, file.relative, end - start)
     scene.tree.set_mtime(file.relative, timestamp * 1_000_000)
 
 
@@ -350,6 +333,6 @@ def act_write_blank(scene: ActScene, action: Action, arguments: BlankPlace) -> N
     """Write the BLANK."""
     file = acted_log_file(scene.reopen(), action)
     pos = arguments.start_offset - (file.start_offset or 0)
-    if not 0 <= pos <= blank_pos_of(file.size):
+    if not 0 <= pos <= log.blank_pos_of(file.size):
         raise StoreError("has no room for a BLANK at that position", path=action.target)
-    write_blank(scene.tree, file.relative, pos)
+    log.write_blank(scene.tree, file.relative, pos)

@@ -16,23 +16,10 @@ from dataclasses import dataclass, replace
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.indexfile import (
-    ENTRY_SIZE,
-    HEADER,
-    INDEX_HEADER_SIZE,
-    IndexHeader,
-    decode_header,
-    entry_pos,
-)
+from rocketfsck.formats import indexfile
 from rocketfsck.reader.index import read_entry, readable_headers
 from rocketfsck.repair.build.index import build_index, relink_index_file
-from rocketfsck.repair.plan.arguments import (
-    HEADER_FIELDS,
-    Arguments,
-    HeaderValue,
-    HeaderValues,
-    IndexPartArgument,
-)
+from rocketfsck.repair.plan import arguments as plan_arguments
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
 from rocketfsck.repair.repairs.answers import (
@@ -120,9 +107,9 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
         + (f", from {start.from_offset} on" if start is not None else "")
         + f" (replaces {count_of(len(files), 'file')})",
         why,
-        arguments=IndexPartArgument()
+        arguments=plan_arguments.IndexPartArgument()
         if start is None
-        else IndexPartArgument(start.from_offset, files[0].name if files else ""),
+        else plan_arguments.IndexPartArgument(start.from_offset, files[0].name if files else ""),
         preconditions=[
             *(extent for file in relied for extent in whole_file(scene, file.relative)),
             *checkpoint_of_crash(scene),
@@ -166,7 +153,9 @@ def first_wrong(scene: PlanScene, findings: Iterable[Finding]) -> RebuildStart |
     return None
 
 
-def _number_of(files: Sequence[IndexFile], headers: dict[str, IndexHeader], finding: Finding) -> int:
+def _number_of(
+    files: Sequence[IndexFile], headers: dict[str, indexfile.IndexHeader], finding: Finding
+) -> int:
     """The number of the first file that a finding says is wrong; 0 where it does not say."""
     where = finding.where
     names = [file.relative for file in files]
@@ -181,7 +170,9 @@ def _number_of(files: Sequence[IndexFile], headers: dict[str, IndexHeader], find
     return next((number for number, behind in enumerate(ends) if behind), len(files))
 
 
-def _first_offsets(scene: PlanScene, file: IndexFile, headers: dict[str, IndexHeader]) -> tuple[int, int]:
+def _first_offsets(
+    scene: PlanScene, file: IndexFile, headers: dict[str, indexfile.IndexHeader]
+) -> tuple[int, int]:
     """Where a file begins by its header, and by its first entry."""
     try:
         with FileReader(file.path) as reader:
@@ -228,7 +219,7 @@ def _index_file(scene: PlanScene, name: str) -> IndexFile | None:
     return next((file for file in scene.store.indexes if file.relative == name), None)
 
 
-def act_rebuild(scene: ActScene, _action: Action, arguments: IndexPartArgument) -> None:
+def act_rebuild(scene: ActScene, _action: Action, arguments: plan_arguments.IndexPartArgument) -> None:
     """Build index/ in a scratch directory; files that come out the same stay."""
     store = scene.reopen()
     scratch = scene.tree.scratch()
@@ -257,7 +248,7 @@ def _same(first: str, second: str) -> bool:
         return left.size == right.size and first_unequal(left, right) is None
 
 
-def act_relink(scene: ActScene, action: Action, _arguments: Arguments) -> None:
+def act_relink(scene: ActScene, action: Action, _arguments: plan_arguments.Arguments) -> None:
     """Write the file again out of its own entries. The time of the file stays."""
     store = scene.reopen()
     file = next((item for item in store.indexes if item.relative == action.target), None)
@@ -288,12 +279,16 @@ def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             name,
             f"correct {', '.join(sorted(values))} by the entries and records",
             found,
-            arguments=HeaderValues(
-                tuple(HeaderValue(field, values[field]) for field in HEADER_FIELDS if field in values),
+            arguments=plan_arguments.HeaderValues(
+                tuple(
+                    plan_arguments.HeaderValue(field, values[field])
+                    for field in plan_arguments.HEADER_FIELDS
+                    if field in values
+                ),
                 empty_entry0="entry0" in values,
             ),
-            preconditions=[scene.extent(name, 0, min(INDEX_HEADER_SIZE, file.size))],
-            write_byte_count=INDEX_HEADER_SIZE,
+            preconditions=[scene.extent(name, 0, min(indexfile.INDEX_HEADER_SIZE, file.size))],
+            write_byte_count=indexfile.INDEX_HEADER_SIZE,
         )
 
 
@@ -323,12 +318,12 @@ def _fields(scene: PlanScene, findings: Iterable[Finding]) -> dict[str, int]:
     return values
 
 
-def act_header(scene: ActScene, action: Action, arguments: HeaderValues) -> None:
+def act_header(scene: ActScene, action: Action, arguments: plan_arguments.HeaderValues) -> None:
     """Write the fields."""
     store = scene.reopen()
-    data = scene.tree.read(action.target, 0, INDEX_HEADER_SIZE)
+    data = scene.tree.read(action.target, 0, indexfile.INDEX_HEADER_SIZE)
     try:
-        decode_header(data)
+        indexfile.decode_header(data)
     except FormatError as error:
         raise StoreError("has no header", path=action.target) from error
     for item in arguments.fields:
@@ -339,9 +334,11 @@ def act_header(scene: ActScene, action: Action, arguments: HeaderValues) -> None
             raise StoreError(
                 f"{item.field} cannot have the value {item.value}", path=action.target
             ) from error
-        scene.tree.write(action.target, HEADER.offset(item.field), data)
+        scene.tree.write(action.target, indexfile.HEADER.offset(item.field), data)
     if arguments.empty_entry0:
-        scene.tree.write(action.target, entry_pos(0, store.geometry.slot_count), bytes(ENTRY_SIZE))
+        scene.tree.write(
+            action.target, indexfile.entry_pos(0, store.geometry.slot_count), bytes(indexfile.ENTRY_SIZE)
+        )
 
 
 def _places(action: Action) -> set[str]:
@@ -357,7 +354,7 @@ ROWS: tuple[Row, ...] = (
         "rebuild the index from the log",
         plan_rebuild,
         act_rebuild,
-        IndexPartArgument,
+        plan_arguments.IndexPartArgument,
         areas=("index", "commitlog"),
         writes_by=_SIZES,
         traits=("counts_entries_in_hash_slot_count", "tag_entries"),
@@ -379,7 +376,7 @@ ROWS: tuple[Row, ...] = (
         "rebuild links, slots and header of an index file",
         lambda _s, _f: (),
         act_relink,
-        Arguments,
+        plan_arguments.Arguments,
         answers=tuple(sorted(LINKS)),
         moot_after=("rebuild-index",),
         writes_by=_SIZES,
@@ -391,7 +388,7 @@ ROWS: tuple[Row, ...] = (
         "correct counts and ranges in an index file's header",
         plan_header,
         act_header,
-        HeaderValues,
+        plan_arguments.HeaderValues,
         moot_after=("rebuild-index",),
         writes_by=_SIZES,
         traits=("counts_entries_in_hash_slot_count",),

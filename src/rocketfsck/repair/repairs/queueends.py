@@ -16,16 +16,7 @@ from rocketfsck.repair.log import read_log_end
 from rocketfsck.repair.plan.arguments import LogEndArgument, Name, UnitsFrom
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
-from rocketfsck.repair.repairs.answers import (
-    answer,
-    goes_on_after,
-    log_file,
-    notice,
-    number,
-    one_by_one,
-    queue_of,
-    whole_file,
-)
+from rocketfsck.repair.repairs import answers
 from rocketfsck.repair.repairs.groupoffsets import committed_behind, delay_follows, new_end, offsets_follow
 from rocketfsck.repair.repairs.misnamed import is_unsettled, lacks_its_log
 from rocketfsck.repair.repairs.queues import rebuild_queues
@@ -39,8 +30,8 @@ _BLOCK_COUNT = 1 << 15
 def planned_log_end(scene: PlanScene) -> int | None:
     """Where the log will end once its tail is cut; None where no finding says."""
     cuts = []
-    for finding in one_by_one(scene.findings):
-        file = log_file(scene.store, finding.where.file)
+    for finding in answers.one_by_one(scene.findings):
+        file = answers.log_file(scene.store, finding.where.file)
         if (
             finding.rule
             in (
@@ -51,10 +42,10 @@ def planned_log_end(scene: PlanScene) -> int | None:
             )
             and file is not None
         ):
-            if not goes_on_after(scene, file):
+            if not answers.goes_on_after(scene, file):
                 cuts.append((file.start_offset or 0) + (finding.where.start or 0))
         elif finding.rule == RuleName.UNIT_BEYOND_LOG:
-            cuts.append(number(finding.found, "log_end_offset", -1))
+            cuts.append(answers.number(finding.found, "log_end_offset", -1))
     return min((cut for cut in cuts if cut >= 0), default=None)
 
 
@@ -68,8 +59,8 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
     if end is None or is_unsettled(scene) or lacks_its_log(scene):
         return
     stated: dict[Name, list[Finding]] = {}
-    for finding in one_by_one(scene.findings):
-        name = queue_of(finding)
+    for finding in answers.one_by_one(scene.findings):
+        name = answers.queue_of(finding)
         if finding.rule in (RuleName.UNIT_BEYOND_LOG, RuleName.UNIT_OF_DAMAGED_RECORD) and name is not None:
             stated.setdefault(name, []).append(finding)
     ends: dict[Name, int] = {}
@@ -88,14 +79,14 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
         files = [
             file for file in queue.files if (file.start_offset or 0) + file.size > first * queue.unit_size
         ]
-        yield answer(
+        yield answers.answer(
             "cut-queue",
             directory,
             f"write zeros over {count_of(last - first, 'unit')} at the end of "
             f"{queue.topic}/{queue.queue_id}: the log ends before",
             why,
             arguments=LogEndArgument(end),
-            preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
+            preconditions=[extent for file in files for extent in answers.whole_file(scene, file.relative)],
             losses=[
                 Loss(
                     "unit",
@@ -110,8 +101,8 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
             ],
             write_byte_count=sum(file.data_size for file in files),  # a hole stays one
             notices=[
-                notice("committed-beyond", committed_behind(scene, new_end(queue, first))),
-                notice("evidence-removed", last - first if _is_evidence(why) else 0),
+                answers.notice("committed-beyond", committed_behind(scene, new_end(queue, first))),
+                answers.notice("evidence-removed", last - first if _is_evidence(why) else 0),
             ],
         )
     yield from delay_follows(scene, ends)
@@ -180,41 +171,45 @@ def _queue_at(store: Store, directory: str) -> ConsumeQueue:
 
 def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Old units after the end of a queue become zeros."""
-    rebuilt = {queue_of(finding) for finding in scene.findings if asks_to_build(finding)}
+    rebuilt = {answers.queue_of(finding) for finding in scene.findings if asks_to_build(finding)}
     rebuilt -= scene.once(contested)
-    for finding in one_by_one(findings):
-        name = queue_of(finding)
+    for finding in answers.one_by_one(findings):
+        name = answers.queue_of(finding)
         queue = next((item for item in scene.store.queues if (item.topic, item.queue_id) == name), None)
         if queue is None or name in rebuilt:
             continue
         directory = queue_directory(queue.topic, queue.queue_id, queue.kind)
-        same = [other for other in one_by_one(findings) if queue_of(other) == name]
+        same = [other for other in answers.one_by_one(findings) if answers.queue_of(other) == name]
         first = min(other.where.queue_offset or 0 for other in same)
         files = [
             file for file in queue.files if (file.start_offset or 0) + file.size > first * queue.unit_size
         ]
-        yield answer(
+        yield answers.answer(
             "zero-stale-units",
             directory,
             f"write zeros over old units after the end of {queue.topic}/{queue.queue_id}",
             same,
             arguments=UnitsFrom(first),
-            preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
+            preconditions=[extent for file in files for extent in answers.whole_file(scene, file.relative)],
             losses=[
                 Loss(
                     "unit",
-                    sum(number(other.found, "unit_count", 1) for other in same),
+                    sum(answers.number(other.found, "unit_count", 1) for other in same),
                     queue.topic,
                     queue.queue_id,
                     valid=False,
                 )
             ],
             write_byte_count=sum(file.data_size for file in files),  # a hole stays one
-            notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
+            notices=[answers.notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
         )
-    if any(queue_of(finding) in rebuilt for finding in one_by_one(findings)):
+    if any(answers.queue_of(finding) in rebuilt for finding in answers.one_by_one(findings)):
         for action in rebuild_queues(scene):
-            own = [finding.fingerprint for finding in one_by_one(findings) if queue_of(finding) in rebuilt]
+            own = [
+                finding.fingerprint
+                for finding in answers.one_by_one(findings)
+                if answers.queue_of(finding) in rebuilt
+            ]
             yield replace(action, why=(*action.why, *own), rules=(*action.rules, RuleName.UNIT_STALE))
 
 

@@ -25,36 +25,9 @@ from rocketfsck.repair.plan.arguments import Arguments, Name, QueuesToBuild
 from rocketfsck.repair.plan.basis import queues_of
 from rocketfsck.repair.plan.model import Action, Extent, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
-from rocketfsck.repair.repairs.answers import (
-    answer,
-    by_file,
-    files_of_queues,
-    in_the_way,
-    notice,
-    number,
-    one_by_one,
-    queue_of,
-    whole_file,
-)
+from rocketfsck.repair.repairs import answers, misnamed, reasons
 from rocketfsck.repair.repairs.groupoffsets import committed_behind, is_beyond_records, offsets_follow
-from rocketfsck.repair.repairs.misnamed import (
-    belongs_elsewhere,
-    is_unsettled,
-    lacks_its_log,
-    set_offsets,
-    single_offsets,
-    stands_right,
-)
 from rocketfsck.repair.repairs.queuemerge import Merger
-from rocketfsck.repair.repairs.reasons import (
-    EXTENSIONS,
-    asks_to_build,
-    blocked_now,
-    contested,
-    impossible,
-    linked,
-    occupied,
-)
 from rocketfsck.store.model import ConsumeQueue, ExtQueue, Store
 from rocketfsck.verify.finding import TREES, Finding, queue_directory
 from rocketfsck.verify.tasks.task import is_aggregate
@@ -65,23 +38,23 @@ _BLOCK_COUNT = 1 << 15
 
 def plan_ghosts(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Queues of no topic whose messages are all gone."""
-    if is_unsettled(scene):
+    if misnamed.is_unsettled(scene):
         return
-    for finding in one_by_one(findings):
-        name = queue_of(finding)
+    for finding in answers.one_by_one(findings):
+        name = answers.queue_of(finding)
         queues = [item for item in scene.store.queues if (item.topic, item.queue_id) == name]
         if queues:
             queue = queues[0]
-            yield answer(
+            yield answers.answer(
                 "remove-ghost-queue",
                 finding.where.file,
                 "move the queue aside: its topic is unknown and all of its messages are gone",
                 [finding],
-                preconditions=files_of_queues(scene, queues),
+                preconditions=answers.files_of_queues(scene, queues),
                 losses=[
                     Loss(
                         "unit",
-                        number(finding.found, "unit_count"),
+                        answers.number(finding.found, "unit_count"),
                         queue.topic,
                         queue.queue_id,
                         kept_in="set aside",
@@ -92,7 +65,7 @@ def plan_ghosts(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
 
 def plan_wrong_trees(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[Action]:
     """Queues of zeros in the tree of the other kind: the topic has its messages in the one it is in."""
-    for finding in one_by_one(findings):
+    for finding in answers.one_by_one(findings):
         topic = finding.where.topic
         if finding.rule != RuleName.QUEUE_KIND_TWICE or topic is None:
             continue
@@ -100,12 +73,12 @@ def plan_wrong_trees(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[
             queues = [item for item in scene.store.queues if item.topic == topic and item.kind == kind]
             if queues and all(_is_empty(queue) for queue in queues):
                 directory = f"{TREES[kind]}/{topic}"
-                yield answer(
+                yield answers.answer(
                     "remove-ghost-queue",
                     directory,
                     "move the queues aside: they are empty, and the topic has queues of the other kind",
                     [finding],
-                    preconditions=files_of_queues(scene, queues),
+                    preconditions=answers.files_of_queues(scene, queues),
                 )
                 break
 
@@ -121,16 +94,16 @@ def _is_empty(queue: ConsumeQueue) -> bool:
 
 def plan_empty_files(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Last files of queues, and index files, in which nothing is."""
-    for name, found in by_file(one_by_one(findings)).items():
+    for name, found in answers.by_file(answers.one_by_one(findings)).items():
         if name == "index":
             yield from _empty_indexes(scene, found)
         else:
-            yield answer(
+            yield answers.answer(
                 "remove-empty-file",
                 name,
                 "move the file aside: it is empty",
                 found,
-                preconditions=whole_file(scene, name),
+                preconditions=answers.whole_file(scene, name),
             )
 
 
@@ -138,12 +111,12 @@ def _empty_indexes(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
     empty = {finding.where.file for finding in scene.findings if finding.rule == RuleName.INDEX_EMPTY}
     for file in scene.store.indexes:
         if file.relative in empty:
-            yield answer(
+            yield answers.answer(
                 "remove-empty-file",
                 file.relative,
                 "move the file aside: it holds no entry",
                 findings,
-                preconditions=whole_file(scene, file.relative),
+                preconditions=answers.whole_file(scene, file.relative),
             )
 
 
@@ -183,22 +156,26 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
 
     The action is the same whichever finding asks for it. Queues of a log that is not theirs are left alone.
     """
-    if is_unsettled(scene) or lacks_its_log(scene):
+    if misnamed.is_unsettled(scene) or misnamed.lacks_its_log(scene):
         return
-    unclear, blocked = scene.once(contested), scene.once(blocked_now)
+    unclear, blocked = scene.once(reasons.contested), scene.once(reasons.blocked_now)
     asked = [
         finding
         for finding in scene.findings
-        if asks_to_build(finding)
-        and queue_of(finding) not in unclear
-        and not (impossible(finding) or occupied(blocked, finding) or linked(scene, finding))
+        if reasons.asks_to_build(finding)
+        and answers.queue_of(finding) not in unclear
+        and not (
+            reasons.impossible(finding)
+            or reasons.occupied(blocked, finding)
+            or reasons.linked(scene, finding)
+        )
     ]
     if not asked:
         return
     names: set[Name] = set()
     every = False
     for finding in asked:
-        name = queue_of(finding)
+        name = answers.queue_of(finding)
         if name is None:
             every = True
         else:
@@ -210,14 +187,14 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
             finding
             for finding in scene.findings
             if finding.rule == RuleName.CONSUMER_OFFSET_OF_LOST_UNITS
-            and (every or queue_of(finding) in damaged)
+            and (every or answers.queue_of(finding) in damaged)
         ),
     ]
     queues = [queue for queue in scene.store.queues if every or (queue.topic, queue.queue_id) in names]
     ends = _new_ends(asked, queues)
     levels, losses = _stated_levels(scene), [*_losses(asked), *_expired(scene, queues)]
-    count = sum(number(finding.found, "record_count") for finding in asked if finding.rule in _LOST)
-    yield from in_the_way(
+    count = sum(answers.number(finding.found, "record_count") for finding in asked if finding.rule in _LOST)
+    yield from answers.in_the_way(
         scene,
         {
             place
@@ -226,22 +203,22 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
             for place in (tree, f"{tree}/{topic}", f"{tree}/{topic}/{queue_id}")
         },
     )
-    yield answer(
+    yield answers.answer(
         "rebuild-queue",
         "consumequeue",
         _note(names, every, queues),
         why,
         arguments=QueuesToBuild(None if every else tuple(sorted(names)), levels),
-        preconditions=[*files_of_queues(scene, queues), *log_beginnings(scene)],
+        preconditions=[*answers.files_of_queues(scene, queues), *log_beginnings(scene)],
         losses=losses,
         gains={"record": count} if count else {},
         write_byte_count=_size_of(scene.store, queues)
         or len(names) * scene.store.geometry.consumequeue_file_size,
         notices=[
-            notice("consumable-again", count),
-            notice("renumbered", _renumbered(asked)),
-            notice("committed-beyond", committed_behind(scene, ends)),
-            notice(
+            answers.notice("consumable-again", count),
+            answers.notice("renumbered", _renumbered(asked)),
+            answers.notice("committed-beyond", committed_behind(scene, ends)),
+            answers.notice(
                 "bit-maps-dropped",
                 sum(
                     map(count_bit_maps, scene.store.ext_queues if every else _extensions(scene.store, names))
@@ -275,8 +252,8 @@ def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
 def _stated_levels(scene: PlanScene) -> str | None:
     """`messageDelayLevel` as the units of the schedule topic tell it; None: nothing else than is known."""
     stated = {
-        number(finding.found, "level"): number(finding.found, "delay_ms")
-        for finding in one_by_one(scene.findings)
+        answers.number(finding.found, "level"): answers.number(finding.found, "delay_ms")
+        for finding in answers.one_by_one(scene.findings)
         if finding.rule == RuleName.DELAY_LEVELS_INFERRED
     }
     if not stated or scene.store.delay_levels_source == "given":
@@ -295,9 +272,9 @@ def _losses(findings: Iterable[Finding]) -> list[Loss]:
     for finding in findings:
         if finding.rule == RuleName.UNIT_GHOST and not is_aggregate(finding):
             where = finding.where
-            count = number(finding.found, "unit_count")
+            count = answers.number(finding.found, "unit_count")
             first = where.queue_offset
-            last = number(finding.found, "last_queue_offset", (first or 0) + count - 1)
+            last = answers.number(finding.found, "last_queue_offset", (first or 0) + count - 1)
             losses.append(Loss("unit", count, where.topic, where.queue_id, first, last))
     return losses
 
@@ -305,7 +282,9 @@ def _losses(findings: Iterable[Finding]) -> list[Loss]:
 def _renumbered(findings: Iterable[Finding]) -> int:
     """Records whose units are elsewhere in their queue than they will be."""
     return sum(
-        number(finding.found, "last_queue_offset") - number(finding.found, "first_queue_offset") + 1
+        answers.number(finding.found, "last_queue_offset")
+        - answers.number(finding.found, "first_queue_offset")
+        + 1
         for finding in findings
         if finding.rule == RuleName.UNIT_SHIFTED and not is_aggregate(finding)
     )
@@ -317,9 +296,11 @@ def _new_ends(findings: Sequence[Finding], queues: Iterable[ConsumeQueue]) -> di
     for queue in queues:
         name = queue.topic, queue.queue_id
         runs = [
-            (finding.where.queue_offset or 0, number(finding.found, "last_queue_offset", -1))
+            (finding.where.queue_offset or 0, answers.number(finding.found, "last_queue_offset", -1))
             for finding in findings
-            if finding.rule == RuleName.UNIT_GHOST and not is_aggregate(finding) and queue_of(finding) == name
+            if finding.rule == RuleName.UNIT_GHOST
+            and not is_aggregate(finding)
+            and answers.queue_of(finding) == name
         ]
         if runs and queue.kind == "file" and queue.files:
             first, last = max(runs)
@@ -404,30 +385,30 @@ def _places_follow(scene: PlanScene, action: Action) -> Iterator[Action]:
         return  # the queues are not built
     lost = [
         finding
-        for finding in one_by_one(scene.findings)
+        for finding in answers.one_by_one(scene.findings)
         if finding.rule in _LOST and finding.fingerprint in action.why
     ]
     led = [
         finding
-        for finding in single_offsets(scene.findings)
+        for finding in misnamed.single_offsets(scene.findings)
         if any(_is_among(finding, other) for other in lost)
-        and not (stands_right(scene, finding) or belongs_elsewhere(scene, finding))
+        and not (misnamed.stands_right(scene, finding) or misnamed.belongs_elsewhere(scene, finding))
     ]
-    yield from set_offsets(scene, led, gained=False)
+    yield from misnamed.set_offsets(scene, led, gained=False)
 
 
 def _is_among(finding: Finding, lost: Finding) -> bool:
     """Whether the record of a finding is one of those that another finding says have no unit."""
     offset = finding.where.physical_offset or 0
     first = lost.where.physical_offset
-    low = number(lost.found, "first_physical_offset") if first is None else first
-    high = number(lost.found, "last_physical_offset", offset)
-    return queue_of(finding) == queue_of(lost) and low <= offset <= high
+    low = answers.number(lost.found, "first_physical_offset") if first is None else first
+    high = answers.number(lost.found, "last_physical_offset", offset)
+    return answers.queue_of(finding) == answers.queue_of(lost) and low <= offset <= high
 
 
 def _places(action: Action) -> set[str]:
     """The directories of the queues that are built and those of their extensions, and a file in each."""
-    directories = {*TREES.values(), EXTENSIONS}
+    directories = {*TREES.values(), reasons.EXTENSIONS}
     wanted = queues_of(action)
     if wanted is not None:
         directories = {f"{tree}/{topic}/{queue_id}" for tree in directories for topic, queue_id in wanted}

@@ -25,25 +25,8 @@ from rocketfsck.repair.log import first_record_of, read_log_end
 from rocketfsck.repair.plan.arguments import Arguments, FileParts, NewSize
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.table import ActScene, PlanScene, Repair, Row
-from rocketfsck.repair.repairs.answers import (
-    answer,
-    log_file,
-    notice,
-    number,
-    one_by_one,
-    queue_of,
-    rules_in,
-    whole_file,
-)
+from rocketfsck.repair.repairs import answers, misnamed
 from rocketfsck.repair.repairs.fences import end_file, fence_file, resized
-from rocketfsck.repair.repairs.misnamed import (
-    claims,
-    is_unsettled,
-    is_zero,
-    leaving_twins,
-    pending_renames,
-    plan_rename,
-)
 from rocketfsck.repair.repairs.queues import act_set_aside, rebuild_queues
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
@@ -57,7 +40,7 @@ _HEAD_SIZE = 1 << 20
 
 def plan_split(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """One action a file; it answers its length and what else follows from it, too."""
-    wanted = {finding.where.file for finding in one_by_one(findings)}
+    wanted = {finding.where.file for finding in answers.one_by_one(findings)}
     found = scene.once(_appended) if wanted else ()
     taken = [name for file in found for name in _names_of(file) if name]
     for file in found:
@@ -72,11 +55,11 @@ def plan_split(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             if made
             else f"cut the file to {count_of(file.size, 'byte')}: other files have what is appended"
         )
-        yield answer(
+        yield answers.answer(
             "split-segment",
             file.relative,
             note,
-            [*own, *(finding for finding in scene.findings if claims(finding))],
+            [*own, *(finding for finding in scene.findings if misnamed.claims(finding))],
             arguments=FileParts(file.size, names),
             preconditions=[
                 *(
@@ -87,7 +70,7 @@ def plan_split(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
                     extent
                     for piece in file.pieces
                     if piece.original
-                    for extent in whole_file(scene, piece.original)
+                    for extent in answers.whole_file(scene, piece.original)
                 ),
             ],
             losses=[
@@ -173,60 +156,60 @@ _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 
 def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Set aside what does not belong; a commit log file under a wrong name gets the right one."""
-    yield from plan_rename(scene, findings)
-    renamed = {name for item in scene.once(pending_renames) for name in (item.circle or (item.old,))}
-    lost = RuleName.COMMITLOG_MISSING in rules_in(scene)
-    for finding in one_by_one(findings):
+    yield from misnamed.plan_rename(scene, findings)
+    renamed = {name for item in scene.once(misnamed.pending_renames) for name in (item.circle or (item.old,))}
+    lost = RuleName.COMMITLOG_MISSING in answers.rules_in(scene)
+    for finding in answers.one_by_one(findings):
         name = finding.where.file
         if name in renamed:
             continue
         if lost and name.startswith("commitlog/"):
             continue  # it may be the log: a broker that does not refuse to start deletes all queues
-        yield answer(
+        yield answers.answer(
             "move-stray",
             name,
             "move it aside: brokers would take it for a part of the store",
-            [other for other in one_by_one(findings) if other.where.file == name],
-            preconditions=whole_file(scene, name),
-            notices=[notice("index-file-unloaded", 1)] if finding.rule == RuleName.INDEX_NAME else [],
+            [other for other in answers.one_by_one(findings) if other.where.file == name],
+            preconditions=answers.whole_file(scene, name),
+            notices=[answers.notice("index-file-unloaded", 1)] if finding.rule == RuleName.INDEX_NAME else [],
         )
 
 
 def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Files of a wrong length: zeros are added or taken away, an empty file after the last goes."""
-    if is_unsettled(scene):
+    if misnamed.is_unsettled(scene):
         return
     cut_queues_too = False
     yield from _never_filled(scene, findings)
-    for finding in one_by_one(findings):
+    for finding in answers.one_by_one(findings):
         if finding.rule == RuleName.SEGMENTS_NEVER_FILLED:
             continue
         name = finding.where.file
         area = name.partition("/")[0]
-        file = log_file(scene.store, name)
-        empty = finding.rule == RuleName.EMPTY_LAST_SEGMENT or number(finding.found, "size", -1) == 0
+        file = answers.log_file(scene.store, name)
+        empty = finding.rule == RuleName.EMPTY_LAST_SEGMENT or answers.number(finding.found, "size", -1) == 0
         if empty and (file is None or _is_last(scene, file)):
             yield _set_aside_empty(scene, finding)
             continue
-        if area in _QUEUE_AREAS and queue_of(finding) is not None and _is_cut_inside(scene, finding):
+        if area in _QUEUE_AREAS and answers.queue_of(finding) is not None and _is_cut_inside(scene, finding):
             cut_queues_too = True
         size = resized(scene, finding)
         if size is None:
             continue
-        yield answer(
+        yield answers.answer(
             "resize-segment",
             name,
             f"set the file's length to {count_of(size, 'byte')}; {_what_changes(scene, name, size)}",
-            [other for other in one_by_one(findings) if other.where.file == name],
+            [other for other in answers.one_by_one(findings) if other.where.file == name],
             arguments=NewSize(size),
-            preconditions=whole_file(scene, name),
+            preconditions=answers.whole_file(scene, name),
             write_byte_count=size,
         )
         if file is not None:
             yield from fence_file(scene, file)
             if any(
                 other.rule == RuleName.BLANK_MISSING and other.where.file == name
-                for other in one_by_one(scene.findings)
+                for other in answers.one_by_one(scene.findings)
             ):
                 yield from end_file(scene, file)
     if cut_queues_too:
@@ -235,7 +218,7 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
 
 def _what_changes(scene: PlanScene, name: str, size: int) -> str:
     """What another length adds to a file, or takes from it."""
-    if is_zero(scene, name, size):
+    if misnamed.is_zero(scene, name, size):
         return "only zeros are added or cut off"
     return "the bytes after it are too few for a record"
 
@@ -248,13 +231,13 @@ def _never_filled(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Act
     start = why[0].where.physical_offset or 0
     zero = [file for file in scene.store.commitlog.files if (file.start_offset or 0) >= start]
     for file in zero[PREALLOCATED_LIMIT:]:
-        if is_zero(scene, file.relative):
-            yield answer(
+        if misnamed.is_zero(scene, file.relative):
+            yield answers.answer(
                 "remove-empty-segment",
                 file.relative,
                 "move the file aside: it was never written to",
                 why,
-                preconditions=whole_file(scene, file.relative),
+                preconditions=answers.whole_file(scene, file.relative),
             )
 
 
@@ -265,17 +248,17 @@ def _is_last(scene: PlanScene, file: MappedFile) -> bool:
 def _is_cut_inside(scene: PlanScene, finding: Finding) -> bool:
     return any(
         other.rule == RuleName.UNIT_PARTIAL and other.where.file == finding.where.file
-        for other in one_by_one(scene.findings)
+        for other in answers.one_by_one(scene.findings)
     )
 
 
 def _set_aside_empty(scene: PlanScene, finding: Finding) -> Action:
-    return answer(
+    return answers.answer(
         "remove-empty-segment",
         finding.where.file,
         "move the file aside: it is empty",
         [finding],
-        preconditions=whole_file(scene, finding.where.file),
+        preconditions=answers.whole_file(scene, finding.where.file),
     )
 
 
@@ -286,34 +269,34 @@ def act_resize(scene: ActScene, action: Action, arguments: NewSize) -> None:
 
 def plan_twins(scene: PlanScene, _findings: Sequence[Finding]) -> Iterator[Action]:
     """Of two commit log files of one name the one that is all zeros goes; two with data are left."""
-    for name, finding in scene.once(leaving_twins).items():
-        yield answer(
+    for name, finding in scene.once(misnamed.leaving_twins).items():
+        yield answers.answer(
             "move-zero-twin",
             name,
             "move the file aside: it is all zeros, and another file of the same name holds the records",
-            [finding, *(other for other in scene.findings if claims(other))],
-            preconditions=whole_file(scene, name),
+            [finding, *(other for other in scene.findings if misnamed.claims(other))],
+            preconditions=answers.whole_file(scene, name),
         )
 
 
 def plan_copies(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Copies at the end of the log, and files of zeros after them. A copy that records follow stays."""
-    copies = {finding.where.file: finding for finding in one_by_one(findings)}
+    copies = {finding.where.file: finding for finding in answers.one_by_one(findings)}
     after: list[MappedFile] = []
     for file in reversed(scene.store.commitlog.files):
         finding = copies.get(file.relative)
         if finding is not None:
             yield _set_aside_copy(scene, file, finding)
             for zero in after:
-                yield answer(
+                yield answers.answer(
                     "move-copied-segment",
                     zero.relative,
                     "move the file aside: it is empty, and a copy is in front of it",
                     [finding],
-                    preconditions=whole_file(scene, zero.relative),
+                    preconditions=answers.whole_file(scene, zero.relative),
                 )
             after = []
-        elif is_zero(scene, file.relative):
+        elif misnamed.is_zero(scene, file.relative):
             after.append(file)
         else:
             return
@@ -322,16 +305,16 @@ def plan_copies(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
 def _set_aside_copy(scene: PlanScene, file: MappedFile, finding: Finding) -> Action:
     original = str(finding.found["original"])
     start = file.start_offset or 0
-    return answer(
+    return answers.answer(
         "move-copied-segment",
         file.relative,
         f"move the file aside: {original} has the same records",
         [finding],
-        preconditions=[*whole_file(scene, file.relative), *whole_file(scene, original)],
+        preconditions=[*answers.whole_file(scene, file.relative), *answers.whole_file(scene, original)],
         losses=[
             Loss(
                 "record",
-                number(finding.found, "record_count"),
+                answers.number(finding.found, "record_count"),
                 start_offset=start,
                 end_offset=start + file.size,
                 kept_in=original,
@@ -343,9 +326,11 @@ def _set_aside_copy(scene: PlanScene, file: MappedFile, finding: Finding) -> Act
 
 def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Extension files whose queue is gone, unless that is built again."""
-    rebuilt = {queue_of(finding) for finding in scene.findings if finding.rule == RuleName.QUEUE_MISSING}
-    for finding in one_by_one(findings):
-        if queue_of(finding) in rebuilt:
+    rebuilt = {
+        answers.queue_of(finding) for finding in scene.findings if finding.rule == RuleName.QUEUE_MISSING
+    }
+    for finding in answers.one_by_one(findings):
+        if answers.queue_of(finding) in rebuilt:
             for action in rebuild_queues(scene):
                 yield replace(
                     action,
@@ -353,7 +338,7 @@ def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
                     rules=tuple(sorted({*action.rules, finding.rule})),
                 )
             continue
-        yield answer(
+        yield answers.answer(
             "remove-extension",
             finding.where.file,
             "move the extension files aside: their queue is gone",
@@ -364,12 +349,12 @@ def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
 def plan_times(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Times of modification that say when the store was copied."""
     if findings:
-        yield answer(
+        yield answers.answer(
             "restore-times",
             "commitlog",
             "set the modification time of each commit log file to that of its last record",
             findings,
-            notices=[notice("retention-moved", len(scene.store.commitlog.files))],
+            notices=[answers.notice("retention-moved", len(scene.store.commitlog.files))],
         )
 
 

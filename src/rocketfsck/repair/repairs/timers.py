@@ -16,21 +16,7 @@ from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, Flags, Longs
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
-from rocketfsck.reader.timers import (
-    SLOT_COUNT,
-    WHEEL,
-    Slots,
-    TimerGap,
-    WheelReplay,
-    precision_of,
-    put_block,
-    read_progress,
-    read_wheel,
-    timer_log,
-    timer_units,
-    used_slots,
-    wheel_files,
-)
+from rocketfsck.reader import timers
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.repair.plan.arguments import WheelPrecision
 from rocketfsck.repair.plan.model import Action
@@ -53,23 +39,23 @@ _LOG_RULES = frozenset(
 
 def plan_wheel(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """The wheel itself, where its log is sound and nobody writes snapshots instead of it."""
-    store, log = scene.store, timer_log(scene.store)
-    has_snapshots = any(file.relative != WHEEL for file in wheel_files(store))
+    store, log = scene.store, timers.timer_log(scene.store)
+    has_snapshots = any(file.relative != timers.WHEEL for file in timers.wheel_files(store))
     if log is None or store.abort is not None or has_snapshots or rules_in(scene) & _LOG_RULES:
         return
     logs = [file.relative for file in log.files]
     for name, found in by_file(one_by_one(findings)).items():
-        if name != WHEEL:
+        if name != timers.WHEEL:
             continue
         with StreamReader(log) as stream:
             slots = _slots_of(store)
-            precision = precision_of(store, stream, slots)
+            precision = timers.precision_of(store, stream, slots)
             wanted = expected_slots(store, stream, slots, precision)
         changed = np.count_nonzero(changed_slots(slots, wanted))
         missing = sum(finding.rule == RuleName.TIMER_SLOT_MISSING for finding in found)
         yield answer(
             "rebuild-timer-wheel",
-            WHEEL,
+            timers.WHEEL,
             "correct the slots of the timer wheel by the timer log",
             found,
             arguments=WheelPrecision(precision),
@@ -82,7 +68,7 @@ def plan_wheel(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
 def act_wheel(scene: ActScene, action: Action, arguments: WheelPrecision) -> None:
     """Write the slots that differ; a wheel of another length gets its own first."""
     store = scene.reopen()
-    log = timer_log(store)
+    log = timers.timer_log(store)
     if log is None:
         raise StoreError("the timer log is missing", path=action.target)
     with StreamReader(log) as stream:
@@ -97,33 +83,35 @@ def act_wheel(scene: ActScene, action: Action, arguments: WheelPrecision) -> Non
             scene.tree.write(action.target, first * TIMER_WHEEL_SLOT_SIZE, wanted[first:last].tobytes())
 
 
-def expected_slots(store: Store, log: StreamReader, slots: Slots, precision_ms: int) -> Slots:
+def expected_slots(store: Store, log: StreamReader, slots: timers.Slots, precision_ms: int) -> timers.Slots:
     """The slots as the log makes them. Raises StoreError for a log with a gap, or a wrong link."""
-    made = WheelReplay()
-    for item in timer_units(log):
-        if isinstance(item, TimerGap):
-            raise StoreError(f"the timer log has a gap at {item.start}", path=WHEEL)
-        wrong, _ = put_block(made, log, item, precision_ms)
+    made = timers.WheelReplay()
+    for item in timers.timer_units(log):
+        if isinstance(item, timers.TimerGap):
+            raise StoreError(f"the timer log has a gap at {item.start}", path=timers.WHEEL)
+        wrong, _ = timers.put_block(made, log, item, precision_ms)
         if len(wrong):
-            raise StoreError(f"the timer unit at {int(item.pos[wrong[0]])} has a wrong prevPos", path=WHEEL)
+            raise StoreError(
+                f"the timer unit at {int(item.pos[wrong[0]])} has a wrong prevPos", path=timers.WHEEL
+            )
     wanted = slots.copy()
-    used = used_slots(slots)
+    used = timers.used_slots(slots)
     time = wanted["slotTime"].astype(np.int64)
-    misplaced = used[time[used] % SLOT_COUNT != used]
+    misplaced = used[time[used] % timers.SLOT_COUNT != used]
     wanted[misplaced] = np.zeros(1, TIMER_SLOT_DTYPE)
     _fill(wanted, made, _to_be_filled(store, made, used, precision_ms))
     return wanted
 
 
-def _to_be_filled(store: Store, made: WheelReplay, used: Longs, precision_ms: int) -> Longs:
+def _to_be_filled(store: Store, made: timers.WheelReplay, used: Longs, precision_ms: int) -> Longs:
     """The slots that the log leads to: those in use, and those whose time is still to come."""
-    progress = read_progress(store)
+    progress = timers.read_progress(store)
     due = np.iinfo(np.int64).min + 1 if progress is None else -(-progress.read_timestamp // precision_ms)
     pending = np.flatnonzero(made.time >= due)
     return np.union1d(pending, used[made.last[used] >= 0])
 
 
-def _fill(wanted: Slots, made: WheelReplay, number: Longs) -> None:
+def _fill(wanted: timers.Slots, made: timers.WheelReplay, number: Longs) -> None:
     """A slot's oldest unit and its count are known only if all its units are in the log."""
     same = wanted["slotTime"][number] == made.time[number]
     known = made.whole[number] | ~same
@@ -134,19 +122,19 @@ def _fill(wanted: Slots, made: WheelReplay, number: Longs) -> None:
     wanted["num"][number[known]] = made.count[number[known]]
 
 
-def changed_slots(slots: Slots, wanted: Slots) -> Flags:
+def changed_slots(slots: timers.Slots, wanted: timers.Slots) -> Flags:
     """Which slots differ, by number."""
-    pairs = (rows.view(np.uint64).reshape(SLOT_COUNT, -1) for rows in (slots, wanted))
+    pairs = (rows.view(np.uint64).reshape(timers.SLOT_COUNT, -1) for rows in (slots, wanted))
     before, after = pairs
     return np.asarray((before != after).any(axis=1), np.bool_)
 
 
-def _slots_of(store: Store) -> Slots:
+def _slots_of(store: Store) -> timers.Slots:
     """The slots of the wheel; none in use where it has another length."""
-    for file in wheel_files(store):
-        if file.relative == WHEEL and file.size == TIMER_WHEEL_SIZE:
-            return read_wheel(file)
-    return np.zeros(SLOT_COUNT, TIMER_SLOT_DTYPE)
+    for file in timers.wheel_files(store):
+        if file.relative == timers.WHEEL and file.size == TIMER_WHEEL_SIZE:
+            return timers.read_wheel(file)
+    return np.zeros(timers.SLOT_COUNT, TIMER_SLOT_DTYPE)
 
 
 ROWS: tuple[Row, ...] = (

@@ -25,15 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.common.wording import count_of
+from rocketfsck.formats import magic
 from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.magic import (
-    BLANK_HEADER_SIZE,
-    FENCE_TOPIC,
-    MIN_RECORD_SIZE,
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-    TRANSACTION_ROLLBACK,
-)
 from rocketfsck.repair.carve.carve import CarvedRecords
 from rocketfsck.repair.carve.confidence import Confidence, Level
 from rocketfsck.repair.log import RECORD_SIZE_LIMIT, min_filler_size
@@ -87,18 +80,18 @@ def choose(found: CarvedRecords, confidence: Confidence, level: Level, *, in_pla
 def is_fence(found: CarvedRecords) -> Flags:
     """Filler records of an earlier repair."""
     topics = [topic for topic, _ in found.table.names] + [b""]
-    whole = np.array([topic == FENCE_TOPIC for topic in topics])
-    begun = np.array([bool(topic) and FENCE_TOPIC.startswith(topic) for topic in topics])
+    whole = np.array([topic == magic.FENCE_TOPIC for topic in topics])
+    begun = np.array([bool(topic) and magic.FENCE_TOPIC.startswith(topic) for topic in topics])
     queue = found["queue_index"]
     flags: Flags = whole[queue] | (begun[queue] & (found["body_size"] == 0))
-    flags &= (found["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+    flags &= (found["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_ROLLBACK
     return flags
 
 
 def takes_queue_offset(found: CarvedRecords) -> Flags:
     """The records that have a place in a queue (reference 8)."""
-    kind = found["sys_flag"] & TRANSACTION_MASK
-    flags: Flags = ((kind == 0) | (kind == TRANSACTION_COMMIT)) & (found["queue_index"] >= 0)
+    kind = found["sys_flag"] & magic.TRANSACTION_MASK
+    flags: Flags = ((kind == 0) | (kind == magic.TRANSACTION_COMMIT)) & (found["queue_index"] >= 0)
     return flags
 
 
@@ -221,7 +214,7 @@ def place_kept(found: CarvedRecords, rows: Longs, file_size: int) -> Placement |
     rows = rows[np.argsort(found["physical_offset"][rows], kind="stable")]
     start = found["physical_offset"][rows].astype(np.int64)
     end = start + found["total_size"][rows]
-    crossing = np.flatnonzero(start % file_size + (end - start) + BLANK_HEADER_SIZE > file_size)
+    crossing = np.flatnonzero(start % file_size + (end - start) + magic.BLANK_HEADER_SIZE > file_size)
     if len(crossing):
         return (
             f"the record at {start[crossing[0]]} does not fit into one file of {count_of(file_size, 'byte')}"
@@ -254,8 +247,8 @@ def _fill(
         if (high - low) // file_size > MAX_FENCED_FILES:
             return f"more than {MAX_FENCED_FILES} empty files would fill the gap between {low} and {high}"
         while high - low >= file_size:
-            fences.append((low, low + file_size - BLANK_HEADER_SIZE))
-            blanks.append((low + file_size - BLANK_HEADER_SIZE, low + file_size))
+            fences.append((low, low + file_size - magic.BLANK_HEADER_SIZE))
+            blanks.append((low + file_size - magic.BLANK_HEADER_SIZE, low + file_size))
             low += file_size
     if 0 < high - low < min_filler_size():
         return f"the gap of {count_of(high - low, 'byte')} before {high} is too small for a filler record"
@@ -277,7 +270,7 @@ def place_packed(found: CarvedRecords, rows: Longs, file_size: int) -> Placement
     blanks: list[tuple[int, int]] = []
     at, base = 0, file_size
     while at < len(items):
-        room = before[at] + file_size - BLANK_HEADER_SIZE
+        room = before[at] + file_size - magic.BLANK_HEADER_SIZE
         stop = int(np.searchsorted(before, room, side="right")) - 1
         offsets[at:stop] = base + before[at:stop] - before[at]
         if stop < len(items):
@@ -317,7 +310,7 @@ def _missing_room(found: CarvedRecords, rows: Longs, sizes: Longs) -> Longs:
     count = np.where(queue[1:] == queue[:-1], offset[1:] - following[:-1], 0)
     count[(count < 0) | (count > MAX_MISSING)] = 0
     between = start[order[1:]] - start[order[:-1]] - sizes[order[:-1]]
-    room[order[1:]] = np.where(count > 0, np.maximum(count * MIN_RECORD_SIZE - between, 0), 0)
+    room[order[1:]] = np.where(count > 0, np.maximum(count * magic.MIN_RECORD_SIZE - between, 0), 0)
     return room
 
 
@@ -342,4 +335,4 @@ def count_skipped(found: CarvedRecords, placement: Placement) -> int:
 
 def fits_file(found: CarvedRecords, file_size: int) -> Longs:
     """The rows that a file of this size can hold."""
-    return np.flatnonzero(found["total_size"] + BLANK_HEADER_SIZE <= file_size)
+    return np.flatnonzero(found["total_size"] + magic.BLANK_HEADER_SIZE <= file_size)

@@ -12,13 +12,7 @@ long as they say. Reference 2.14.
 
 from __future__ import annotations
 
-from rocketfsck.formats.dledger import (
-    DLEDGER_ENTRY,
-    ENTRY_HEADER_SIZE,
-    MAGIC_CONFIG_CHANGE,
-    MAGIC_NOOP,
-    MAGIC_NORMAL,
-)
+from rocketfsck.formats import dledger
 from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
 from rocketfsck.formats.layout import Buffer
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
@@ -27,7 +21,7 @@ from rocketfsck.scan.options import Stop
 from rocketfsck.store.reading import FileReader
 
 _HEAD = BLANK.packer()
-_HEADER = DLEDGER_ENTRY.packer()
+_HEADER = dledger.DLEDGER_ENTRY.packer()
 _RECORD_MAGICS = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 
 STOP_IN_ENTRY = {Stop.ZERO: Stop.MAGIC, Stop.BLANK: Stop.MAGIC, Stop.SHORT: Stop.SIZE}
@@ -47,13 +41,13 @@ def entry_lead(data: Buffer, at: int, given: int, left: int) -> tuple[int, bool]
         return 0, False
     if magic == ENTRY_BLANK:
         return Stop.BLANK
-    if not MAGIC_NORMAL <= magic <= MAGIC_CONFIG_CHANGE:
+    if not dledger.MAGIC_NORMAL <= magic <= dledger.MAGIC_CONFIG_CHANGE:
         return 0, False
-    if left < ENTRY_HEADER_SIZE:
+    if left < dledger.ENTRY_HEADER_SIZE:
         return Stop.SIZE
-    if magic == MAGIC_NORMAL:
-        return (ENTRY_HEADER_SIZE, True) if given >= ENTRY_HEADER_SIZE else Stop.NEED_BYTES
-    if not ENTRY_HEADER_SIZE <= size <= left:
+    if magic == dledger.MAGIC_NORMAL:
+        return (dledger.ENTRY_HEADER_SIZE, True) if given >= dledger.ENTRY_HEADER_SIZE else Stop.NEED_BYTES
+    if not dledger.ENTRY_HEADER_SIZE <= size <= left:
         return Stop.SIZE
     return (size, False) if given >= size else Stop.NEED_BYTES
 
@@ -75,12 +69,19 @@ def after_entry(reader: FileReader, pos: int) -> int:
 def framed_size(reader: FileReader, pos: int, base_offset: int, file_size: int) -> int | None:
     """The size of the entry at a file position if its header is sound: it is in the file, its two lengths
     agree, and it says that this is its place. None otherwise."""
-    head = reader.read_upto(pos, ENTRY_HEADER_SIZE)
-    if len(head) < ENTRY_HEADER_SIZE:
+    head = reader.read_upto(pos, dledger.ENTRY_HEADER_SIZE)
+    if len(head) < dledger.ENTRY_HEADER_SIZE:
         return None
     magic, size, _, _, stated, _, _, _, body_size = _HEADER.unpack(head)
-    sound = magic in (MAGIC_NORMAL, MAGIC_NOOP, MAGIC_CONFIG_CHANGE) and stated == base_offset + pos
-    if sound and size == ENTRY_HEADER_SIZE + body_size and ENTRY_HEADER_SIZE <= size <= file_size - pos:
+    sound = (
+        magic in (dledger.MAGIC_NORMAL, dledger.MAGIC_NOOP, dledger.MAGIC_CONFIG_CHANGE)
+        and stated == base_offset + pos
+    )
+    if (
+        sound
+        and size == dledger.ENTRY_HEADER_SIZE + body_size
+        and dledger.ENTRY_HEADER_SIZE <= size <= file_size - pos
+    ):
         return int(size)
     return None
 

@@ -37,27 +37,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import javatext, magic
 from rocketfsck.formats.columns import BORN_HOST_AT, SYS_FLAG_AT, body_place, store_timestamp_place
-from rocketfsck.formats.javatext import (
-    index_hash,
-    java_decode,
-    java_encode,
-    parse_int16,
-    parse_int32,
-    parse_int64,
-    split_java,
-    tag_index_hash,
-)
-from rocketfsck.formats.magic import (
-    BLANK_HEADER_SIZE,
-    IPV4_HOST_SIZE,
-    KNOWN_SYS_FLAGS,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    MAX_TOPIC_SIZE_V2,
-    MIN_RECORD_SIZE,
-)
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits, tags_code
 from rocketfsck.formats.record import BLANK, RECORD_HEADER
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
@@ -110,7 +91,7 @@ def _odd_piece(piece: bytes, at: int, parser: PropertyParser) -> int | None:
 def property_text(data: bytes, spans: Spans, name: bytes) -> str | None:
     """A property's value as Java reads it; None without the property."""
     span = spans.get(name)
-    return None if span is None else java_decode(data[span[0] : span[1]])
+    return None if span is None else javatext.java_decode(data[span[0] : span[1]])
 
 
 def index_words(
@@ -123,18 +104,18 @@ def index_words(
     words: list[Row] = []
     if (span := spans.get(b"UNIQ_KEY")) is not None:
         low, high = span
-        found = index_hash(topic, java_decode(data[low:high]))
+        found = javatext.index_hash(topic, javatext.java_decode(data[low:high]))
         words.append((found, properties_pos + low, high - low, KEY_UNIQUE))
     if (span := spans.get(b"KEYS")) is not None:
         low = span[0]
         for word in data[low : span[1]].split(b" "):
             if word:
-                found = index_hash(topic, java_decode(word))
+                found = javatext.index_hash(topic, javatext.java_decode(word))
                 words.append((found, properties_pos + low, len(word), KEY_WORD))
             low += len(word) + 1
     if index_tags and (span := spans.get(b"TAGS")) is not None and span[0] < span[1]:
         low, high = span
-        found = tag_index_hash(topic, java_decode(data[low:high]))
+        found = javatext.tag_index_hash(topic, javatext.java_decode(data[low:high]))
         words.append((found, properties_pos + low, high - low, KEY_TAGS))
     return words
 
@@ -145,14 +126,14 @@ def further_queues(topic: bytes, queue_id: int, names: str, offsets: str) -> lis
     None if the lists have different lengths or an offset is not a number, whereupon a broker gives up. Some
     topics are never multi-dispatched; names with a path separator are skipped. Reference 2.13.
     """
-    listed = split_java(names, ",")
-    numbers = [parse_int64(offset) for offset in split_java(offsets, ",")]
+    listed = javatext.split_java(names, ",")
+    numbers = [javatext.parse_int64(offset) for offset in javatext.split_java(offsets, ",")]
     if len(listed) != len(numbers) or None in numbers:
         return None
     if topic.startswith(NOT_MULTI_DISPATCHED):
         return []
     return [
-        (java_encode(name), 0 if name.startswith(LMQ_PREFIX) else queue_id, number)
+        (javatext.java_encode(name), 0 if name.startswith(LMQ_PREFIX) else queue_id, number)
         for name, number in zip(listed, numbers, strict=True)
         if number is not None and "/" not in name
     ]
@@ -240,27 +221,27 @@ def read_frame(
     """
     left = file_size - file_pos - pos
     given = end - pos
-    if left < BLANK_HEADER_SIZE:
+    if left < magic.BLANK_HEADER_SIZE:
         if given < left:
             return Stop.NEED_BYTES
         return Stop.SHORT if any(view[pos:end]) else Stop.ZERO
-    if given < BLANK_HEADER_SIZE:
+    if given < magic.BLANK_HEADER_SIZE:
         return Stop.NEED_BYTES
     total_size, magic_code = _HEAD.unpack_from(view, pos)
     if total_size == 0 and magic_code == 0:
         return Stop.ZERO
-    if magic_code == MAGIC_BLANK:
+    if magic_code == magic.MAGIC_BLANK:
         return Stop.BLANK
-    if magic_code != MAGIC_V1 and magic_code != MAGIC_V2:
+    if magic_code != magic.MAGIC_V1 and magic_code != magic.MAGIC_V2:
         return Stop.MAGIC
-    if total_size < MIN_RECORD_SIZE or total_size > left:
+    if total_size < magic.MIN_RECORD_SIZE or total_size > left:
         return Stop.SIZE
     if total_size > given:
         return Stop.NEED_BYTES
     record_end = pos + total_size
     sys_flag = _INT.unpack_from(view, pos + SYS_FLAG_AT)[0]
     body = pos + body_place(sys_flag)
-    topic_length_size = 2 if magic_code == MAGIC_V2 else 1
+    topic_length_size = 2 if magic_code == magic.MAGIC_V2 else 1
     if body + topic_length_size + 2 > record_end:
         return Stop.LENGTHS
     topic = body + max(_INT.unpack_from(view, body - _INT.size)[0], 0) + topic_length_size
@@ -321,7 +302,7 @@ def _read_row(
     wrong = (
         (body_crc < 0, Fault.BODY_CRC_NEGATIVE),
         (physical_offset != base_offset + found_at, Fault.PHYSICAL_OFFSET),
-        (sys_flag & ~KNOWN_SYS_FLAGS, Fault.SYS_FLAG),
+        (sys_flag & ~magic.KNOWN_SYS_FLAGS, Fault.SYS_FLAG),
         (compression > 3 or (compression and not sys_flag & 1), Fault.COMPRESSION_TYPE),
         (born_port > 0xFFFF or store_port > 0xFFFF, Fault.PORT),
         (queue_id < 0, Fault.QUEUE_ID),
@@ -329,8 +310,8 @@ def _read_row(
         (after_hosts[-1] < 0, Fault.PREPARED_OFFSET),
         (body_size < 0, Fault.BODY_SIZE),
         (properties_size < 0, Fault.PROPERTIES_SIZE),
-        (magic_code == MAGIC_V2 and len(topic_bytes) > MAX_TOPIC_SIZE_V2, Fault.TOPIC_SIZE),
-        (found_at + total_size > file_size - BLANK_HEADER_SIZE, Fault.END_OF_FILE),
+        (magic_code == magic.MAGIC_V2 and len(topic_bytes) > magic.MAX_TOPIC_SIZE_V2, Fault.TOPIC_SIZE),
+        (found_at + total_size > file_size - magic.BLANK_HEADER_SIZE, Fault.END_OF_FILE),
     )
     for is_wrong, bit in wrong:
         if is_wrong:
@@ -367,14 +348,14 @@ def _read_row(
             queues = [(table.intern(name, number), offset) for name, number, offset in listed or ()]
         if b"DELAY" in spans:
             traits |= Trait.DELAY
-            level = parse_int32(property_text(data, spans, b"DELAY") or "")
+            level = javatext.parse_int32(property_text(data, spans, b"DELAY") or "")
             delay_level = level or 0
             if level is None and traits & Trait.SCHEDULE_TOPIC:
                 faults |= Fault.DELAY
         if b"INNER_NUM" in spans and b"INNER_BASE" in spans:
             traits |= Trait.INNER_BATCH
-            number = parse_int16(property_text(data, spans, b"INNER_NUM") or "")
-            base = parse_int64(property_text(data, spans, b"INNER_BASE") or "")
+            number = javatext.parse_int16(property_text(data, spans, b"INNER_NUM") or "")
+            base = javatext.parse_int64(property_text(data, spans, b"INNER_BASE") or "")
             if number is not None and base is not None:
                 batch_size, inner_base = number, base
             if number is None or base != queue_offset:
@@ -420,7 +401,7 @@ def crc31(data: memoryview | bytes) -> int:
 def _host(view: memoryview, start: int, end: int) -> tuple[int, int]:
     """The host as a column value, and its port as an unsigned number."""
     port = int.from_bytes(view[end - 4 : end], "big")
-    if end - start == IPV4_HOST_SIZE:
+    if end - start == magic.IPV4_HOST_SIZE:
         return _LONG.unpack_from(view, start)[0], port
     value = 0xCBF29CE484222325
     for byte in view[start:end]:
@@ -438,4 +419,4 @@ def _topic_facts(topic: bytes) -> tuple[str, int]:
         topic.decode("utf-8")
     except UnicodeDecodeError:
         faults |= Fault.TOPIC_CHARSET | Fault.TOPIC_UTF8
-    return java_decode(topic), faults
+    return javatext.java_decode(topic), faults

@@ -13,48 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from rocketfsck.formats.columns import (
-    BODY_AT,
-    BODY_CRC_AT,
-    BODY_LENGTH_AT,
-    BORN_HOST_AT,
-    BORN_TIMESTAMP_AT,
-    FLAG_AT,
-    MAGIC_CODE_AT,
-    PHYSICAL_OFFSET_AT,
-    PREPARED_OFFSET_AT,
-    QUEUE_ID_AT,
-    QUEUE_OFFSET_AT,
-    RECONSUME_TIMES_AT,
-    STORE_HOST_AT,
-    STORE_TIMESTAMP_AT,
-    SYS_FLAG_AT,
-)
+from rocketfsck.formats import columns as formats_columns
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.magic import MAGIC_V1
+from rocketfsck.scan.machine import intrinsics
 from rocketfsck.scan.machine.compiler import intrinsic, ir, types
-from rocketfsck.scan.machine.intrinsics import (
-    call_crc,
-    load_u8,
-    native_i64,
-    store_i64,
-    store_u8,
-)
 from rocketfsck.scan.machine.jit import entry, inlined
 from rocketfsck.scan.synth import draws
-from rocketfsck.scan.synth.draws import (
-    DAY,
-    DRAW_BODY,
-    DRAW_BORN,
-    DRAW_PRODUCER,
-    DRAW_QUEUE,
-    DRAW_TAG,
-    DRAW_TOPIC,
-    TEXT,
-    Columns,
-    Parameters,
-    Words,
-)
+from rocketfsck.scan.synth import draws as synth_draws
 
 MAGIC: Final = MAGIC_V1 & 0xFFFFFFFF
 CRC_MASK = 0x7FFFFFFF
@@ -127,7 +93,7 @@ def store_be64(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
 def fill_random(at: int, size: int, key: Any) -> None:
     """Random bytes; up to 7 more than `size`."""
     for word in range((size + 7) >> 3):
-        store_i64(at + 8 * word, np.int64(draw(key, word)))
+        intrinsics.store_i64(at + 8 * word, np.int64(draw(key, word)))
 
 
 @inlined
@@ -137,14 +103,14 @@ def fill_text(at: int, size: int, key: Any, fragments: int) -> None:
         value = np.int64(draw(key, word))
         for place in range(8):
             chosen = (value >> (8 * place)) & FRAGMENT_MASK
-            store_i64(at + 64 * word + 8 * place, native_i64(fragments + 8 * chosen))
+            intrinsics.store_i64(at + 64 * word + 8 * place, intrinsics.native_i64(fragments + 8 * chosen))
 
 
 @inlined
 def copy_bytes(target: int, source: int, size: int) -> int:
     """Copies byte by byte, for names of a few bytes; the place behind."""
     for index in range(size):
-        store_u8(target + index, load_u8(source + index))
+        intrinsics.store_u8(target + index, intrinsics.load_u8(source + index))
     return target + size
 
 
@@ -158,7 +124,7 @@ def copy_piece(target: int, pieces: int, bounds: Longs, number: int) -> int:
 def put_hex(at: int, value: int, digits: int) -> int:
     for index in range(digits):
         nibble = (value >> (4 * (digits - 1 - index))) & 15
-        store_u8(at + index, nibble + (48 if nibble < 10 else 55))
+        intrinsics.store_u8(at + index, nibble + (48 if nibble < 10 else 55))
     return at + digits
 
 
@@ -170,7 +136,7 @@ def put_decimal(at: int, value: int) -> int:
         power *= 10
         digits += 1
     for index in range(digits - 1, -1, -1):
-        store_u8(at + index, 48 + value % 10)
+        intrinsics.store_u8(at + index, 48 + value % 10)
         value //= 10
     return at + digits
 
@@ -180,7 +146,7 @@ def java_hash(start: int, at: int, end: int) -> int:
     """The Java hash of a text: the beginning has the hash `start`, ASCII bytes follow; 64 bits."""
     value = start
     for place in range(at, end):
-        value = (31 * value + load_u8(place)) & 0xFFFFFFFF
+        value = (31 * value + intrinsics.load_u8(place)) & 0xFFFFFFFF
     return value
 
 
@@ -194,7 +160,12 @@ def index_hash(value: int) -> int:
 
 @entry
 def make_records(
-    parameters: Parameters, words: Words, state: Longs, buffer: int, next_offset: Longs, columns: Columns
+    parameters: synth_draws.Parameters,
+    words: synth_draws.Words,
+    state: Longs,
+    buffer: int,
+    next_offset: Longs,
+    columns: synth_draws.Columns,
 ) -> tuple[int, int]:
     """Writes records into the buffer and a row of each into the columns; how many, and why it stopped."""
     capacity = parameters.capacity
@@ -218,45 +189,45 @@ def make_records(
         if keys + 2 + parameters.key_high > len(columns.key_hash):
             break
         key = draw(seed, number)
-        topic = choose(draw(key, DRAW_TOPIC), words.thresholds, words.aliases)
-        queue_id = below(draw(key, DRAW_QUEUE), parameters.queue_count)
+        topic = choose(draw(key, synth_draws.DRAW_TOPIC), words.thresholds, words.aliases)
+        queue_id = below(draw(key, synth_draws.DRAW_QUEUE), parameters.queue_count)
         queue = topic * parameters.queue_count + queue_id
         if step_every > 0 and number > 0 and number % step_every == 0 and state[S_STEP_NUMBER] != number:
             state[S_STEPPED] += drawn_step(parameters.step_seed, number, parameters.step_most)
             state[S_STEP_NUMBER] = number
         stored = parameters.start_time + number * 1000 // parameters.rate + state[S_STEPPED]
         stored = max(stored, 0)
-        born = max(stored - below(draw(key, DRAW_BORN), parameters.born_limit), 0)
+        born = max(stored - below(draw(key, synth_draws.DRAW_BORN), parameters.born_limit), 0)
         if born < state[S_MONTH_START] or born >= state[S_MONTH_END]:
             state[S_MONTH_START] = month_start(born)
-            state[S_MONTH_END] = month_start(state[S_MONTH_START] + 32 * DAY)
-        producer = below(draw(key, DRAW_PRODUCER), parameters.producer_count)
+            state[S_MONTH_END] = month_start(state[S_MONTH_START] + 32 * synth_draws.DAY)
+        producer = below(draw(key, synth_draws.DRAW_PRODUCER), parameters.producer_count)
 
         # body
         body_size = drawn_body_size(key, parameters.body_low, parameters.body_high, parameters.body_octaves)
         record = low + used
-        body = record + BODY_AT
-        body_key = draw(key, DRAW_BODY)
-        if drawn_content(key, parameters.content) == TEXT:
+        body = record + formats_columns.BODY_AT
+        body_key = draw(key, synth_draws.DRAW_BODY)
+        if drawn_content(key, parameters.content) == synth_draws.TEXT:
             fill_text(body, body_size, body_key, words.fragments)
         else:
             fill_random(body, body_size, body_key)
         crc = 0
         if body_size > 0:
-            crc = call_crc(parameters.external, body, body_size) & CRC_MASK
+            crc = intrinsics.call_crc(parameters.external, body, body_size) & CRC_MASK
 
         # topic and properties
         at = body + body_size
         topic_at = at + 1
         at = copy_piece(topic_at, words.topic_bytes, words.topic_place, topic)
-        store_u8(topic_at - 1, at - topic_at)
+        intrinsics.store_u8(topic_at - 1, at - topic_at)
         properties = at + 2
         at = properties
         hashed = words.topic_hash[topic]
         first_key = keys
         keys += 1
         word_count = 0
-        tag = below(draw(key, DRAW_TAG), parameters.tag_count + 1)
+        tag = below(draw(key, synth_draws.DRAW_TAG), parameters.tag_count + 1)
         for slot in range(len(words.order)):
             name = words.order[slot]
             if name == UNIQUE:
@@ -275,7 +246,7 @@ def make_records(
                 prefix = words.name_bytes + prefix_at
                 for place in range(word_count):
                     if place > 0:
-                        store_u8(at, 32)
+                        intrinsics.store_u8(at, 32)
                         at += 1
                     word = drawn_word(key, place, parameters.word_count, parameters.words_by_rank)
                     start = at
@@ -290,7 +261,7 @@ def make_records(
                 at = copy_piece(at, words.tag_bytes, words.tag_place, tag)
             else:
                 at = copy_piece(at, words.name_bytes, words.name_place, name)
-            store_u8(at, 2)
+            intrinsics.store_u8(at, 2)
             at += 1
         if parameters.trailing == 0:
             at -= 1
@@ -302,8 +273,8 @@ def make_records(
             columns.key_record[keys] = row
             keys += 1
         properties_size = at - properties
-        store_u8(properties - 2, properties_size >> 8)
-        store_u8(properties - 1, properties_size & 0xFF)
+        intrinsics.store_u8(properties - 2, properties_size >> 8)
+        intrinsics.store_u8(properties - 1, properties_size & 0xFF)
         size = at - record
 
         if state[S_OFFSET] % parameters.file_size + size + 8 > parameters.file_size:
@@ -314,20 +285,20 @@ def make_records(
 
         # head
         store_be32(record, size)
-        store_be32(record + MAGIC_CODE_AT, MAGIC)
-        store_be32(record + BODY_CRC_AT, crc)
-        store_be32(record + QUEUE_ID_AT, queue_id)
-        store_be32(record + FLAG_AT, 0)
-        store_be64(record + QUEUE_OFFSET_AT, next_offset[queue])
-        store_be64(record + PHYSICAL_OFFSET_AT, state[S_OFFSET])
-        store_be32(record + SYS_FLAG_AT, 0)
-        store_be64(record + BORN_TIMESTAMP_AT, born)
-        store_be64(record + BORN_HOST_AT, words.producers[producer])
-        store_be64(record + STORE_TIMESTAMP_AT, stored)
-        store_be64(record + STORE_HOST_AT, parameters.store_host)
-        store_be32(record + RECONSUME_TIMES_AT, 0)
-        store_be64(record + PREPARED_OFFSET_AT, 0)
-        store_be32(record + BODY_LENGTH_AT, body_size)
+        store_be32(record + formats_columns.MAGIC_CODE_AT, MAGIC)
+        store_be32(record + formats_columns.BODY_CRC_AT, crc)
+        store_be32(record + formats_columns.QUEUE_ID_AT, queue_id)
+        store_be32(record + formats_columns.FLAG_AT, 0)
+        store_be64(record + formats_columns.QUEUE_OFFSET_AT, next_offset[queue])
+        store_be64(record + formats_columns.PHYSICAL_OFFSET_AT, state[S_OFFSET])
+        store_be32(record + formats_columns.SYS_FLAG_AT, 0)
+        store_be64(record + formats_columns.BORN_TIMESTAMP_AT, born)
+        store_be64(record + formats_columns.BORN_HOST_AT, words.producers[producer])
+        store_be64(record + formats_columns.STORE_TIMESTAMP_AT, stored)
+        store_be64(record + formats_columns.STORE_HOST_AT, parameters.store_host)
+        store_be32(record + formats_columns.RECONSUME_TIMES_AT, 0)
+        store_be64(record + formats_columns.PREPARED_OFFSET_AT, 0)
+        store_be32(record + formats_columns.BODY_LENGTH_AT, body_size)
 
         columns.queue[row] = queue
         columns.size[row] = size

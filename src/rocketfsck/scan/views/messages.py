@@ -14,19 +14,9 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import magic
 from rocketfsck.formats.columns import BORN_HOST_AT, NUMBERS, store_host_place
 from rocketfsck.formats.javatext import index_hash, java_decode, java_encode
-from rocketfsck.formats.magic import (
-    BORN_HOST_V6,
-    COMPRESSED,
-    COMPRESSION_NAMES,
-    IPV4_HOST_SIZE,
-    IPV6_HOST_SIZE,
-    STORE_HOST_V6,
-    TRANSACTION_NAMES,
-    compression_type,
-    transaction_type,
-)
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import RecordHeader, decode_host
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, fault_name
@@ -43,7 +33,7 @@ _NUMBERS = ("pos", *(column.attribute for column in NUMBERS), "body_pos", "tags_
 MAX_BODY_SIZE = 64 << 20
 """A body longer than this is not read into a `Message` unless the caller asks for more."""
 
-_HOSTS_SIZE = store_host_place(BORN_HOST_V6) + IPV6_HOST_SIZE - BORN_HOST_AT
+_HOSTS_SIZE = store_host_place(magic.BORN_HOST_V6) + magic.IPV6_HOST_SIZE - BORN_HOST_AT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +64,13 @@ class Message(RecordHeader[str]):
 
     @property
     def transaction(self) -> str:
-        return TRANSACTION_NAMES[transaction_type(self.sys_flag)]
+        return magic.TRANSACTION_NAMES[magic.transaction_type(self.sys_flag)]
 
     @property
     def compression(self) -> str | None:
         """How the body is compressed, None if it is not."""
-        kind = compression_type(self.sys_flag)
-        return COMPRESSION_NAMES.get(kind, f"type {kind}") if self.sys_flag & COMPRESSED else None
+        kind = magic.compression_type(self.sys_flag)
+        return magic.COMPRESSION_NAMES.get(kind, f"type {kind}") if self.sys_flag & magic.COMPRESSED else None
 
     @property
     def fault_names(self) -> list[str]:
@@ -237,7 +227,9 @@ def read_message(
     properties_pos = int(columns["properties_pos"][row])
     hosts = reader.read_upto(pos + BORN_HOST_AT, _HOSTS_SIZE)
     store_at = store_host_place(number["sys_flag"]) - BORN_HOST_AT
-    store_end = store_at + (IPV6_HOST_SIZE if number["sys_flag"] & STORE_HOST_V6 else IPV4_HOST_SIZE)
+    store_end = store_at + (
+        magic.IPV6_HOST_SIZE if number["sys_flag"] & magic.STORE_HOST_V6 else magic.IPV4_HOST_SIZE
+    )
     with_body = max_body_size > 0 and body_size <= max_body_size
     tail_pos = body_pos if with_body else topic_pos
     tail = memoryview(reader.read(tail_pos, properties_pos + properties_size - tail_pos))

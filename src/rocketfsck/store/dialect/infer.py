@@ -23,24 +23,10 @@ from typing import Any
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
+from rocketfsck.formats import dialect as formats_dialect
+from rocketfsck.formats import magic
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
-from rocketfsck.formats.dialect import (
-    ALL_VERSIONS,
-    Version,
-    dialect_of,
-    nearest_examined,
-    parse_version,
-    when,
-)
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
-from rocketfsck.formats.magic import (
-    BORN_HOST_V6,
-    COMPRESSED,
-    COMPRESSION_TYPE_MASK,
-    INNER_BATCH,
-    MAGIC_V2,
-    STORE_HOST_V6,
-)
 from rocketfsck.formats.record import Record
 from rocketfsck.store.circumstances import DialectEvidence, Evidence
 from rocketfsck.store.dialect.sampling import Clue, Samples, Weight, clue, count_tagged
@@ -200,28 +186,30 @@ _RECORD_CLUES: tuple[tuple[Weight, str, str, str, Callable[[Record], bool]], ...
         "records with the V2 magic",
         "brokers know V2",
         "v2_allowed",
-        lambda record: record.magic_code == MAGIC_V2,
+        lambda record: record.magic_code == magic.MAGIC_V2,
     ),
     (
         Weight.PRESENT,
         "IPv6 hosts in records",
         "brokers know IPv6",
         "ipv6_hosts",
-        lambda record: bool(record.sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)),
+        lambda record: bool(record.sys_flag & (magic.BORN_HOST_V6 | magic.STORE_HOST_V6)),
     ),
     (
         Weight.CLIENT,
         "compression types in sysFlag",
         "brokers know compression types",
         "compression_types",
-        lambda record: bool(record.sys_flag & COMPRESSED and record.sys_flag & COMPRESSION_TYPE_MASK),
+        lambda record: bool(
+            record.sys_flag & magic.COMPRESSED and record.sys_flag & magic.COMPRESSION_TYPE_MASK
+        ),
     ),
     (
         Weight.PRESENT,
         "inner batches",
         "brokers know inner batches",
         "batch_queues",
-        lambda record: bool(record.sys_flag & INNER_BATCH),
+        lambda record: bool(record.sys_flag & magic.INNER_BATCH),
     ),
     (
         Weight.PRESENT,
@@ -274,12 +262,12 @@ def _in_property_ends(records: Sequence[Record]) -> Iterator[Clue]:
     share = sum(ends) / len(ends) if ends else 0.5
     ended, ends_all = ("trailing_separator", True), ("broker_writes_properties", True)
     if share >= 0.9:
-        why = f"written {when(*ended, 'by')}"
+        why = f"written {formats_dialect.when(*ended, 'by')}"
         yield Clue(Weight.NEWEST, "properties end in 0x02", why, (ended,))
     elif share <= 0.1:
         why = (
-            f"written {when('trailing_separator', False, 'by')}; "
-            f"{when('broker_writes_properties', False)} the client decided"
+            f"written {formats_dialect.when('trailing_separator', False, 'by')}; "
+            f"{formats_dialect.when('broker_writes_properties', False)} the client decided"
         )
         yield Clue(Weight.NEWEST, "properties do not end in 0x02", why, (ended, ends_all), lacks=True)
 
@@ -403,13 +391,13 @@ def _part(file: StoreFile | None, size: int, pos: int = 0) -> bytes:
 def infer_dialect(found: Samples, version: str | None = None) -> DialectEvidence:
     """The dialect of a store and how it is known. UsageError if `version` names no broker version."""
     if version is not None:
-        return _given(found, parse_version(version))
-    left: tuple[Version, ...] = ALL_VERSIONS
+        return _given(found, formats_dialect.parse_version(version))
+    left: tuple[formats_dialect.Version, ...] = formats_dialect.ALL_VERSIONS
     possible = left
     known_from = []
     conflict = False
     for shown in find_clues(found):
-        fitting = tuple(candidate for candidate in left if shown.fits(dialect_of(candidate)))
+        fitting = tuple(candidate for candidate in left if shown.fits(formats_dialect.dialect_of(candidate)))
         if fitting:
             left = fitting
             possible = left if shown.weight < Weight.CLIENT else possible
@@ -420,16 +408,16 @@ def infer_dialect(found: Samples, version: str | None = None) -> DialectEvidence
     releases = [candidate for candidate in left if not candidate.stage]
     representative = max(releases or left)
     return DialectEvidence(
-        dialect_of(representative),
+        formats_dialect.dialect_of(representative),
         left,
         tuple(known_from),
         conflict=conflict,
-        possible=ALL_VERSIONS if conflict else possible,
+        possible=formats_dialect.ALL_VERSIONS if conflict else possible,
     )
 
 
-def _given(found: Samples, version: Version) -> DialectEvidence:
-    dialect = dialect_of(version)
+def _given(found: Samples, version: formats_dialect.Version) -> DialectEvidence:
+    dialect = formats_dialect.dialect_of(version)
     known_from = [Evidence(f"version {version}", _given_as(version))]
     conflict = False
     for shown in find_clues(found):
@@ -443,8 +431,8 @@ def _given(found: Samples, version: Version) -> DialectEvidence:
     )
 
 
-def _given_as(version: Version) -> str:
-    known = nearest_examined(version)
+def _given_as(version: formats_dialect.Version) -> str:
+    known = formats_dialect.nearest_examined(version)
     if known == version:
         return "given by the user"
     return f"given by the user; rocketfsck does not know this version and reads the store as {known}"

@@ -16,20 +16,7 @@ from pathlib import Path, PosixPath
 from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.store.places.urls import (
-    INSTALL,
-    LOCAL_SCHEMES,
-    URL,
-    Location,
-    RemotePlace,
-    StorageOptions,
-    adopt_options,
-    has_fsspec,
-    is_known,
-    is_remote,
-    options_for,
-    split_url,
-)
+from rocketfsck.store.places import urls
 from rocketfsck.store.reading import FileReader, kinds
 
 _COLLAPSED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?!/)")
@@ -37,7 +24,7 @@ _NO_AUTHORITY = ":"
 """What a `RemotePath` has in place of the empty authority of `hdfs:///path`, which pathlib would drop."""
 
 
-class RemotePath(RemotePlace, PosixPath):
+class RemotePath(urls.RemotePlace, PosixPath):
     """A URL as a path: `/`, `parent` and `name` work as for paths, and its text is the URL.
 
     What asks the file system (`exists`, `is_dir`, `is_file`, `iterdir`, `stat`) asks the remote one; all
@@ -59,7 +46,7 @@ class RemotePath(RemotePlace, PosixPath):
         return str(self) if location is None else location
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (os.fspath(self), options_for(str(self)))
+        return _restored, (os.fspath(self), urls.options_for(str(self)))
 
     def as_posix(self) -> str:
         return str(self)
@@ -105,22 +92,22 @@ class RemotePath(RemotePlace, PosixPath):
 
 def remote_path(url: str) -> RemotePath:
     """A URL, known to be one of a remote file system, as a path."""
-    scheme, rest = split_url(url)
+    scheme, rest = urls.split_url(url)
     path = RemotePath(f"{scheme}:/{_NO_AUTHORITY + rest if rest.startswith('/') else rest}")
-    if isinstance(url, Location):
+    if isinstance(url, urls.Location):
         path._location = url
     return path
 
 
-def _restored(url: str, options: StorageOptions) -> RemotePath:
+def _restored(url: str, options: urls.StorageOptions) -> RemotePath:
     """A path that comes from another process, with the options that were used there."""
-    adopt_options(str.__str__(url), options)
+    urls.adopt_options(str.__str__(url), options)
     return remote_path(url)
 
 
 def path_of(location: str) -> Path:
     """The path with this text, which came out of a listing or of a store."""
-    return remote_path(location) if is_remote(location) else Path(location)
+    return remote_path(location) if urls.is_remote(location) else Path(location)
 
 
 def locate(place: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Path:
@@ -132,22 +119,22 @@ def locate(place: str | os.PathLike[str], options: Mapping[str, Any] | None = No
     if isinstance(place, RemotePath):
         return _with_options(place, options)
     text = os.fspath(place)
-    match = URL.match(text) if isinstance(place, str) else None
+    match = urls.URL.match(text) if isinstance(place, str) else None
     if match is None:
         collapsed = None if isinstance(place, str) else _COLLAPSED.match(text)
-        if collapsed is not None and not os.path.lexists(text) and is_known(collapsed[1]):
+        if collapsed is not None and not os.path.lexists(text) and urls.is_known(collapsed[1]):
             raise UsageError(f"{text}: pathlib turns :// into :/; give the URL as text")
         return Path(place)
     scheme, rest = match[1].lower(), match[2]
-    if scheme in LOCAL_SCHEMES:
+    if scheme in urls.LOCAL_SCHEMES:
         if not rest.startswith("/"):
             raise UsageError(f"{text}: a file URL has three slashes and an absolute path")
         return Path(rest)
-    if not is_known(scheme):
+    if not urls.is_known(scheme):
         if os.path.lexists(text):
             return Path(text)
-        if not has_fsspec():
-            raise UsageError(f"{text}: reading a URL needs fsspec, which is not installed: {INSTALL}")
+        if not urls.has_fsspec():
+            raise UsageError(f"{text}: reading a URL needs fsspec, which is not installed: {urls.INSTALL}")
         raise UsageError(f"{text}: fsspec does not know a file system {scheme!a}")
     if not rest.strip("/"):
         raise UsageError(f"{text}: the URL names a file system, but no place in it")
@@ -163,13 +150,13 @@ def locate(place: str | os.PathLike[str], options: Mapping[str, Any] | None = No
 
 
 def _with_options(path: RemotePath, options: Mapping[str, Any] | None) -> RemotePath:
-    adopt_options(str(path), StorageOptions(options or {}))
+    urls.adopt_options(str(path), urls.StorageOptions(options or {}))
     return path
 
 
 def refuse_remote(place: str | os.PathLike[str], what: str) -> None:
     """Raises UsageError for a URL: `what` is done to directories of this machine alone."""
-    if is_remote(place):
+    if urls.is_remote(place):
         raise UsageError(f"{os.fspath(place)}: {what} needs a directory on this machine, not a URL")
 
 
@@ -180,7 +167,7 @@ def _kind(path: RemotePath) -> str | None:
 
 
 def _remote(path: str | os.PathLike[str]) -> type[FileReader] | None:
-    if not is_remote(path):
+    if not urls.is_remote(path):
         return None
     from rocketfsck.store.places.remote import RemoteReader
 

@@ -23,18 +23,9 @@ from typing import Any
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.progress import go_on
+from rocketfsck.store.places import urls
 from rocketfsck.store.places.blocks import shared_blocks
 from rocketfsck.store.places.entries import DirectoryEntry, EntryKind
-from rocketfsck.store.places.urls import (
-    CONDITIONAL_SCHEMES,
-    NOTHING,
-    Location,
-    StorageOptions,
-    ask,
-    file_system,
-    make_location,
-    options_for,
-)
 from rocketfsck.store.reading import FileReader, PathLike
 
 FLAT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs"})
@@ -53,9 +44,9 @@ _files: OrderedDict[Hashable, RemoteFile] = OrderedDict()
 
 def list_remote(url: str) -> list[DirectoryEntry]:
     """The entries of a directory, sorted by name: one listing. Raises StoreError."""
-    url, options = url.rstrip("/"), options_for(url)
-    system, base = file_system(url)
-    found = ask(lambda: system.ls(base, detail=True), url, "cannot be listed", options)
+    url, options = url.rstrip("/"), urls.options_for(url)
+    system, base = urls.file_system(url)
+    found = urls.ask(lambda: system.ls(base, detail=True), url, "cannot be listed", options)
     base = base.rstrip("/")
     entries = []
     for info in found:
@@ -71,7 +62,9 @@ def list_remote(url: str) -> list[DirectoryEntry]:
     return entries
 
 
-def _entry(directory: str, name: str, info: Mapping[str, Any], options: StorageOptions) -> DirectoryEntry:
+def _entry(
+    directory: str, name: str, info: Mapping[str, Any], options: urls.StorageOptions
+) -> DirectoryEntry:
     if name in ("", ".", "..") or "/" in name:
         detail = "no file has this name"
         return DirectoryEntry(name, f"{directory}/{name}", EntryKind.UNREADABLE, detail=detail)
@@ -85,10 +78,10 @@ def _order(entry: DirectoryEntry) -> tuple[str, int]:
     return entry.name, entry.kind.value
 
 
-def _located(url: str, info: Mapping[str, Any], options: StorageOptions) -> Location:
+def _located(url: str, info: Mapping[str, Any], options: urls.StorageOptions) -> urls.Location:
     size = info.get("size")
     etag = info.get("ETag") or info.get("etag") or ""
-    return make_location(url, size if isinstance(size, int) else -1, mtime_ns(info), str(etag), options)
+    return urls.make_location(url, size if isinstance(size, int) else -1, mtime_ns(info), str(etag), options)
 
 
 def mtime_ns(info: Mapping[str, Any]) -> int:
@@ -125,14 +118,16 @@ class RemoteTree:
             self._list(top)
             self._listed.add(top)
         if url not in self._directories:
-            cause = FileNotFoundError(errno.ENOENT, NOTHING)
+            cause = FileNotFoundError(errno.ENOENT, urls.NOTHING)
             raise StoreError(f"cannot be listed: {cause.strerror}", path=url) from cause
         return self._directories[url]
 
     def _list(self, top: str) -> None:
-        options = options_for(top)
-        system, base = file_system(top)
-        found = ask(lambda: system.find(base, detail=True, withdirs=False), top, "cannot be listed", options)
+        options = urls.options_for(top)
+        system, base = urls.file_system(top)
+        found = urls.ask(
+            lambda: system.find(base, detail=True, withdirs=False), top, "cannot be listed", options
+        )
         seen: set[str] = set()
         for name in found:
             if not name.startswith(base + "/"):
@@ -160,11 +155,11 @@ class RemoteTree:
 
 def kind_of(url: str) -> str | None:
     """ "file", "directory", or None where there is neither. Raises StoreError."""
-    if isinstance(url, Location):
+    if isinstance(url, urls.Location):
         return "file"
-    system, name = file_system(url)
+    system, name = urls.file_system(url)
     try:
-        info = ask(lambda: system.info(name), url, "cannot be examined", options_for(url))
+        info = urls.ask(lambda: system.info(name), url, "cannot be examined", urls.options_for(url))
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return None
@@ -185,7 +180,7 @@ def status_of(url: str) -> os.stat_result:
 class RemoteFile:
     """One version of one remote file, fetched in ranges by any number of threads."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: urls.Location) -> None:
         self.url = str.__str__(location)
         self.size = location.size
         self.mtime_ns = location.mtime_ns
@@ -194,9 +189,9 @@ class RemoteFile:
             self.key = _version(location)
         self._location = location
         self._options = location.options
-        self._system, self._name = file_system(location)
+        self._system, self._name = urls.file_system(location)
         scheme = self.url.partition("://")[0]
-        self._conditional = scheme in CONDITIONAL_SCHEMES
+        self._conditional = scheme in urls.CONDITIONAL_SCHEMES
         self._exact = scheme not in COARSE_SCHEMES
         self._failed = (-math.inf, "")
         self._idle: list[Any] = []  # open files that no thread reads from now
@@ -217,7 +212,7 @@ class RemoteFile:
             raise
 
     def _fetch_all(self, start: int, end: int) -> bytes:
-        data = ask(lambda: self._fetch(start, end), self.url, options=self._options, offset=start)
+        data = urls.ask(lambda: self._fetch(start, end), self.url, options=self._options, offset=start)
         if len(data) != end - start:
             raise StoreError(
                 f"ended here during reading; the listing says {self.size:,} bytes",
@@ -281,7 +276,7 @@ class RemoteFile:
         return StoreError("was replaced after the listing", path=self.url, offset=start)
 
 
-def _version(location: Location) -> Hashable:
+def _version(location: urls.Location) -> Hashable:
     """What tells a version of a file from others; the time only where there is nothing better."""
     mtime_ns = 0 if location.etag else location.mtime_ns
     return str.__str__(location), location.size, location.etag, mtime_ns, location.options
@@ -289,9 +284,9 @@ def _version(location: Location) -> Hashable:
 
 def get_remote(url: str, limit: int) -> bytes | None:
     """The first `limit` bytes of a file; None where there is none. Raises StoreError."""
-    system, name = file_system(url)
+    system, name = urls.file_system(url)
     try:
-        data: bytes = ask(lambda: system.cat_file(name, end=limit), url, options=options_for(url))
+        data: bytes = urls.ask(lambda: system.cat_file(name, end=limit), url, options=urls.options_for(url))
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return None
@@ -301,14 +296,14 @@ def get_remote(url: str, limit: int) -> bytes | None:
 
 def put_remote(url: str, data: bytes) -> None:
     """Make or replace a file, whole where the file system can: an object. Raises StoreError."""
-    system, name = file_system(url)
-    ask(lambda: system.pipe_file(name, data), url, "cannot be written", options_for(url))
+    system, name = urls.file_system(url)
+    urls.ask(lambda: system.pipe_file(name, data), url, "cannot be written", urls.options_for(url))
 
 
 def open_remote(place: PathLike) -> RemoteFile:
     """The file at a URL, as it was listed or, where that is not known, as it is now. Raises StoreError."""
     url = os.fspath(place)
-    location = url if isinstance(url, Location) else _look_up(url)
+    location = url if isinstance(url, urls.Location) else _look_up(url)
     key = _version(location)
     with _lock:
         found = _files.get(key)
@@ -324,10 +319,10 @@ def open_remote(place: PathLike) -> RemoteFile:
     return file
 
 
-def _look_up(url: str) -> Location:
-    system, name = file_system(url)
-    options = options_for(url)
-    info = ask(lambda: system.info(name), url, "cannot be opened", options)
+def _look_up(url: str) -> urls.Location:
+    system, name = urls.file_system(url)
+    options = urls.options_for(url)
+    info = urls.ask(lambda: system.info(name), url, "cannot be opened", options)
     if info.get("type") == "directory":
         raise StoreError("is a directory, not a regular file", path=url)
     location = _located(url, info, options)

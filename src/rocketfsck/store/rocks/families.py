@@ -30,35 +30,8 @@ from typing import Any
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import rocks, rocksfiles
 from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.rocks import (
-    DISPATCHED_KEY,
-    MARKS,
-    ROCKS_DATA_VERSION,
-    ROCKS_OFFSET,
-    ROCKS_TIMER,
-    ROCKS_TRANS,
-    ROCKS_UNIT,
-    VERSION_FAMILIES,
-    OffsetKey,
-    decode_bound_key,
-    decode_config_key,
-    decode_i64,
-    decode_index_key,
-    decode_pop_key,
-    decode_timer_key,
-    decode_trans_key,
-    decode_unit_key,
-    json_of,
-)
-from rocketfsck.formats.rocksfiles import (
-    CutOffError,
-    Manifest,
-    decode_current,
-    decode_manifest,
-    log_records,
-    names_of,
-)
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Other, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
@@ -100,7 +73,7 @@ def file_faults(other: Other) -> Iterator[FileFault]:
         yield FileFault(Fault.MISSING, CURRENT, "names the manifest")
         return
     try:
-        name = decode_current(read_whole(files[CURRENT].path, CURRENT_LIMIT))
+        name = rocksfiles.decode_current(read_whole(files[CURRENT].path, CURRENT_LIMIT))
     except FormatError as error:
         yield FileFault(Fault.TORN, CURRENT, str(error), files[CURRENT].size, 0)
         return
@@ -110,7 +83,7 @@ def file_faults(other: Other) -> Iterator[FileFault]:
     if files[name].size > MANIFEST_LIMIT:
         return
     try:
-        manifest = decode_manifest(read_whole(files[name].path, MANIFEST_LIMIT))
+        manifest = rocksfiles.decode_manifest(read_whole(files[name].path, MANIFEST_LIMIT))
     except FormatError as error:
         yield FileFault(Fault.TORN, name, str(error), files[name].size, error.offset)
         return
@@ -118,8 +91,8 @@ def file_faults(other: Other) -> Iterator[FileFault]:
     yield from _wals(manifest, files)
 
 
-def _tables(manifest: Manifest, files: Mapping[str, StoreFile]) -> Iterator[FileFault]:
-    for name, table in sorted(names_of(manifest).items()):
+def _tables(manifest: rocksfiles.Manifest, files: Mapping[str, StoreFile]) -> Iterator[FileFault]:
+    for name, table in sorted(rocksfiles.names_of(manifest).items()):
         if name not in files:
             family = manifest.families.get(table.family, "?")
             yield FileFault(Fault.MISSING, name, f"rows of the family {family}", expected=table.size)
@@ -128,7 +101,7 @@ def _tables(manifest: Manifest, files: Mapping[str, StoreFile]) -> Iterator[File
             yield FileFault(Fault.LENGTH, name, "", size, min(size, table.size), table.size)
 
 
-def _wals(manifest: Manifest, files: Mapping[str, StoreFile]) -> Iterator[FileFault]:
+def _wals(manifest: rocksfiles.Manifest, files: Mapping[str, StoreFile]) -> Iterator[FileFault]:
     numbers = {_number(name): file for name, file in files.items() if _number(name) is not None}
     newest = max((manifest.log_numbers.get(family, 0) for family in manifest.families), default=0)
     if not any(number is not None and number >= newest for number in numbers):
@@ -142,10 +115,10 @@ def _wals(manifest: Manifest, files: Mapping[str, StoreFile]) -> Iterator[FileFa
 def _wal(file: StoreFile) -> Iterator[FileFault]:
     data = read_whole(file.path, WAL_LIMIT)
     try:
-        for _ in log_records(data):
+        for _ in rocksfiles.log_records(data):
             pass
     except FormatError as error:
-        cut = isinstance(error, CutOffError)
+        cut = isinstance(error, rocksfiles.CutOffError)
         yield FileFault(Fault.TORN, file.name, str(error), file.size, error.offset, at_end=cut)
 
 
@@ -223,7 +196,7 @@ _CONTENTS: Mapping[str, Mapping[str, Content]] = {
 def content_of(database: str, family: str) -> Content:
     """What the rows of a family of the database with that path below the root are."""
     known = _CONTENTS.get(database, {}).get(family)
-    if known is None and database.startswith("config/") and family in VERSION_FAMILIES:
+    if known is None and database.startswith("config/") and family in rocks.VERSION_FAMILIES:
         return Content.VERSION
     return known or Content.UNKNOWN
 
@@ -266,18 +239,18 @@ def _fixed(layout: Any, value: bytes) -> Values:
 
 
 def _unit(key: bytes, value: bytes) -> tuple[str, Values]:
-    unit = decode_unit_key(key)
+    unit = rocks.decode_unit_key(key)
     place = {"topic": unit.topic, "queueId": unit.queue_id, "cqOffset": unit.cq_offset}
-    return "unit", place | _fixed(ROCKS_UNIT, value)
+    return "unit", place | _fixed(rocks.ROCKS_UNIT, value)
 
 
 def _bound(key: bytes, value: bytes) -> tuple[str, Values]:
-    if key == DISPATCHED_KEY:
-        return "mark", {"name": "dispatched", "phyOffset": decode_i64(value, "phyOffset")}
-    bound = decode_bound_key(key)
+    if key == rocks.DISPATCHED_KEY:
+        return "mark", {"name": "dispatched", "phyOffset": rocks.decode_i64(value, "phyOffset")}
+    bound = rocks.decode_bound_key(key)
     name = "max" if bound.is_max else "min"
     return "bound", {"topic": bound.topic, "queueId": bound.queue_id, "name": name} | _fixed(
-        ROCKS_OFFSET, value
+        rocks.ROCKS_OFFSET, value
     )
 
 
@@ -285,15 +258,15 @@ def _marked(
     family: str, decode: Callable[[bytes, bytes], tuple[str, Values]]
 ) -> Callable[..., tuple[str, Values]]:
     def row(key: bytes, value: bytes) -> tuple[str, Values]:
-        if key in MARKS[family]:
-            return "mark", {"name": key.decode("ascii"), "number": decode_i64(value, "value")}
+        if key in rocks.MARKS[family]:
+            return "mark", {"name": key.decode("ascii"), "number": rocks.decode_i64(value, "value")}
         return decode(key, value)
 
     return row
 
 
 def _entry(key: bytes, value: bytes) -> tuple[str, Values]:
-    entry = decode_index_key(key)
+    entry = rocks.decode_index_key(key)
     return "entry", {
         "topic": entry.topic,
         "type": entry.type,
@@ -301,25 +274,25 @@ def _entry(key: bytes, value: bytes) -> tuple[str, Values]:
         "uniqKey": entry.unique_key,
         "phyOffset": entry.physical_offset,
         "hour": entry.hour,
-        "storeTime": decode_i64(value, "storeTime"),
+        "storeTime": rocks.decode_i64(value, "storeTime"),
     }
 
 
 def _timer(key: bytes, value: bytes) -> tuple[str, Values]:
-    timer = decode_timer_key(key)
+    timer = rocks.decode_timer_key(key)
     return "timer", {"deliverTime": timer.deliver_time, "uniqKey": timer.unique_key} | _fixed(
-        ROCKS_TIMER, value
+        rocks.ROCKS_TIMER, value
     )
 
 
 def _trans(key: bytes, value: bytes) -> tuple[str, Values]:
-    trans = decode_trans_key(key)
+    trans = rocks.decode_trans_key(key)
     place = {"topic": trans.topic, "uniqKey": trans.unique_key, "phyOffset": trans.physical_offset}
-    return "trans", place | _fixed(ROCKS_TRANS, value)
+    return "trans", place | _fixed(rocks.ROCKS_TRANS, value)
 
 
 def _pop(key: bytes, value: bytes) -> tuple[str, Values]:
-    pop = decode_pop_key(key)
+    pop = rocks.decode_pop_key(key)
     return "pop", {
         "visibleTime": pop.visible_time,
         "group": pop.group,
@@ -335,14 +308,14 @@ def _named(kind: str) -> Callable[[bytes, bytes], tuple[str, Values]]:
 
 
 def _config(key: bytes, value: bytes) -> tuple[str, Values]:
-    found = decode_config_key(key)
+    found = rocks.decode_config_key(key)
     table = found.table.name.lower().replace("_", "-")
-    if isinstance(found, OffsetKey):
+    if isinstance(found, rocks.OffsetKey):
         place = {"topic": found.topic, "group": found.group, "queueId": found.queue_id}
-        return table, place | {"offset": decode_i64(value, "offset")}
+        return table, place | {"offset": rocks.decode_i64(value, "offset")}
     if found.name is None:
-        return "version", {"name": table.encode(), "content": _fixed(ROCKS_DATA_VERSION, value)}
-    return table, {"name": found.name, "content": decode_config(json_of(value))}
+        return "version", {"name": table.encode(), "content": _fixed(rocks.ROCKS_DATA_VERSION, value)}
+    return table, {"name": found.name, "content": decode_config(rocks.json_of(value))}
 
 
 def _other(key: bytes, value: bytes) -> tuple[str, Values]:

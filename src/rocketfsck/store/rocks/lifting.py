@@ -23,18 +23,13 @@ from rocketfsck.store.circumstances import Evidence
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import ConsumeQueue, DatabaseQueues, Lifted, Other, QueueBounds, Store, StoreFile
 from rocketfsck.store.reading import named_errors
-from rocketfsck.store.rocks.families import (
-    Content,
-    OddRows,
-    content_of,
-    contents_of,
-    databases_of,
-    decode_row,
-)
+from rocketfsck.store.rocks import families
 from rocketfsck.store.rocks.reading import RocksError, read_rows, scratch_directory, why_not_readable
 from rocketfsck.store.rocks.spilling import Bound, Spill, consume_queues, spill_queues
 
-CONFIG_CONTENTS = frozenset({Content.TOPICS, Content.GROUPS, Content.OFFSETS, Content.CONFIG})
+CONFIG_CONTENTS = frozenset(
+    {families.Content.TOPICS, families.Content.GROUPS, families.Content.OFFSETS, families.Content.CONFIG}
+)
 AREA = "consumequeue"
 
 _TABLES: Mapping[str, tuple[str, str]] = {
@@ -53,7 +48,7 @@ class Lifting:
     store: Store
     spills: list[Spill] = field(default_factory=list)
     failed: dict[str, StoreError] = field(default_factory=dict)
-    odd: dict[str, OddRows] = field(default_factory=dict)
+    odd: dict[str, families.OddRows] = field(default_factory=dict)
 
 
 @contextmanager
@@ -63,7 +58,7 @@ def lifted(store: Store) -> Iterator[Lifting]:
     A store without such databases is given as it is; so is one whose databases cannot be read, with the
     reasons. Raises StoreError where there is no room for the scratch directory.
     """
-    wanted = [other for other in databases_of(store) if is_lifted(other)]
+    wanted = [other for other in families.databases_of(store) if is_lifted(other)]
     lifting = Lifting(store)
     if not wanted:
         yield lifting
@@ -88,7 +83,7 @@ def lifted(store: Store) -> Iterator[Lifting]:
 
 def is_lifted(other: Other) -> bool:
     """Whether a database holds queues or configs."""
-    return other.relative in QUEUE_DATABASES or bool(contents_of(other.relative) & CONFIG_CONTENTS)
+    return other.relative in QUEUE_DATABASES or bool(families.contents_of(other.relative) & CONFIG_CONTENTS)
 
 
 def _lift_queues(lifting: Lifting, other: Other, directory: Path) -> list[ConsumeQueue]:
@@ -104,17 +99,17 @@ def _lift_configs(lifting: Lifting, other: Other, directory: Path) -> Iterator[S
     tables: dict[tuple[str, str], dict[str, Any]] = {}
     versions: dict[str, Any] = {}
     for rows in read_rows(other):
-        content = content_of(other.relative, rows.family)
+        content = families.content_of(other.relative, rows.family)
         if content not in CONFIG_CONTENTS:
             continue
         for key, value in rows.pairs():
             try:
-                kind, values = decode_row(content, key, value)
+                kind, values = families.decode_row(content, key, value)
                 if kind == "version":
                     versions[values["name"].decode()] = values["content"]
                 _put(tables, kind, values)
             except FormatError as error:
-                odd = lifting.odd.setdefault(other.relative, OddRows())
+                odd = lifting.odd.setdefault(other.relative, families.OddRows())
                 odd.add(rows.family, key, str(error))
     directory.mkdir(exist_ok=True)
     mtime = max((file.mtime_ns for file in other.files), default=0)

@@ -22,17 +22,9 @@ import numpy as np
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import rocks
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.rocks import (
-    DISPATCHED_KEY,
-    ROCKS_OFFSET,
-    ROCKS_UNIT,
-    UnitKey,
-    decode_bound_key,
-    decode_i64,
-    decode_unit_key,
-)
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Other
 from rocketfsck.store.reading import named_errors
@@ -40,7 +32,7 @@ from rocketfsck.store.rocks.families import DEFAULT, OddRows
 from rocketfsck.store.rocks.reading import Rows, read_rows
 
 OFFSETS = "offset"
-VALUE_SIZE = ROCKS_UNIT.size
+VALUE_SIZE = rocks.ROCKS_UNIT.size
 FAR_LIMIT = 1 << 24
 """A unit so many places behind the one before it is not spilled: its queue offset is damaged."""
 TIMES = ".times"
@@ -130,16 +122,16 @@ def spill_queues(database: Other, directory: Path, file_size: int) -> Spill:
 def _take_bounds(spill: Spill, rows: Rows) -> None:
     for key, value in rows.pairs():
         try:
-            if key == DISPATCHED_KEY:
-                spill.dispatched = decode_i64(value, "phyOffset")
+            if key == rocks.DISPATCHED_KEY:
+                spill.dispatched = rocks.decode_i64(value, "phyOffset")
                 continue
-            bound_key = decode_bound_key(key)
-            if len(value) != ROCKS_OFFSET.size:
+            bound_key = rocks.decode_bound_key(key)
+            if len(value) != rocks.ROCKS_OFFSET.size:
                 raise FormatError(f"value: {count_of(len(value), 'byte')}", offset=0)
         except FormatError as error:
             spill.odd.add(rows.family, key, str(error))
             continue
-        values = ROCKS_OFFSET.parse(value)
+        values = rocks.ROCKS_OFFSET.parse(value)
         bound = Bound(values["cqOffset"], values["phyOffset"])
         queue = spill.queue(bound_key.topic, bound_key.queue_id)
         if bound_key.is_max:
@@ -183,7 +175,7 @@ class _Writer:
             places = np.frombuffer(keys, np.uint8).reshape(-1, width)[:, -8:].copy().view(">i8")[:, 0]
             self._take(places.astype(np.int64), np.frombuffer(values, np.uint8).reshape(-1, VALUE_SIZE))
 
-    def _open(self, key: UnitKey) -> None:
+    def _open(self, key: rocks.UnitKey) -> None:
         queue = self.spill.queue(key.topic, key.queue_id)
         if queue is self.queue:
             return
@@ -267,7 +259,7 @@ def _is_name(topic: bytes) -> bool:
     )
 
 
-def _runs(rows: Rows) -> Iterator[tuple[int, int, UnitKey | None]]:
+def _runs(rows: Rows) -> Iterator[tuple[int, int, rocks.UnitKey | None]]:
     """Half-open ranges of rows of one queue, with the first one's key; None for rows that are not units."""
     widths = np.diff(rows.key_starts)
     fits = np.diff(rows.value_starts) == VALUE_SIZE
@@ -276,7 +268,7 @@ def _runs(rows: Rows) -> Iterator[tuple[int, int, UnitKey | None]]:
         start, width = int(rows.key_starts[row]), int(widths[row])
         text = rows.keys[start : start + width]
         try:
-            key = decode_unit_key(text) if fits[row] else None
+            key = rocks.decode_unit_key(text) if fits[row] else None
         except FormatError:
             key = None
         if key is None:
@@ -294,7 +286,7 @@ def _runs(rows: Rows) -> Iterator[tuple[int, int, UnitKey | None]]:
 
 def _why_odd(rows: Rows, row: int, key: bytes) -> str:
     try:
-        found = decode_unit_key(key)
+        found = rocks.decode_unit_key(key)
     except FormatError as error:
         return str(error)
     if not _is_name(found.topic):

@@ -37,15 +37,9 @@ import numpy as np
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.dtypes import Bytes, Flags, Longs
 from rocketfsck.formats.javatext import parse_int64
-from rocketfsck.formats.properties import (
-    REAL_TOPIC,
-    TIMER_DEL_UNIQKEY,
-    TIMER_OUT_MS,
-    TRANSACTION_ID,
-    UNIQ_KEY,
-)
 from rocketfsck.formats.rocks import AT, MARKS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.indexrows import IndexRows, log_batches
@@ -54,17 +48,7 @@ from rocketfsck.scan.views.arrow import hash_texts
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.elsewhere import lost_queue_database
 from rocketfsck.store.model import Other, Store
-from rocketfsck.store.rocks.families import (
-    CURRENT,
-    Content,
-    Fault,
-    FileFault,
-    OddRows,
-    content_of,
-    databases_of,
-    decode_row,
-    file_faults,
-)
+from rocketfsck.store.rocks import families
 from rocketfsck.store.rocks.reading import RocksError, Rows, read_rows, why_not_readable
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
@@ -91,7 +75,7 @@ class Index:
     hashes: Longs = field(default_factory=lambda: np.zeros(0, np.int64))
     explained: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
-    def take(self, rows: Rows, odd: OddRows) -> None:
+    def take(self, rows: Rows, odd: families.OddRows) -> None:
         """Take rows of the database; those that cannot be decoded go to `odd`."""
         hashes, offsets = self._entries(rows, odd)
         if len(hashes):
@@ -99,12 +83,12 @@ class Index:
             self.first_offset = min(self.first_offset, int(offsets.min()))
             self.last_offset = max(self.last_offset, int(offsets.max()))
 
-    def _entries(self, rows: Rows, odd: OddRows) -> tuple[Longs, Longs]:
+    def _entries(self, rows: Rows, odd: families.OddRows) -> tuple[Longs, Longs]:
         """Hash and physical offset of each entry; the mark is noted."""
         wanted = plain_rows(rows)
         for row, key, value in _pairs(rows, ~wanted):
             try:
-                kind, found = decode_row(Content.INDEX, key, value)
+                kind, found = families.decode_row(families.Content.INDEX, key, value)
             except FormatError as error:
                 odd.add(rows.family, key, str(error))
                 continue
@@ -133,7 +117,7 @@ class Index:
 
     def unexplained(self, rows: Rows) -> Longs:
         """The physical offsets of rows of the database that the log does not explain."""
-        hashes, offsets = self._entries(rows, OddRows())
+        hashes, offsets = self._entries(rows, families.OddRows())
         at, found = self._find(hashes)
         found[found] = ~self.explained[at[found]]
         return offsets[found]
@@ -218,25 +202,27 @@ def check_database_files(store: Store) -> Iterator[Finding | NotChecked]:
     """Yield what is wrong with the files of the databases, whether or not they can be read."""
     lost = lost_queue_database(store)
     if lost is not None:
-        facts: Facts = {"name": CURRENT, "database": lost.relative, "detail": NO_DATABASE}
-        yield Finding(RuleName.DATABASE_FILE_MISSING, Where(file=f"{lost.relative}/{CURRENT}"), facts)
-    for other in databases_of(store):
+        facts: Facts = {"name": families.CURRENT, "database": lost.relative, "detail": NO_DATABASE}
+        yield Finding(
+            RuleName.DATABASE_FILE_MISSING, Where(file=f"{lost.relative}/{families.CURRENT}"), facts
+        )
+    for other in families.databases_of(store):
         try:
-            for fault in file_faults(other):
+            for fault in families.file_faults(other):
                 yield _finding(store, other, fault)
         except StoreError as error:
             yield NotChecked(other.relative, str(error), operational=True)
 
 
-def _finding(store: Store, other: Other, fault: FileFault) -> Finding:
+def _finding(store: Store, other: Other, fault: families.FileFault) -> Finding:
     file = f"{other.relative}/{fault.name}"
     facts: dict[str, int | str | bool | None] = {"name": fault.name, "database": other.relative}
-    if fault.fault in (Fault.MISSING, Fault.NO_WAL):
+    if fault.fault in (families.Fault.MISSING, families.Fault.NO_WAL):
         facts["detail"] = fault.detail
         return Finding(RuleName.DATABASE_FILE_MISSING, Where(file=file), facts)
     facts["reason"] = fault.detail
     expected: Facts = {}
-    if fault.fault is Fault.LENGTH:
+    if fault.fault is families.Fault.LENGTH:
         facts["reason"] = (
             f"the file has {count_of(fault.size or 0, 'byte')}, but the manifest says {fault.expected:,}"
         )
@@ -260,7 +246,7 @@ def unreadable(store: Store, other: Other, error: StoreError) -> Finding | NotCh
     return Finding(RuleName.DATABASE_UNREADABLE, Where(file=file), facts)
 
 
-def odd_rows(database: str, odd: OddRows) -> Iterator[Finding]:
+def odd_rows(database: str, odd: families.OddRows) -> Iterator[Finding]:
     """Rows that cannot be decoded: one finding for each family."""
     for family, row in sorted(odd.first.items()):
         facts: Facts = {
@@ -303,8 +289,8 @@ class Prepared:
         if offset in self.places:
             self.anchor = offset if self.anchor is None else self.anchor
         elif self.anchor is not None and len(self.missing) < FOUND_LIMIT:
-            unique_key = properties.get(TRANSACTION_ID)
-            if unique_key and properties.get(REAL_TOPIC):
+            unique_key = properties.get(props.TRANSACTION_ID)
+            if unique_key and properties.get(props.REAL_TOPIC):
                 self.missing[offset] = unique_key
 
     def found(self) -> Iterator[tuple[int, str]]:
@@ -315,11 +301,11 @@ class Prepared:
 # POP records of a database, by themselves: JSON and key of a row have to agree. Reference 11.7.
 
 
-def check_pop(database: str, rows: Rows, odd: OddRows, shared: Shared) -> Iterator[Finding]:
+def check_pop(database: str, rows: Rows, odd: families.OddRows, shared: Shared) -> Iterator[Finding]:
     """Yield a finding for each record whose JSON and key differ; rows that cannot be decoded go to `odd`."""
     for key, value in rows.pairs():
         try:
-            _, values = decode_row(Content.POP, key, value)
+            _, values = families.decode_row(families.Content.POP, key, value)
         except FormatError as error:
             odd.add(rows.family, key, str(error))
             continue
@@ -361,7 +347,7 @@ class _Taken:
     messages: dict[int, list[tuple[str, dict[str, Any]]]] = field(default_factory=dict)
     timers: dict[str, int] = field(default_factory=dict)
     prepared_mark: int | None = None
-    odd: OddRows = field(default_factory=OddRows)
+    odd: families.OddRows = field(default_factory=families.OddRows)
 
 
 def check_messages(store: Store, other: Other, shared: Shared) -> Iterator[Finding]:
@@ -371,12 +357,12 @@ def check_messages(store: Store, other: Other, shared: Shared) -> Iterator[Findi
     """
     taken = _Taken(Index(compiled_wanted(store.commitlog.size)))
     for rows in read_rows(other):
-        content = content_of(other.relative, rows.family)
-        if content is Content.INDEX:
+        content = families.content_of(other.relative, rows.family)
+        if content is families.Content.INDEX:
             taken.index.take(rows, taken.odd)
-        elif content in (Content.TIMER, Content.TRANS):
+        elif content in (families.Content.TIMER, families.Content.TRANS):
             _take_messages(taken, rows, content)
-        elif content is Content.POP:
+        elif content is families.Content.POP:
             yield from check_pop(other.relative, rows, taken.odd, shared)
     yield from odd_rows(other.relative, taken.odd)
     taken.index.finish()
@@ -384,16 +370,16 @@ def check_messages(store: Store, other: Other, shared: Shared) -> Iterator[Findi
         yield from _against_log(store, other, taken)
 
 
-def _take_messages(taken: _Taken, rows: Rows, content: Content) -> None:
+def _take_messages(taken: _Taken, rows: Rows, content: families.Content) -> None:
     for key, value in rows.pairs():
         try:
-            kind, values = decode_row(content, key, value)
+            kind, values = families.decode_row(content, key, value)
         except FormatError as error:
             taken.odd.add(rows.family, key, str(error))
             continue
         if kind != "mark":
             taken.messages.setdefault(values["phyOffset"], []).append((kind, values))
-        elif content is Content.TIMER:
+        elif content is families.Content.TIMER:
             taken.timers[values["name"]] = values["number"]
         else:
             taken.prepared_mark = values["number"]
@@ -463,10 +449,10 @@ class _Waiting:
     def look(self, offset: int, message: Message) -> None:
         """Take a message of the timer topic. The row of one that was rolled may lead to a later copy."""
         properties = message.properties or {}
-        if TIMER_DEL_UNIQKEY in properties:
-            self.cancelled.append(properties[TIMER_DEL_UNIQKEY])
+        if props.TIMER_DEL_UNIQKEY in properties:
+            self.cancelled.append(properties[props.TIMER_DEL_UNIQKEY])
             return
-        due, unique_key = properties.get(TIMER_OUT_MS, ""), properties.get(UNIQ_KEY, "")
+        due, unique_key = properties.get(props.TIMER_OUT_MS, ""), properties.get(props.UNIQ_KEY, "")
         if offset < self.first or message.queue_offset >= self.scanned or not due.isdecimal():
             return
         if int(due) <= self.delivered or (int(due), unique_key.encode("utf-8", "replace")) in self.keys:
@@ -491,15 +477,15 @@ def _misfit(kind: str, values: dict[str, Any], message: Message) -> str | None:
         return f"the row says {values['size']:,} bytes, but the record has {message.total_size:,}"
     unique_key = values["uniqKey"].decode("utf-8", "replace")
     if kind == "timer":
-        if properties.get(UNIQ_KEY) != unique_key:
+        if properties.get(props.UNIQ_KEY) != unique_key:
             return "the record there has another unique key"
-        due = properties.get(TIMER_OUT_MS)
+        due = properties.get(props.TIMER_OUT_MS)
         if due is not None and due != str(values["deliverTime"]):
             return f"the row has the delivery time {values['deliverTime']}, but the record has {due}"
         return None
-    if properties.get(TRANSACTION_ID, properties.get(UNIQ_KEY)) != unique_key:
+    if properties.get(props.TRANSACTION_ID, properties.get(props.UNIQ_KEY)) != unique_key:
         return "the record there has another unique key"
-    if properties.get(REAL_TOPIC, "").encode("utf-8", "replace") != values["topic"]:
+    if properties.get(props.REAL_TOPIC, "").encode("utf-8", "replace") != values["topic"]:
         return "the record there belongs to another topic"
     return None
 

@@ -29,16 +29,8 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.tasks import task
 from rocketfsck.verify.tasks.execute import execute, plan_units
-from rocketfsck.verify.tasks.task import (
-    Context,
-    Known,
-    LogFileTask,
-    QueueFacts,
-    QueuesTask,
-    aggregate,
-    gather,
-)
 
 DIFFERS = frozenset(
     {
@@ -65,8 +57,8 @@ TIME_LIMIT = 100
 
 
 def check_spill(
-    context: Context, options: CheckOptions, spill: Spill, gatherer: Gatherer | None = None
-) -> tuple[list[Finding | NotChecked], Known]:
+    context: task.Context, options: CheckOptions, spill: Spill, gatherer: Gatherer | None = None
+) -> tuple[list[Finding | NotChecked], task.Known]:
     """The queues of a database against the log, and what is known of them afterwards; `gatherer` takes what
     they say of messages."""
     store = _store_of(context.store, spill)
@@ -74,7 +66,7 @@ def check_spill(
     plain = CheckOptions(level="cross", detail_limit=options.detail_limit)
     units = plan_units(inner)
     ran = execute(inner, plain, units, LocalEngine(1))
-    known = gather(
+    known = task.gather(
         (fact for result in ran.results if result is not None for fact in result.facts),
         [file.relative for file in store.commitlog.files],
         ran.coverage.complete,
@@ -83,8 +75,8 @@ def check_spill(
     )
     known = replace(known, queues={**known.queues, **_emptied(spill)})
     results = list(zip(ran.units, ran.results, strict=True))
-    logs = [result for unit, result in results if isinstance(unit.task, LogFileTask)]
-    queues = [result for unit, result in results if isinstance(unit.task, QueuesTask)]
+    logs = [result for unit, result in results if isinstance(unit.task, task.LogFileTask)]
+    queues = [result for unit, result in results if isinstance(unit.task, task.QueuesTask)]
     compared = sum(result.asked.get(RuleName.UNIT_SIZE, 0) for result in ran.results if result is not None)
     context.shared.ask(RuleName.ROW_DIFFERS, compared)
     context.shared.ask(RuleName.ROW_TIME, sum(queue.row_count for queue in spill.queues.values()))
@@ -112,17 +104,19 @@ def _store_of(store: Store, spill: Spill) -> Store:
     )
 
 
-def _emptied(spill: Spill) -> dict[tuple[str, int], QueueFacts]:
+def _emptied(spill: Spill) -> dict[tuple[str, int], task.QueueFacts]:
     """Queues without a row inside their bounds: brokers go on behind the greatest queue offset that was."""
     found = {}
     for name, queue in spill.queues.items():
         end = queue.end
         if not queue.row_count and end is not None:
-            found[name] = QueueFacts(queue.topic, queue.queue_id, "file", end, end, None, -1, 0)
+            found[name] = task.QueueFacts(queue.topic, queue.queue_id, "file", end, end, None, -1, 0)
     return found
 
 
-def _said_of_rows(spill: Spill, found: Iterable[Finding], known: Known, *, killed: bool) -> Iterator[Finding]:
+def _said_of_rows(
+    spill: Spill, found: Iterable[Finding], known: task.Known, *, killed: bool
+) -> Iterator[Finding]:
     """The findings on units and records as findings on rows of the database."""
     database = spill.database.relative
     end = known.end_offset
@@ -181,7 +175,7 @@ def _has_rows(spill: Spill) -> bool:
     return any(queue.first is not None for queue in spill.queues.values())
 
 
-def _bounds(store: Store, spill: Spill, known: Known) -> Iterator[Finding]:
+def _bounds(store: Store, spill: Spill, known: task.Known) -> Iterator[Finding]:
     """The two rows of each queue against its units, and the mark against the log."""
     database = spill.database.relative
     log_start = store.commitlog.start_offset or 0
@@ -289,7 +283,7 @@ def _times(store: Store, spill: Spill) -> Iterator[Finding]:
             left -= 1
             yield _time_finding(spill.database.relative, *found)
     if further:
-        yield aggregate(RuleName.ROW_TIME, spill.database.relative, further)
+        yield task.aggregate(RuleName.ROW_TIME, spill.database.relative, further)
 
 
 def _leads_to(queue: ConsumeQueue, index: int, offset: int) -> bool:

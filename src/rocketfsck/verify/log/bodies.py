@@ -25,16 +25,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.formats import magic
 from rocketfsck.formats.columns import store_host_place
 from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.magic import (
-    COMPRESSED,
-    COMPRESSION_TYPE_MASK,
-    COMPRESSION_TYPE_SHIFT,
-    IPV4_HOST_SIZE,
-    IPV6_HOST_SIZE,
-    STORE_HOST_V6,
-)
 from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.scan.log.live import RECENT_COUNT, believable
@@ -157,7 +150,7 @@ def host_text(rows: LogRows, reader: FileReader, row: int) -> str:
     """The storeHost of a record as `address:port`."""
     sys_flag = int(rows["sys_flag"][row])
     start = int(rows["pos"][row]) + store_host_place(sys_flag)
-    size = IPV6_HOST_SIZE if sys_flag & STORE_HOST_V6 else IPV4_HOST_SIZE
+    size = magic.IPV6_HOST_SIZE if sys_flag & magic.STORE_HOST_V6 else magic.IPV4_HOST_SIZE
     return decode_host(reader.read(start, size)).text
 
 
@@ -185,7 +178,7 @@ class BodyCheck:
     def take(self, rows: LogRows) -> None:
         """Check the bodies of a batch whose CRC is sound."""
         sound = (rows["faults"] & int(Fault.BODY_CRC)) == 0
-        packed = ((rows["sys_flag"] & COMPRESSED) != 0) & (rows["body_size"] > 0) & sound
+        packed = ((rows["sys_flag"] & magic.COMPRESSED) != 0) & (rows["body_size"] > 0) & sound
         for row in np.flatnonzero(packed).tolist():
             self._body(rows, row)
         batches = ((rows["traits"] & int(Trait.INNER_BATCH)) != 0) & sound & ~packed
@@ -206,7 +199,7 @@ class BodyCheck:
             self._collector.find(RuleName.RECORD_BODY_NOT_DECOMPRESSED, where, found, count=count)
 
     def _body(self, rows: LogRows, row: int) -> None:
-        kind = (int(rows["sys_flag"][row]) & COMPRESSION_TYPE_MASK) >> COMPRESSION_TYPE_SHIFT
+        kind = (int(rows["sys_flag"][row]) & magic.COMPRESSION_TYPE_MASK) >> magic.COMPRESSION_TYPE_SHIFT
         codec = CODECS.get(kind)
         if codec is None:
             return  # CL007 says so

@@ -34,15 +34,8 @@ from itertools import pairwise
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.formats import magic
 from rocketfsck.formats.dtypes import Bytes, Flags, Longs
-from rocketfsck.formats.magic import (
-    INNER_BATCH,
-    MAGIC_V2,
-    NEED_UNWRAP,
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-    TRANSACTION_NOT,
-)
 from rocketfsck.formats.properties import CRC32, HALF_TOPIC, PGROUP, TRAN_MSG
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.scan.log.live import LATEST_CLOCK_MS
@@ -134,7 +127,7 @@ def _pieces(reader: FileReader, start: Longs, size: Longs) -> Iterator[tuple[int
 RECONSUME_LIMIT = 1 << 16
 """Deliveries of one message that nobody waits for: at the longest default delay they take fifteen years."""
 
-BATCH_FLAGS = NEED_UNWRAP | INNER_BATCH
+BATCH_FLAGS = magic.NEED_UNWRAP | magic.INNER_BATCH
 TRANSACTION_PROPERTIES = (TRAN_MSG.encode(), PGROUP.encode())
 
 
@@ -151,7 +144,7 @@ class HeaderRule:
 
 
 def _in_state(rows: LogRows, state: int) -> Flags:
-    flags: Flags = (rows["sys_flag"] & TRANSACTION_MASK) == state
+    flags: Flags = (rows["sys_flag"] & magic.TRANSACTION_MASK) == state
     return flags
 
 
@@ -164,12 +157,12 @@ def _lacks_inner_number(rows: LogRows, reader: FileReader) -> Flags:
 
 def _plain_with_prepared(rows: LogRows, reader: FileReader) -> Flags:
     del reader
-    broken: Flags = _in_state(rows, TRANSACTION_NOT) & (rows["prepared_transaction_offset"] > 0)
+    broken: Flags = _in_state(rows, magic.TRANSACTION_NOT) & (rows["prepared_transaction_offset"] > 0)
     return broken
 
 
 def _never_prepared(rows: LogRows, reader: FileReader) -> Flags:
-    broken = _in_state(rows, TRANSACTION_COMMIT)
+    broken = _in_state(rows, magic.TRANSACTION_COMMIT)
     for name in TRANSACTION_PROPERTIES:
         committed = np.flatnonzero(broken)
         broken[committed] = ~have_property(rows, committed, name, reader)
@@ -323,7 +316,7 @@ def check_version(rows: LogRows, store: Store, once: dict[str, tuple[Where, int]
     """Records that the broker whose version was given does not know. An inferred version knows them all."""
     if store.dialect.v2_allowed or not store.dialect_evidence.given:
         return
-    newer = rows["magic_code"] == MAGIC_V2
+    newer = rows["magic_code"] == magic.MAGIC_V2
     if newer.any():
         where, count = once.get(RuleName.RECORD_TOO_NEW) or (rows.place(int(np.argmax(newer))), 0)
         once[RuleName.RECORD_TOO_NEW] = (where, count + int(np.count_nonzero(newer)))

@@ -15,17 +15,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from rocketfsck.verify.logged import matching
 from rocketfsck.verify.logged.areas import Family, Weight
-from rocketfsck.verify.logged.matching import (
-    LineMatch,
-    Statement,
-    area_of,
-    families_of_trace,
-    family_of,
-    is_normal,
-    match,
-    statements,
-)
 
 MESSAGE_LIMIT = 4096
 """As many characters of a line are looked at: templates are shorter, and mostly what fills their holes."""
@@ -130,7 +121,7 @@ class LineMeaning:
     command: str
     family: Family | None = None
     template: str | None = None
-    logged_by: tuple[Statement, ...] = ()
+    logged_by: tuple[matching.Statement, ...] = ()
     values: tuple[tuple[str, str], ...] = ()
     frame: str | None = None
 
@@ -162,8 +153,8 @@ def explain_text(text: str) -> Explanation:
 
 def _answers(entry: LogEntry) -> Iterator[LineMeaning]:
     """The answers to one entry: of its trace first, which says more than the line above it."""
-    matched = match(entry.readings())
-    traced = families_of_trace(entry.errors or [entry.text], entry.frames)
+    matched = matching.match(entry.readings())
+    traced = matching.families_of_trace(entry.errors or [entry.text], entry.frames)
     for row in traced:
         yield _of_family(entry, row, matched)
     if matched is None:
@@ -172,25 +163,28 @@ def _answers(entry: LogEntry) -> Iterator[LineMeaning]:
         return
     if traced:
         return
-    families: dict[str, list[Statement]] = {}
+    families: dict[str, list[matching.Statement]] = {}
     for statement in _of_level(matched.saying.statements, entry.level):
-        family = family_of(statement)
+        family = matching.family_of(statement)
         families.setdefault("" if family is None else family.name, []).append(statement)
     for said_by in families.values():
-        family = family_of(said_by[0])
+        family = matching.family_of(said_by[0])
         if family is None:
             yield _of_area(entry, said_by, matched)
         else:
             yield _of_family(entry, family, matched, said_by)
 
 
-def _of_level(said: tuple[Statement, ...], level: str | None) -> tuple[Statement, ...]:
+def _of_level(said: tuple[matching.Statement, ...], level: str | None) -> tuple[matching.Statement, ...]:
     """The statements of the level that the line says, if there are some: others are other places."""
     return tuple(statement for statement in said if statement.level == level) or said
 
 
 def _of_family(
-    entry: LogEntry, family: Family, matched: LineMatch | None, said_by: list[Statement] | None = None
+    entry: LogEntry,
+    family: Family,
+    matched: matching.LineMatch | None,
+    said_by: list[matching.Statement] | None = None,
 ) -> LineMeaning:
     named = () if matched is None else matched.named
     return LineMeaning(
@@ -198,7 +192,7 @@ def _of_family(
         line=entry.number,
         count=1,
         level=entry.level,
-        weight="normal" if is_normal(family, named) else family.weight,
+        weight="normal" if matching.is_normal(family, named) else family.weight,
         meaning=family.meaning,
         advice=family.advice,
         command=family.command,
@@ -210,10 +204,10 @@ def _of_family(
     )
 
 
-def _of_area(entry: LogEntry, said_by: list[Statement], matched: LineMatch) -> LineMeaning:
+def _of_area(entry: LogEntry, said_by: list[matching.Statement], matched: matching.LineMatch) -> LineMeaning:
     """The answer for a statement without a row: what its class does, and which method it is."""
     first = said_by[0]
-    area = area_of(first)
+    area = matching.area_of(first)
     owner, _, method = first.place.partition("#")
     grave = first.level in ("error", "throw")
     throws = "throws this" if first.level == "throw" else f"logs this at level {first.level}"
@@ -236,11 +230,11 @@ def _of_area(entry: LogEntry, said_by: list[Statement], matched: LineMatch) -> L
 
 def _of_frames(entry: LogEntry) -> Iterator[LineMeaning]:
     """The answer for a trace alone: what the innermost class that logs about a store does."""
-    owners = {statement.owner: statement for statement in statements()}
+    owners = {statement.owner: statement for statement in matching.statements()}
     for name, method in entry.frames:
         statement = owners.get(name.partition("$")[0])
         if statement is not None:
-            area = area_of(statement)
+            area = matching.area_of(statement)
             yield LineMeaning(
                 text=entry.text or (entry.errors or [""])[0],
                 line=entry.number,
@@ -255,13 +249,13 @@ def _of_frames(entry: LogEntry) -> Iterator[LineMeaning]:
             return
 
 
-def _template(matched: LineMatch) -> str:
+def _template(matched: matching.LineMatch) -> str:
     return matched.saying.statements[0].template
 
 
 def _frame(entry: LogEntry) -> str | None:
     """The innermost method of a trace that is one of a class that logs about a store."""
-    owners = {statement.owner for statement in statements()} if entry.frames else set()
+    owners = {statement.owner for statement in matching.statements()} if entry.frames else set()
     return next(
         (f"{name}.{method}" for name, method in entry.frames if name.partition("$")[0] in owners), None
     )

@@ -47,16 +47,9 @@ from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Where, queue_place, unit_place
 from rocketfsck.verify.log.result import Ground, LogMap
+from rocketfsck.verify.queues import unitranges
 from rocketfsck.verify.queues.looseunits import DeletedQueues, LooseUnits, Missed
 from rocketfsck.verify.queues.unitjoin import delay_levels_of
-from rocketfsck.verify.queues.unitranges import (
-    CountedOnce,
-    MatchedUnits,
-    Missing,
-    UnitRanges,
-    judge_shifted,
-    own_first,
-)
 from rocketfsck.verify.store.misnamed import Misnamed
 from rocketfsck.verify.tasks.task import Context, LogFacts, TaskResult, capped
 
@@ -134,10 +127,10 @@ def _count_lost(queue: ConsumeQueue, former: int, start: int, gatherer: Gatherer
 Name = tuple[str, int]
 
 REASONS = {
-    Missing.NOTHING: "the place of the unit is empty",
-    Missing.PRE_BLANK: "a pre-blank unit is in its place",
-    Missing.OTHER: "another unit is in its place",
-    Missing.BEFORE: "the queue begins later",
+    unitranges.Missing.NOTHING: "the place of the unit is empty",
+    unitranges.Missing.PRE_BLANK: "a pre-blank unit is in its place",
+    unitranges.Missing.OTHER: "another unit is in its place",
+    unitranges.Missing.BEFORE: "the queue begins later",
 }
 BEHIND = "the queue ends earlier"
 JOINED_COUNT = 1 << 12
@@ -290,7 +283,7 @@ def _judge_missed(
         end = extent.end if extent is not None else None
         known = end
         for low, high, first, last, count, reason in _joined(missed[name]):
-            behind = reason == Missing.NOTHING and end is not None and low >= end
+            behind = reason == unitranges.Missing.NOTHING and end is not None and low >= end
             queue = context.store.queues[number]
             where = unit_place(queue, low, 1, first)
             if queue.kind == "batch":  # a batch unit's place says nothing of its queue offset
@@ -300,7 +293,7 @@ def _judge_missed(
                 "record_count": count,
                 "last_queue_offset": high,
                 "last_physical_offset": last,
-                "reason": BEHIND if behind else REASONS[Missing(reason)],
+                "reason": BEHIND if behind else REASONS[unitranges.Missing(reason)],
             }
             yield Finding(RuleName.RECORD_WITHOUT_UNIT, where, facts)
             if behind and queue.kind != "batch" and extent is not None and known is not None:
@@ -330,7 +323,7 @@ def _shifted_units(context: Context, logs: Sequence[TaskResult | None]) -> Itera
             runs.setdefault(int(units.numbers[run[0]]), []).append(run)
     for number, rows in sorted(runs.items()):
         queue = context.store.queues[number]
-        yield from judge_shifted(context.store, number, rows, skipped.get(queue.topic, 0))
+        yield from unitranges.judge_shifted(context.store, number, rows, skipped.get(queue.topic, 0))
 
 
 def _joined(rows: Longs) -> Iterator[list[int]]:
@@ -353,7 +346,7 @@ def _loose_units(
     away: _Away,
 ) -> Iterator[Finding]:
     """Units that met no record, queue by queue."""
-    matched = MatchedUnits(len(context.store.queues))
+    matched = unitranges.MatchedUnits(len(context.store.queues))
     light = np.array([is_light_queue(queue) for queue in context.store.queues], np.bool_)
     for file_number, log in enumerate(logs):
         if log is None:
@@ -371,8 +364,8 @@ def _loose_units(
                 queue = context.store.queues[number]
                 is_copy = file_number in away.copies
                 gatherer.served_others(queue.topic, queue.queue_id, start, end, is_copy=is_copy)
-    queues = own_first((number, context.store.queues[number]) for number in extents)
-    once = CountedOnce(is_needed=bool(light.any()))
+    queues = unitranges.own_first((number, context.store.queues[number]) for number in extents)
+    once = unitranges.CountedOnce(is_needed=bool(light.any()))
     if not context.store.commitlog.files:
         if not has_log_elsewhere(context.store):
             _count_without_log(queues, extents, gatherer, once)
@@ -397,7 +390,7 @@ def _count_without_log(
     queues: Sequence[tuple[int, ConsumeQueue]],
     extents: Mapping[int, Any],
     gatherer: Gatherer,
-    once: CountedOnce,
+    once: unitranges.CountedOnce,
 ) -> None:
     """All units of a store whose log is gone."""
     for number, queue in queues:
@@ -406,14 +399,14 @@ def _count_without_log(
         gatherer.without_log(queue.topic, queue.queue_id, start, end, copy_count)
 
 
-def _copy_count(queue: ConsumeQueue, start: int, end: int, once: CountedOnce) -> int:
+def _copy_count(queue: ConsumeQueue, start: int, end: int, once: unitranges.CountedOnce) -> int:
     """How many messages of a queue that has lost all were counted before it."""
     with UnitReader(queue) as reader:
         copies = (once.copies(queue, offsets) for offsets in unit_offsets(reader, start, end))
         return sum(int(np.count_nonzero(flags)) for flags in copies)
 
 
-def _matched_count(units: UnitRanges, light: Flags) -> int:
+def _matched_count(units: unitranges.UnitRanges, light: Flags) -> int:
     """The units that met their records, of all queues but the light ones: those list records of others."""
     rows = units.matched
     own = ~light[units.numbers[rows[:, 0]].astype(np.int64)]

@@ -17,29 +17,9 @@ from rocketfsck.reader.shortqueues import HeldUnits
 from rocketfsck.reader.units import Kind, UnitReader, Units, kinds_of, read_data_blocks
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.finding import Where, queue_place, unit_place
+from rocketfsck.verify.queues import unitruns
 from rocketfsck.verify.queues.unitcompare import check_ext
-from rocketfsck.verify.queues.unitruns import (
-    RunList,
-    Shape,
-    UnitRun,
-    judge_expiry,
-    known_runs,
-    known_units,
-    shape_of,
-    short_queues,
-    sound_size,
-    unknown_queues,
-)
-from rocketfsck.verify.tasks.task import (
-    Checked,
-    Collector,
-    Context,
-    QueueFacts,
-    QueueKnown,
-    QueuesTask,
-    TaskResult,
-    add_rows,
-)
+from rocketfsck.verify.tasks import task as tasks_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +37,27 @@ class QueueExtent:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuesResult(TaskResult):
+class QueuesResult(tasks_task.TaskResult):
     """What the check of some queues found, with the extent of each of them.
 
     `known`: of each queue, if the context keeps it, what a later check may go on from; None for none.
     """
 
-    facts: tuple[QueueFacts, ...] = ()
+    facts: tuple[tasks_task.QueueFacts, ...] = ()
     summary: tuple[QueueExtent, ...] = ()
-    known: tuple[QueueKnown | None, ...] = ()
+    known: tuple[tasks_task.QueueKnown | None, ...] = ()
 
 
-def check_queues(task: QueuesTask) -> QueuesResult:
+def check_queues(task: tasks_task.QueuesTask) -> QueuesResult:
     """Check `store.queues[start:end]`. Facts: a QueueFacts a queue."""
     context = task.context
     collector = context.collector()
-    checked = Checked()
-    facts: list[QueueFacts] = []
+    checked = tasks_task.Checked()
+    facts: list[tasks_task.QueueFacts] = []
     extents: list[QueueExtent] = []
-    known: list[QueueKnown | None] = []
-    short = {} if context.level == "quick" else short_queues(context, unknown_queues(task))
-    moved_by(sound_size(context, short))
+    known: list[tasks_task.QueueKnown | None] = []
+    short = {} if context.level == "quick" else unitruns.short_queues(context, unitruns.unknown_queues(task))
+    moved_by(unitruns.sound_size(context, short))
     for number in range(task.start, task.end):
         before = task.known[number - task.start] if task.known else None
         walk = _QueueWalk(context, number, collector, before)
@@ -102,7 +82,11 @@ class _QueueWalk:
     """One pass over one queue."""
 
     def __init__(
-        self, context: Context, number: int, collector: Collector, before: QueueKnown | None = None
+        self,
+        context: tasks_task.Context,
+        number: int,
+        collector: tasks_task.Collector,
+        before: tasks_task.QueueKnown | None = None,
     ) -> None:
         self.before = before
         self.context = context
@@ -110,8 +94,8 @@ class _QueueWalk:
         self.queue: ConsumeQueue = context.store.queues[number]
         self.collector = collector
         self.log_start = context.store.commitlog.start_offset
-        self.runs = RunList()
-        self.shape = Shape(0, 0, 0, 0, -1, (), ())
+        self.runs = unitruns.RunList()
+        self.shape = unitruns.Shape(0, 0, 0, 0, -1, (), ())
         self.live_index: int | None = None
         self.last_offset: tuple[int, int] | None = None  # index after the last unit, its commitlog offset
         self.first_base = self.next_base = 0
@@ -130,7 +114,7 @@ class _QueueWalk:
                 else:
                     self._block(index, units)
                 moved_by(count * self.queue.unit_size)
-            self.shape = shape_of(self.runs.runs, reader.first_index)
+            self.shape = unitruns.shape_of(self.runs.runs, reader.first_index)
             self._judge(reader)
             self.byte_count = sum(file.size for file in reader.files)
         if self.queue.ext is not None or self.has_ext:
@@ -139,7 +123,7 @@ class _QueueWalk:
     def _known_end(self, reader: UnitReader) -> int:
         """Take over the units that an earlier check knows; the index after them, 0 for none."""
         known = self.before
-        end = 0 if known is None else known_runs(known, reader, self.runs)
+        end = 0 if known is None else unitruns.known_runs(known, reader, self.runs)
         if known is None or not end:
             return 0
         self.last_offset = (end, known.last_offset)
@@ -152,18 +136,18 @@ class _QueueWalk:
         moved_by((end - reader.first_index) * self.queue.unit_size)
         return end
 
-    def known(self) -> QueueKnown | None:
+    def known(self) -> tasks_task.QueueKnown | None:
         """What a later check may go on from."""
         odd = self.broken or self.has_ext or self.runs.not_kept_count
-        return None if odd else known_units(self.queue, self.shape, self.runs.runs)
+        return None if odd else unitruns.known_units(self.queue, self.shape, self.runs.runs)
 
-    def take(self, run: UnitRun, live_index: int | None) -> None:
+    def take(self, run: unitruns.UnitRun, live_index: int | None) -> None:
         """Take the units of a queue with nothing wrong in it."""
         self.runs.add(run)
-        shape = Shape(run.start, run.end, 0, run.count, run.last_end, (), ())
+        shape = unitruns.Shape(run.start, run.end, 0, run.count, run.last_end, (), ())
         self.shape, self.live_index = shape, live_index
         self.byte_count = sum(file.size for file in self.queue.files)
-        judge_expiry(self.queue, shape, live_index, self.log_start, self.collector)
+        unitruns.judge_expiry(self.queue, shape, live_index, self.log_start, self.collector)
 
     def quick(self) -> None:
         """Find the ends only: by halves, since a queue is units and then zeros."""
@@ -185,7 +169,7 @@ class _QueueWalk:
             if self.log_start is not None and low > start:
                 live = reader.find_offset(self.log_start)
                 self.live_index = live if live < low else None
-        self.shape = Shape(start, low, 0, low - start, last_end, (), ())
+        self.shape = unitruns.Shape(start, low, 0, low - start, last_end, (), ())
 
     def _block(self, index: int, units: Units) -> None:
         kinds = kinds_of(units)
@@ -204,7 +188,7 @@ class _QueueWalk:
         if len(wrong):
             self.broken = True
             file = unit_place(self.queue, index + int(rows[wrong[0]])).file
-            add_rows(
+            tasks_task.add_rows(
                 self.collector,
                 RuleName.UNIT_ORDER,
                 file,
@@ -243,7 +227,7 @@ class _QueueWalk:
         def place(row: int) -> Where:
             return unit_place(self.queue, index + int(rows[row]))
 
-        add_rows(
+        tasks_task.add_rows(
             self.collector,
             RuleName.BATCH_UNIT_BASE,
             place(0).file,
@@ -255,7 +239,7 @@ class _QueueWalk:
             ),
         )
         odd = (units["compactedOffset"] != -1) | (units["reserved"] != 0)
-        add_rows(
+        tasks_task.add_rows(
             self.collector,
             RuleName.BATCH_UNIT_RESERVED,
             place(0).file,
@@ -291,7 +275,7 @@ class _QueueWalk:
                 RuleName.UNIT_INVALID, self._whole_queue(), {"further_count": count}, count=count
             )
         self._judge_files(reader)
-        judge_expiry(self.queue, self.shape, self.live_index, self.log_start, self.collector)
+        unitruns.judge_expiry(self.queue, self.shape, self.live_index, self.log_start, self.collector)
 
     def _judge_files(self, reader: UnitReader) -> None:
         size = self.queue.unit_size
@@ -321,13 +305,13 @@ class _QueueWalk:
         queue = self.queue
         return queue_place(queue.topic, queue.queue_id, queue.kind)
 
-    def facts(self) -> QueueFacts:
+    def facts(self) -> tasks_task.QueueFacts:
         queue, shape = self.queue, self.shape
         batch = queue.kind == "batch"
         live = self.live_index
         if self.log_start is None and shape.unit_count:
             live = shape.start + shape.pre_blank_count
-        return QueueFacts(
+        return tasks_task.QueueFacts(
             topic=queue.topic,
             queue_id=queue.queue_id,
             kind=queue.kind,
@@ -349,8 +333,8 @@ class _QueueWalk:
         live = shape.end if self.live_index is None else self.live_index
         return QueueExtent(self.number, start, max(start, live), shape.end, shape.stale)
 
-    def checked(self) -> Checked:
-        return Checked(len(self.queue.files), self.byte_count, unit_count=self.shape.unit_count)
+    def checked(self) -> tasks_task.Checked:
+        return tasks_task.Checked(len(self.queue.files), self.byte_count, unit_count=self.shape.unit_count)
 
 
 def _at_base(where: Where, base: int) -> Where:

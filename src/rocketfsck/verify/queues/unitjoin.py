@@ -26,17 +26,8 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import distinct, group_bounds, true_spans
 from rocketfsck.scan.units import UNKNOWN_TAGS, Dispatches
 from rocketfsck.store.model import Store
+from rocketfsck.verify.queues import unitranges
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
-from rocketfsck.verify.queues.unitranges import (
-    NO_NUMBER,
-    KnownQueues,
-    Missing,
-    UnitRanges,
-    UnitRooms,
-    joined,
-    ranges_of,
-    shifted,
-)
 from rocketfsck.verify.tasks.task import Collector, Context
 
 FLUSH_COUNT = 1 << 18
@@ -57,8 +48,8 @@ class UnitJoin:
 
     def __init__(self, context: Context, table: QueueTable, collector: Collector) -> None:
         self._store = context.store
-        self._known = context.shared.made(KnownQueues, context.store)
-        self._rooms = context.shared.made(UnitRooms, context.store)
+        self._known = context.shared.made(unitranges.KnownQueues, context.store)
+        self._rooms = context.shared.made(unitranges.UnitRooms, context.store)
         self._table = table
         self._collector = collector
         self._comparer = UnitComparer(collector)
@@ -125,7 +116,7 @@ class UnitJoin:
         row, index, _, offset, size, _, tags, level = columns
         alone, starts = self._known.alone, bounds[:-1]
         known = row < len(alone)
-        number = np.full(len(row), NO_NUMBER, np.int64)
+        number = np.full(len(row), unitranges.NO_NUMBER, np.int64)
         number[known] = alone[row[known]]
         units, found = self._rooms.take(number, index, starts)
         unit_tags = units["tagsCode"]
@@ -134,7 +125,7 @@ class UnitJoin:
         same &= (size != PRE_BLANK_SIZE) | (tags != 0)
         met: Flags = found & np.logical_and.reduceat(same, starts)
         rows = np.flatnonzero(np.repeat(met, np.diff(bounds)))
-        self._met.append(ranges_of(row[rows], index[rows]))
+        self._met.append(unitranges.ranges_of(row[rows], index[rows]))
         self._comparer.found_right(tags[rows])
         return met
 
@@ -142,7 +133,7 @@ class UnitJoin:
         """All gathered records of one queue."""
         kinds = self._known.kinds(row)
         if not kinds:
-            self._miss(row, rows, np.full(len(rows.index), int(Missing.NO_QUEUE), np.int64))
+            self._miss(row, rows, np.full(len(rows.index), int(unitranges.Missing.NO_QUEUE), np.int64))
             return
         batch = "batch" in kinds and ("file" not in kinds or bool((rows.count > 1).any()))
         self._used[row] = number = kinds["batch" if batch else "file"]
@@ -202,7 +193,7 @@ class UnitJoin:
                 if is_light(self._table.names[row][0]) and len(self._shifts) < MAX_RANGES:
                     self._shifts.append(run)
                 else:
-                    self._collector.add(shifted(self._store, number, run, shift))
+                    self._collector.add(unitranges.shifted(self._store, number, run, shift))
             else:
                 length = _length_absent(reader, rows, at)
                 self._miss_part(row, rows.part(slice(0, length)), found[:length], reader)
@@ -231,7 +222,7 @@ class UnitJoin:
             queue = self._store.queues[number]
             self._comparer.take(queue, number, rows.part(good), units[picked], picked + at)
         if len(bad):
-            self._miss(row, rows.part(bad), np.full(len(bad), int(Missing.NOTHING), np.int64))
+            self._miss(row, rows.part(bad), np.full(len(bad), int(unitranges.Missing.NOTHING), np.int64))
 
     def _match(self, row: int, places: Longs) -> None:
         """Units at `places` (rising) have met their records."""
@@ -251,7 +242,7 @@ class UnitJoin:
         if not all are one."""
         if runs is None:  # a run ends where queue offsets begin again
             runs = np.cumsum(np.diff(rows.index, prepend=rows.index[:1]) < 0)
-        for low, high in pairwise(group_bounds(runs * len(Missing) + reasons).tolist()):
+        for low, high in pairwise(group_bounds(runs * len(unitranges.Missing) + reasons).tolist()):
             if len(self._missed) >= MAX_RANGES:
                 self._not_kept += high - low
                 continue
@@ -267,13 +258,15 @@ class UnitJoin:
                 )
             )
 
-    def finish(self, followed: Longs) -> tuple[UnitRanges, Longs]:
+    def finish(self, followed: Longs) -> tuple[unitranges.UnitRanges, Longs]:
         """Compare the rest; what was met and missed in this file, and which row of the table each row is.
 
         The rows `followed` of the table are among them, whether anything was met or not.
         """
         self.flush()
-        matched = joined(np.concatenate([*self._met, np.array(self._matched, np.int64).reshape(-1, 3)]))
+        matched = unitranges.joined(
+            np.concatenate([*self._met, np.array(self._matched, np.int64).reshape(-1, 3)])
+        )
         if len(matched) > MAX_RANGES:
             self._not_kept += int((matched[MAX_RANGES:, 2] - matched[MAX_RANGES:, 1]).sum())
             matched = matched[:MAX_RANGES]
@@ -288,7 +281,7 @@ class UnitJoin:
         names = self._table.names
         unknown = [names[row] for row in kept[numbers < 0].tolist()]
         delays = [(*key, *values) for key, values in sorted(self._comparer.delays.items())]
-        found = UnitRanges(
+        found = unitranges.UnitRanges(
             numbers,
             tuple((os.fsdecode(topic), queue_id) for topic, queue_id in unknown),
             matched,
@@ -340,10 +333,10 @@ def _length_absent(reader: UnitReader, rows: DispatchRows, at: int) -> int:
 def _reasons(rows: DispatchRows, found: Units, reader: UnitReader) -> Longs:
     """What is in the places of the records' units (Missing)."""
     empty = (found["offset"] == 0) & (found["tagsCode"] == 0)
-    reasons = np.full(len(rows.index), int(Missing.OTHER), np.int64)
-    reasons[empty & (found["size"] == PRE_BLANK_SIZE)] = Missing.PRE_BLANK
-    reasons[empty & (found["size"] == 0)] = Missing.NOTHING
-    reasons[rows.index < reader.first_index] = Missing.BEFORE
+    reasons = np.full(len(rows.index), int(unitranges.Missing.OTHER), np.int64)
+    reasons[empty & (found["size"] == PRE_BLANK_SIZE)] = unitranges.Missing.PRE_BLANK
+    reasons[empty & (found["size"] == 0)] = unitranges.Missing.NOTHING
+    reasons[rows.index < reader.first_index] = unitranges.Missing.BEFORE
     return reasons
 
 

@@ -28,22 +28,14 @@ from rocketfsck.verify.index.file import IndexResult
 from rocketfsck.verify.index.spread import spread_notes
 from rocketfsck.verify.log.result import LogResult
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.since.state import (
-    FileProof,
-    IndexState,
-    KnownQueue,
-    LogState,
-    SinceState,
-    holds,
-    read_state,
-)
+from rocketfsck.verify.since import state as since_state
 from rocketfsck.verify.tasks.execute import PlannedTask
 from rocketfsck.verify.tasks.resume import from_json, identity_of
 from rocketfsck.verify.tasks.task import Context, IndexFileTask, TaskResult
 
 NOWHERE = -1
 
-Look = Callable[[FileProof, StoreFile], bool]
+Look = Callable[[since_state.FileProof, StoreFile], bool]
 """Whether a file is what its proof says."""
 
 
@@ -66,9 +58,9 @@ class Proven:
     """
 
     store: Store
-    logs: dict[int, LogState] = field(default_factory=dict)
-    queues: dict[int, KnownQueue] = field(default_factory=dict)
-    indexes: dict[int, IndexState] = field(default_factory=dict)
+    logs: dict[int, since_state.LogState] = field(default_factory=dict)
+    queues: dict[int, since_state.KnownQueue] = field(default_factory=dict)
+    indexes: dict[int, since_state.IndexState] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)
     first_offset: int = NO_OFFSET
     changed: set[str] = field(default_factory=set)
@@ -112,15 +104,15 @@ class Proven:
         return first <= start and end <= known.end
 
 
-def prove(store: Store, state: SinceState, changed: Collection[str] | None = None) -> Proven:
+def prove(store: Store, state: since_state.SinceState, changed: Collection[str] | None = None) -> Proven:
     """Look at every file that a state has proofs of.
 
     With `changed` no file is looked at: these are the ones that an earlier look found to be other files.
     """
     proven = Proven(store)
 
-    def look(proof: FileProof, file: StoreFile) -> bool:
-        same = holds(proof, file) if changed is None else file.relative not in changed
+    def look(proof: since_state.FileProof, file: StoreFile) -> bool:
+        same = since_state.holds(proof, file) if changed is None else file.relative not in changed
         if not same:
             proven.changed.add(file.relative)
         return same
@@ -135,7 +127,7 @@ def prove(store: Store, state: SinceState, changed: Collection[str] | None = Non
     return proven
 
 
-def _prove_queues(proven: Proven, states: Sequence[KnownQueue], look: Look) -> None:
+def _prove_queues(proven: Proven, states: Sequence[since_state.KnownQueue], look: Look) -> None:
     """A queue that has a namesake of another kind now has another meaning to records: it is left out."""
     now = {_name(queue): number for number, queue in enumerate(proven.store.queues)}
     kinds: dict[tuple[str, int], set[str]] = {}
@@ -156,7 +148,7 @@ def _prove_queues(proven: Proven, states: Sequence[KnownQueue], look: Look) -> N
         proven.numbers.append(number)
 
 
-def _queue_holds(queue: ConsumeQueue, state: KnownQueue, look: Look) -> bool:
+def _queue_holds(queue: ConsumeQueue, state: since_state.KnownQueue, look: Look) -> bool:
     files = {file.relative: file for file in queue_files(queue)}
     proofs = state.proofs
     if state.known is not None:  # files in front may have expired
@@ -168,7 +160,7 @@ def _queue_holds(queue: ConsumeQueue, state: KnownQueue, look: Look) -> bool:
     return bool(proofs) and same and all(look(proof, files[proof.file]) for proof in proofs)
 
 
-def _prove_indexes(proven: Proven, states: Sequence[IndexState], look: Look) -> None:
+def _prove_indexes(proven: Proven, states: Sequence[since_state.IndexState], look: Look) -> None:
     """An index file that is gone, or not what it was, may have had entries of any record."""
     store = proven.store
     known = {state.proof.file: state for state in states}
@@ -189,7 +181,7 @@ def queue_files(queue: ConsumeQueue) -> tuple[StoreFile, ...]:
     return queue.files + (queue.ext.files if queue.ext is not None else ())
 
 
-def parts_due(state: SinceState, now_timestamp: int, period: float) -> tuple[Due, int]:
+def parts_due(state: since_state.SinceState, now_timestamp: int, period: float) -> tuple[Due, int]:
     """What has to be read again so that each part is read once in a period, in seconds.
 
     Everything that was last read that long ago; and besides, the oldest first, the share of all bytes that
@@ -213,7 +205,7 @@ def parts_due(state: SinceState, now_timestamp: int, period: float) -> tuple[Due
     return Due(logs, queues, indexes), min(left, total)
 
 
-def _parts(state: SinceState) -> Iterator[tuple[int, int, str, Any]]:
+def _parts(state: since_state.SinceState) -> Iterator[tuple[int, int, str, Any]]:
     """When each part was read, its bytes, its kind and its name."""
     for log in state.logs:
         yield log.read_timestamp, _size([log.proof]), "log", log.proof.file
@@ -224,7 +216,7 @@ def _parts(state: SinceState) -> Iterator[tuple[int, int, str, Any]]:
         yield index.read_timestamp, _size([index.proof]), "index", index.proof.file
 
 
-def _size(proofs: Sequence[FileProof]) -> int:
+def _size(proofs: Sequence[since_state.FileProof]) -> int:
     return sum(proof.end - proof.start for proof in proofs)
 
 
@@ -303,7 +295,7 @@ class Begun:
 
 def begin(
     store: Store, options: CheckOptions, begun: Begun | None = None
-) -> tuple[SinceState | str, Proven, Begun]:
+) -> tuple[since_state.SinceState | str, Proven, Begun]:
     """The state in `options.since`, or why there is none; what it proves of the store; how to begin again.
 
     With `begun` no file is looked at again. Raises UsageError for a file that is not a state; StoreError for
@@ -312,8 +304,8 @@ def begin(
     path = _path_of(store, options)
     if begun is not None and not begun.digest:
         return begun.reason, Proven(store, first_offset=0), begun
-    found = read_state(path, identity_of(store, options.level, options.detail_limit))
-    digest = found.digest if isinstance(found, SinceState) else ""
+    found = since_state.read_state(path, identity_of(store, options.level, options.detail_limit))
+    digest = found.digest if isinstance(found, since_state.SinceState) else ""
     if begun is not None and digest != begun.digest:
         raise StateChangedError("the state has changed while the check ran", path=printable(str(path)))
     if isinstance(found, str):

@@ -30,29 +30,12 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.file import QueuesResult, check_queues
 from rocketfsck.verify.report import Coverage, SinceFacts
 from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.since import state as since_state
 from rocketfsck.verify.since.proving import Begun, Due, Proven, add_notes, begin, parts_due, queue_files
-from rocketfsck.verify.since.state import (
-    KIND,
-    FileProof,
-    IndexState,
-    KnownQueue,
-    LogState,
-    SinceState,
-    renewed,
-    write_state,
-)
 from rocketfsck.verify.stopping import WantedFindings
+from rocketfsck.verify.tasks import task as tasks_task
 from rocketfsck.verify.tasks.execute import Executed, PlannedTask, execute, known_size
 from rocketfsck.verify.tasks.resume import identity_of, to_json
-from rocketfsck.verify.tasks.task import (
-    Context,
-    IndexFileTask,
-    LogFileTask,
-    QueueKnown,
-    QueuesTask,
-    TaskResult,
-    is_aggregate,
-)
 
 _OWN_RULES = frozenset(
     name for name, rule in RULES.items() if rule.family == "CL" and name != RuleName.PREPARED_RECORD_MISSING
@@ -67,15 +50,15 @@ class SinceRun:
     executed: Executed
     facts: SinceFacts
     path: Path
-    state: SinceState
+    state: since_state.SinceState
 
     def save(self) -> None:
         """Write the state file. Raises StoreError."""
-        write_state(self.path, self.state)
+        since_state.write_state(self.path, self.state)
 
 
 def execute_since(
-    context: Context,
+    context: tasks_task.Context,
     options: CheckOptions,
     units: Sequence[PlannedTask],
     engine: Engine,
@@ -89,18 +72,20 @@ def execute_since(
     `begun` is what the check begins with, where that was found out before. Raises as `begin` does.
     """
     found, proven, _ = begin(context.store, options, begun)
-    state = found if isinstance(found, SinceState) else None
+    state = found if isinstance(found, since_state.SinceState) else None
     due, due_byte_count = Due(), 0
     if state is not None and options.scrub is not None:
         due, due_byte_count = parts_due(state, context.now_timestamp, options.scrub)
-    others = [_with_known(unit, proven, due) for unit in units if not isinstance(unit.task, LogFileTask)]
+    others = [
+        _with_known(unit, proven, due) for unit in units if not isinstance(unit.task, tasks_task.LogFileTask)
+    ]
     ran = execute(context, options, others, engine, wanted=wanted, passes=passes)
-    results: dict[str, TaskResult | None] = _by_key(ran)
+    results: dict[str, tasks_task.TaskResult | None] = _by_key(ran)
     _look_at_others(proven, ran)
     kept: dict[str, LogResult] = {}
     left: list[PlannedTask] = []
     for unit in units:
-        if not isinstance(unit.task, LogFileTask):
+        if not isinstance(unit.task, tasks_task.LogFileTask):
             continue
         place = unit.task.index
         usable = place in proven.logs and proven.logs[place].proof.file not in due.logs
@@ -134,13 +119,17 @@ def _looked_at_later(ran: Executed) -> Executed:
     The records of the log have met units and entries that were not there when these files were read. A state
     that knew the former without the latter would not hold.
     """
-    results: list[TaskResult | None] = []
+    results: list[tasks_task.TaskResult | None] = []
     for unit, result in zip(ran.units, ran.results, strict=True):
-        later: TaskResult | None = None
+        later: tasks_task.TaskResult | None = None
         with suppress(StoreError):
-            if isinstance(result, QueuesResult) and isinstance(unit.task, QueuesTask):
+            if isinstance(result, QueuesResult) and isinstance(unit.task, tasks_task.QueuesTask):
                 later = check_queues(replace(unit.task, known=result.known))
-            elif isinstance(result, IndexResult) and isinstance(unit.task, IndexFileTask) and result.known:
+            elif (
+                isinstance(result, IndexResult)
+                and isinstance(unit.task, tasks_task.IndexFileTask)
+                and result.known
+            ):
                 again = check_index_file(replace(unit.task, known=replace(result.known, is_unchanged=True)))
                 later = again if again.known is not None and again.summary != result.summary else None
         is_alike = later is not None and result is not None and later.findings == result.findings
@@ -151,13 +140,13 @@ def _looked_at_later(ran: Executed) -> Executed:
 def _with_known(unit: PlannedTask, proven: Proven, due: Due) -> PlannedTask:
     """The unit, whose task need not read again what is known."""
     task = unit.task
-    if isinstance(task, QueuesTask):
+    if isinstance(task, tasks_task.QueuesTask):
         known = tuple(
             None if state is None or _name(state) in due.queues else state.known
             for state in map(proven.queues.get, range(task.start, task.end))
         )
         return replace(unit, task=replace(task, known=known))
-    assert isinstance(task, IndexFileTask)
+    assert isinstance(task, tasks_task.IndexFileTask)
     state = proven.indexes.get(task.index)
     if state is None or state.known is None or state.proof.file in due.indexes:
         return unit
@@ -168,18 +157,18 @@ def _with_known(unit: PlannedTask, proven: Proven, due: Due) -> PlannedTask:
     return replace(unit, task=replace(task, known=entries))
 
 
-def _name(state: KnownQueue) -> tuple[str, int, str]:
+def _name(state: since_state.KnownQueue) -> tuple[str, int, str]:
     return state.topic, state.queue_id, state.queue_kind
 
 
-def _by_key(ran: Executed) -> dict[str, TaskResult | None]:
+def _by_key(ran: Executed) -> dict[str, tasks_task.TaskResult | None]:
     return {unit.key: result for unit, result in zip(ran.units, ran.results, strict=True)}
 
 
 def _look_at_others(proven: Proven, ran: Executed) -> None:
     """Leave out queues that turned out not to be what they were; find the first new index entry."""
     for unit, result in zip(ran.units, ran.results, strict=True):
-        if isinstance(unit.task, QueuesTask):
+        if isinstance(unit.task, tasks_task.QueuesTask):
             for number in range(unit.task.start, unit.task.end):
                 state = proven.queues.get(number)
                 if state is None or state.known is None:
@@ -187,12 +176,12 @@ def _look_at_others(proven: Proven, ran: Executed) -> None:
                 now = result.known[number - unit.task.start] if isinstance(result, QueuesResult) else None
                 if now is None or now.end < state.known.end:
                     proven.numbers = [-1 if known == number else known for known in proven.numbers]
-        elif isinstance(unit.task, IndexFileTask):
+        elif isinstance(unit.task, tasks_task.IndexFileTask):
             least = _least_offset(proven.indexes.get(unit.task.index), result)
             proven.first_offset = min(proven.first_offset, least)
 
 
-def _least_offset(state: IndexState | None, result: TaskResult | None) -> int:
+def _least_offset(state: since_state.IndexState | None, result: tasks_task.TaskResult | None) -> int:
     """The least offset that an entry of an index file may point to, if the entry was put since the state."""
     if not isinstance(result, IndexResult) or result.summary is None:
         return 0
@@ -206,7 +195,7 @@ def _least_offset(state: IndexState | None, result: TaskResult | None) -> int:
 
 
 def _coverage(
-    units: Sequence[PlannedTask], results: Mapping[str, TaskResult | None], kept: Collection[str]
+    units: Sequence[PlannedTask], results: Mapping[str, tasks_task.TaskResult | None], kept: Collection[str]
 ) -> Coverage:
     """`units` with what their tasks began with; those of `kept` were not run."""
     done = [unit for unit in units if results[unit.key] is not None]
@@ -218,7 +207,7 @@ def _coverage(
     return Coverage(len(units), len(done), total, done_total, taken_over_byte_count=taken)
 
 
-def _taken_over(unit: PlannedTask, result: TaskResult | None) -> int:
+def _taken_over(unit: PlannedTask, result: tasks_task.TaskResult | None) -> int:
     """Bytes that a task took over. One that could not tell from what is new alone went through all."""
     whole = (
         bool(result.findings)
@@ -228,48 +217,59 @@ def _taken_over(unit: PlannedTask, result: TaskResult | None) -> int:
     return 0 if whole else known_size(unit.task)
 
 
-def _state_of(context: Context, identity: str, ran: Executed, proven: Proven, due: Due) -> SinceState:
+def _state_of(
+    context: tasks_task.Context, identity: str, ran: Executed, proven: Proven, due: Due
+) -> since_state.SinceState:
     """What a later check continues from: results that hold as long as the bytes are the same.
 
     A file that cannot be read any more is left out.
     """
-    logs: list[LogState] = []
-    queues: list[KnownQueue] = []
-    indexes: list[IndexState] = []
+    logs: list[since_state.LogState] = []
+    queues: list[since_state.KnownQueue] = []
+    indexes: list[since_state.IndexState] = []
     live = [n for n in range(len(context.store.commitlog.files)) if _has_records(ran.results[n])]
     last = live[-1] if live else 0
     for unit, result in zip(ran.units, ran.results, strict=True):
         task = unit.task
-        if isinstance(task, QueuesTask):
+        if isinstance(task, tasks_task.QueuesTask):
             for number in range(task.start, task.end):
                 known = result.known[number - task.start] if isinstance(result, QueuesResult) else None
                 queues.append(_queue_state(context, number, known, proven.queues.get(number), due))
             continue
         with suppress(StoreError):
-            if isinstance(task, LogFileTask) and isinstance(result, LogResult):
+            if isinstance(task, tasks_task.LogFileTask) and isinstance(result, LogResult):
                 sealed = task.index < last or result.facts[0].ends_with_blank
                 if _is_kept(result):
                     logs.append(_log_state(context, task.index, result, sealed, proven, due))
                 elif task.known is not None and not result.findings:  # new records lack units or entries
                     logs.append(_log_state(context, task.index, task.known, False, proven, due))
-            elif isinstance(task, IndexFileTask) and isinstance(result, IndexResult):
+            elif isinstance(task, tasks_task.IndexFileTask) and isinstance(result, IndexResult):
                 indexes.append(_index_state(context, task.index, result, proven.indexes.get(task.index)))
-    return SinceState(KIND, 1, __version__, identity, context.now_timestamp, logs, queues, indexes)
+    return since_state.SinceState(
+        since_state.KIND, 1, __version__, identity, context.now_timestamp, logs, queues, indexes
+    )
 
 
 def _log_state(
-    context: Context, place: int, result: TaskResult, sealed: bool, proven: Proven, due: Due
-) -> LogState:
+    context: tasks_task.Context,
+    place: int,
+    result: tasks_task.TaskResult,
+    sealed: bool,
+    proven: Proven,
+    due: Due,
+) -> since_state.LogState:
     file, before = context.store.commitlog.files[place], proven.logs.get(place)
     assert result.summary is not None
     end = file.size if sealed else result.summary.live_end
     again = before is None or file.relative in due.logs
     time = context.now_timestamp if before is None or again else before.read_timestamp
-    proof = renewed(None if before is None else before.proof, file, 0, end, is_sealed=sealed)
-    return LogState(proof, time, to_json(result))
+    proof = since_state.renewed(None if before is None else before.proof, file, 0, end, is_sealed=sealed)
+    return since_state.LogState(proof, time, to_json(result))
 
 
-def _index_state(context: Context, place: int, result: IndexResult, before: IndexState | None) -> IndexState:
+def _index_state(
+    context: tasks_task.Context, place: int, result: IndexResult, before: since_state.IndexState | None
+) -> since_state.IndexState:
     """Of a file that is not full, only the entries are the proof: slots and header change with every put."""
     store, known = context.store, result.known
     file = store.indexes[place]
@@ -277,15 +277,21 @@ def _index_state(context: Context, place: int, result: IndexResult, before: Inde
     time = before.read_timestamp if before is not None and went_on else context.now_timestamp
     proof = None if before is None else before.proof
     if known is None or (result.facts[0].full and place + 1 < len(store.indexes)):
-        whole = renewed(proof, file, 0, file.size, is_sealed=True)
-        return IndexState(whole, time, known, result.summary)
+        whole = since_state.renewed(proof, file, 0, file.size, is_sealed=True)
+        return since_state.IndexState(whole, time, known, result.summary)
     start, end = (entry_pos(entry, store.geometry.slot_count) for entry in (1, known.used + 1))
-    return IndexState(renewed(proof, file, start, end, is_sealed=False), time, known, result.summary)
+    return since_state.IndexState(
+        since_state.renewed(proof, file, start, end, is_sealed=False), time, known, result.summary
+    )
 
 
 def _queue_state(
-    context: Context, number: int, known: QueueKnown | None, before: KnownQueue | None, due: Due
-) -> KnownQueue:
+    context: tasks_task.Context,
+    number: int,
+    known: tasks_task.QueueKnown | None,
+    before: since_state.KnownQueue | None,
+    due: Due,
+) -> since_state.KnownQueue:
     queue = context.store.queues[number]
     went_on = before is not None and before.known is not None and _name(before) not in due.queues
     time = before.read_timestamp if before is not None and went_on else context.now_timestamp
@@ -297,45 +303,54 @@ def _queue_state(
         )
     except StoreError:
         known, proofs = None, ()
-    return KnownQueue(queue.topic, queue.queue_id, queue.kind, time, known, proofs)
+    return since_state.KnownQueue(queue.topic, queue.queue_id, queue.kind, time, known, proofs)
 
 
 def _unit_proofs(
-    queue: ConsumeQueue, known: QueueKnown | None, before: Mapping[str, FileProof]
-) -> Iterator[FileProof]:
+    queue: ConsumeQueue, known: tasks_task.QueueKnown | None, before: Mapping[str, since_state.FileProof]
+) -> Iterator[since_state.FileProof]:
     """Proofs of the files of a queue as far as it is known, or of all of them as they are.
 
     `before` has those of the state, which hold, by file.
     """
     if known is None:
         for file in queue_files(queue):
-            yield renewed(before.get(file.relative), file, 0, file.size, is_sealed=True)
+            yield since_state.renewed(before.get(file.relative), file, 0, file.size, is_sealed=True)
         return
     for file in queue.files:
         end = min(known.end * queue.unit_size - (file.start_offset or 0), file.size)
         if end > 0:
-            yield renewed(before.get(file.relative), file, 0, end, is_sealed=end == file.size)
+            yield since_state.renewed(before.get(file.relative), file, 0, end, is_sealed=end == file.size)
 
 
-def _has_records(result: TaskResult | None) -> bool:
+def _has_records(result: tasks_task.TaskResult | None) -> bool:
     return isinstance(result, LogResult) and bool(result.facts) and result.facts[0].record_count > 0
 
 
 def _is_kept(result: LogResult) -> bool:
     """Whether what was found of a commit log file holds while its bytes, its units and its entries do."""
-    own = all(finding.rule in _OWN_RULES and not is_aggregate(finding) for finding in result.findings)
+    own = all(
+        finding.rule in _OWN_RULES and not tasks_task.is_aggregate(finding) for finding in result.findings
+    )
     return own and result.summary is not None and result.summary.live_end > 0 and is_settled(result.summary)
 
 
 def _facts(
-    context: Context, found: SinceState | str, kept: Iterable[PlannedTask], state: SinceState
+    context: tasks_task.Context,
+    found: since_state.SinceState | str,
+    kept: Iterable[PlannedTask],
+    state: since_state.SinceState,
 ) -> SinceFacts:
     """What the report says; `kept` are the commit log files that were not read again."""
-    parts: list[LogState | KnownQueue | IndexState] = [*state.logs, *state.queues, *state.indexes]
+    parts: list[since_state.LogState | since_state.KnownQueue | since_state.IndexState] = [
+        *state.logs,
+        *state.queues,
+        *state.indexes,
+    ]
     times = [part.read_timestamp for part in parts]
     files = list(kept)
     return SinceFacts(
-        previous_timestamp=found.written_timestamp if isinstance(found, SinceState) else None,
+        previous_timestamp=found.written_timestamp if isinstance(found, since_state.SinceState) else None,
         oldest_read_timestamp=min(times, default=context.now_timestamp),
         kept_file_count=len(files),
         kept_byte_count=sum(unit.byte_count for unit in files),

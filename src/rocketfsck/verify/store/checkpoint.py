@@ -19,15 +19,9 @@ from itertools import accumulate
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats import smallfiles
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.formats.smallfiles import (
-    EpochEntry,
-    EpochFile,
-    decode_broker_identity,
-    decode_epochs,
-    is_lock_content,
-)
 from rocketfsck.reader.configs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record, first_head
 from rocketfsck.reader.index import read_header
@@ -61,7 +55,7 @@ def check_identity(store: Store) -> Iterator[Finding | NotChecked]:
             continue
         try:
             data = read_whole(file.path, EPOCH_SIZE_LIMIT)
-            identity = decode_broker_identity(data, is_temp=file.name.endswith("-temp"))
+            identity = smallfiles.decode_broker_identity(data, is_temp=file.name.endswith("-temp"))
         except FormatError as error:
             where = Where(file=file.relative, start=error.offset, end=file.size)
             yield Finding(RuleName.IDENTITY_DAMAGED, where, {"reason": str(error)})
@@ -92,7 +86,7 @@ def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
             continue
         try:
             data = read_whole(file.path, EPOCH_LIMIT)
-            epochs = decode_epochs(data)
+            epochs = smallfiles.decode_epochs(data)
         except FormatError as error:
             backup = files.get(f"{name}{BACKUP}")
             found = {"reason": str(error), "backup_state": _backup_state(backup)}
@@ -112,19 +106,19 @@ def _backup_state(backup: StoreFile | None) -> str:
     if backup is None:
         return "absent"
     try:
-        decode_epochs(read_whole(backup.path, EPOCH_LIMIT))
+        smallfiles.decode_epochs(read_whole(backup.path, EPOCH_LIMIT))
     except StoreError:
         return "damaged"
     return "sound"
 
 
 def _check_entries(
-    store: Store, known: Known, file: StoreFile, epochs: EpochFile, line_ends: Sequence[int]
+    store: Store, known: Known, file: StoreFile, epochs: smallfiles.EpochFile, line_ends: Sequence[int]
 ) -> Iterator[Finding]:
     """Order, range and boundaries. A start below the log has expired; equal starts are empty epochs."""
     log_start = store.commitlog.start_offset
     end = known.end_offset if known.complete else store.commitlog.end_offset
-    previous: EpochEntry | None = None
+    previous: smallfiles.EpochEntry | None = None
     for number, entry in enumerate(epochs.entries, HEADER_LINES + 1):
         where = Where(
             file=file.relative,
@@ -452,7 +446,7 @@ def _check_lock(store: Store) -> Iterator[Finding | NotChecked]:
     except StoreError as error:
         yield NotChecked(store.lock.relative, str(error), operational=True)
         return
-    if not is_lock_content(data):
+    if not smallfiles.is_lock_content(data):
         yield Finding(
             RuleName.LOCK_CONTENT,
             Where(file=store.lock.relative, start=0, end=len(data)),

@@ -30,16 +30,7 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, SPARSE_END_UNIT
 from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, Longs
 from rocketfsck.formats.properties import KEYS
-from rocketfsck.reader.compaction import (
-    CHECKPOINT,
-    CompactedQueue,
-    FileUnits,
-    Units,
-    compacted_queues,
-    position_name,
-    read_positions,
-    read_units,
-)
+from rocketfsck.reader import compaction
 from rocketfsck.reader.configs import compacted_topics
 from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.columns import KEY_WORD, Fault, RecordBatch
@@ -69,7 +60,7 @@ def check_positions(store: Store, positions: dict[str, int]) -> Iterator[Finding
         if which is None:
             continue
         try:
-            positions.update(read_positions(which))
+            positions.update(compaction.read_positions(which))
         except FormatError as error:
             found: Facts = {"queue": "any queue", "reason": str(error), "offset": "nothing"}
             yield Finding(RuleName.COMPACTION_POSITION, Where(file=which.relative, start=error.offset), found)
@@ -79,7 +70,7 @@ def check_positions(store: Store, positions: dict[str, int]) -> Iterator[Finding
             return
 
 
-def check_files(queue: CompactedQueue) -> Iterator[Finding]:
+def check_files(queue: compaction.CompactedQueue) -> Iterator[Finding]:
     """A log file without its unit file or the reverse, lengths, and what broken work left behind."""
     for side, one, other in (("unit", queue.log, queue.units), ("log", queue.units, queue.log)):
         names = {file.name for file in other.files}
@@ -99,7 +90,7 @@ def check_files(queue: CompactedQueue) -> Iterator[Finding]:
 
 
 def place_of(
-    queue: CompactedQueue,
+    queue: compaction.CompactedQueue,
     file: StoreFile,
     start: int | None = None,
     end: int | None = None,
@@ -131,7 +122,7 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 def check_compaction(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
     """All compacted logs; at the level quick only what files there are, and the positions."""
-    queues = compacted_queues(context.store)
+    queues = compaction.compacted_queues(context.store)
     yield from _check_missing(context.store, queues, known)
     has_positions = any(
         other.files for other in context.store.others if other.kind is OtherKind.COMPACTION_CHECKPOINT
@@ -143,7 +134,7 @@ def check_compaction(context: Context, known: Known) -> Iterator[Finding | NotCh
         if context.level == "quick":
             continue
         try:
-            position = positions.get(position_name(queue.topic, queue.queue_id))
+            position = positions.get(compaction.position_name(queue.topic, queue.queue_id))
             walk = _CompactionWalk(context, queue, position, has_positions)
             yield from capped(walk.run(), context.detail_limit)
             if walk.left_out:
@@ -153,7 +144,9 @@ def check_compaction(context: Context, known: Known) -> Iterator[Finding | NotCh
             yield NotChecked(error.path or "compaction", str(error), operational=True)
 
 
-def _check_missing(store: Store, queues: Sequence[CompactedQueue], known: Known) -> Iterator[Finding]:
+def _check_missing(
+    store: Store, queues: Sequence[compaction.CompactedQueue], known: Known
+) -> Iterator[Finding]:
     """Queues of compaction topics that have units, and no compacted log to be served from."""
     if not store.dialect.compaction or not store.settings.flag("enableCompaction", True):
         return
@@ -207,7 +200,7 @@ class _UnitFile:
     """The units in use of one file: `places` in the log file are where they point, `met` says at a record."""
 
     file: MappedFile
-    rows: Units
+    rows: compaction.Units
     places: Longs
     met: NDArray[np.bool_]
 
@@ -217,7 +210,7 @@ class _CompactionWalk:
     """One pass over a queue's files, in order of their names."""
 
     context: Context
-    queue: CompactedQueue
+    queue: compaction.CompactedQueue
     position: int | None
     has_positions: bool
     compacted_at: int | None = None
@@ -231,7 +224,7 @@ class _CompactionWalk:
             unit_file = self.queue.unit_file(file.name)
             used = None
             if unit_file is not None:
-                units = read_units(unit_file)
+                units = compaction.read_units(unit_file)
                 yield from self._units(unit_file, units)
                 rows = units.leading
                 places = rows["offset"].astype(np.int64) - (file.start_offset or 0)
@@ -239,21 +232,21 @@ class _CompactionWalk:
             yield from self._file(file, used)
         yield from self._keys_twice()
         if self.position is None and self.compacted_at is not None and not self.has_positions:
-            where = Where(file=CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
+            where = Where(file=compaction.CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
             reason = f"the position is missing, although messages after {self.compacted_at} were compacted"
-            name = position_name(self.queue.topic, self.queue.queue_id)
+            name = compaction.position_name(self.queue.topic, self.queue.queue_id)
             facts: Facts = {"queue": name, "offset": "nothing", "reason": reason}
             yield Finding(RuleName.COMPACTION_POSITION, where, facts)
         behind = self.position is not None and self.last_offset >= 0 and self.position > self.last_offset
         if behind or (self.position is not None and self.position < -1):
             reason = f"the last message of this queue has offset {self.last_offset}"
-            found: Facts = {"queue": position_name(self.queue.topic, self.queue.queue_id)}
-            where = Where(file=CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
+            found: Facts = {"queue": compaction.position_name(self.queue.topic, self.queue.queue_id)}
+            where = Where(file=compaction.CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
             yield Finding(
                 RuleName.COMPACTION_POSITION, where, {**found, "offset": self.position, "reason": reason}
             )
 
-    def _units(self, file: MappedFile, content: FileUnits) -> Iterator[Finding]:
+    def _units(self, file: MappedFile, content: compaction.FileUnits) -> Iterator[Finding]:
         """Units by themselves: constants, rising queue offsets, what ends them."""
         units, count = content.leading, content.count
         self.context.shared.ask(RuleName.COMPACTION_UNIT, count)

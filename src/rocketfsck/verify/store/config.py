@@ -21,28 +21,15 @@ from collections.abc import Iterator, Mapping
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import first_names
 from rocketfsck.errors import StoreError
+from rocketfsck.formats import timer
 from rocketfsck.formats.config import OFFSET_VIEWS, PERM_INHERIT, TopicConfig
-from rocketfsck.formats.timer import (
-    SCHEDULE_TOPIC,
-    TIMER_CHECK,
-    TIMER_CHECK_SIZE,
-    TIMER_TOPIC,
-    delay_queue_id,
-    parse_delay_levels,
-)
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import TREES, Facts, Finding, Where, queue_place
 from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.store import offsets as store_offsets
 from rocketfsck.verify.store.configfiles import Configs, is_system_topic, load_configs
-from rocketfsck.verify.store.offsets import (
-    bounds_of,
-    check_consumer_offsets,
-    check_offsets_gone,
-    check_subscriptions_gone,
-    kept_in_databases,
-)
 from rocketfsck.verify.tasks.task import Context, Known
 
 DELAYS = "delayOffset.json"
@@ -58,15 +45,17 @@ def check_delay_offsets(
     """Levels of delayOffset.json against the queues. `has_broker`: a broker keeps the file here if it has
     anything to keep."""
     file = configs.files.get(DELAYS, f"config/{DELAYS}")
-    levels = parse_delay_levels(store.delay_levels)
+    levels = timer.parse_delay_levels(store.delay_levels)
     offsets = configs.views.get(DELAYS, {})
     for level, offset in offsets.items():
-        where = Where(file, topic=SCHEDULE_TOPIC, queue_id=delay_queue_id(level), queue_offset=offset)
+        where = Where(
+            file, topic=timer.SCHEDULE_TOPIC, queue_id=timer.delay_queue_id(level), queue_offset=offset
+        )
         found: Facts = {"level": level, "offset": offset}
         if level not in levels:
             yield Finding(RuleName.DELAY_LEVEL_UNKNOWN, where, found, {"level_count": len(levels)})
             continue
-        bounds = bounds_of(SCHEDULE_TOPIC, delay_queue_id(level), known)
+        bounds = store_offsets.bounds_of(timer.SCHEDULE_TOPIC, timer.delay_queue_id(level), known)
         if bounds is None:
             continue
         if offset > bounds.high or offset < 0:
@@ -86,17 +75,17 @@ def _check_delivered(
     """
     last = known.last_store_timestamp
     unset = UNSET_MS if store.abort is None else UNSET_KILLED_MS
-    queues = {queue.queue_id: queue for queue in store.queues if queue.topic == SCHEDULE_TOPIC}
+    queues = {queue.queue_id: queue for queue in store.queues if queue.topic == timer.SCHEDULE_TOPIC}
     for level in sorted(levels):
-        queue_id = delay_queue_id(level)
-        queue, bounds = queues.get(queue_id), bounds_of(SCHEDULE_TOPIC, queue_id, known)
+        queue_id = timer.delay_queue_id(level)
+        queue, bounds = queues.get(queue_id), store_offsets.bounds_of(timer.SCHEDULE_TOPIC, queue_id, known)
         if queue is None or queue.kind != "file" or bounds is None or last is None:
             continue
         begin = max(offsets.get(level, bounds.low), bounds.low)
         lateness = LATEST_MS if level in offsets else unset
         end = first_due_after(queue, begin, bounds.high, last - lateness)
         if end > begin:
-            where = Where(file, topic=SCHEDULE_TOPIC, queue_id=queue_id, queue_offset=begin)
+            where = Where(file, topic=timer.SCHEDULE_TOPIC, queue_id=queue_id, queue_offset=begin)
             found: Facts = {"level": level, "offset": begin, "again_count": end - begin}
             rule = RuleName.DELAY_OFFSET_LATE if level in offsets else RuleName.DELAY_OFFSET_GONE
             yield Finding(rule, where, found, {"offset": end})
@@ -137,13 +126,13 @@ def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecke
     topics: Mapping[str, TopicConfig] | None = configs.views.get(TOPICS)
     if topics is not None:
         yield from _check_topics(store, topics, configs.files[TOPICS], known)
-        yield from check_offsets_gone(store, configs, topics, known)
+        yield from store_offsets.check_offsets_gone(store, configs, topics, known)
     else:
         yield from _check_topics_gone(store)
-    yield from check_subscriptions_gone(store, configs, topics)
+    yield from store_offsets.check_subscriptions_gone(store, configs, topics)
     tables = (table for name in OFFSET_VIEWS for table in configs.views.get(name, {}).values())
     context.shared.ask(RuleName.CONSUMER_OFFSET_NEGATIVE, sum(map(len, tables)))
-    yield from check_consumer_offsets(store, configs, topics, known)
+    yield from store_offsets.check_consumer_offsets(store, configs, topics, known)
     yield from check_delay_offsets(store, configs, known, has_broker=_has_broker(store))
     yield from _check_timer(context, known)
 
@@ -167,7 +156,7 @@ def _check_topics_gone(store: Store) -> Iterator[Finding]:
     names = {file.name for file in store.configs}
     if names & {TOPICS, f"{TOPICS}.bak"}:
         return
-    if kept_in_databases(store, TOPIC_DATABASES):
+    if store_offsets.kept_in_databases(store, TOPIC_DATABASES):
         return
     topics = sorted(
         {queue.topic for queue in store.queues if queue.files and not is_system_topic(queue.topic)}
@@ -257,19 +246,19 @@ def _check_timer(context: Context, known: Known) -> Iterator[Finding | NotChecke
             except StoreError as error:
                 yield NotChecked(file.relative, str(error), operational=True)
                 continue
-            if len(data) != TIMER_CHECK_SIZE:
+            if len(data) != timer.TIMER_CHECK_SIZE:
                 where = Where(file=file.relative, start=0, end=len(data))
                 yield Finding(
-                    RuleName.TIMER_CHECK_LENGTH, where, {"size": len(data)}, {"size": TIMER_CHECK_SIZE}
+                    RuleName.TIMER_CHECK_LENGTH, where, {"size": len(data)}, {"size": timer.TIMER_CHECK_SIZE}
                 )
             yield from _check_timer_fields(context, file, data, known)
 
 
 def _check_timer_fields(context: Context, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
-    values = TIMER_CHECK.parse(data.ljust(TIMER_CHECK.size, b"\0"))
+    values = timer.TIMER_CHECK.parse(data.ljust(timer.TIMER_CHECK.size, b"\0"))
     for name, limit in _timer_limits(context, known).items():
         if values[name] > limit:
-            start = TIMER_CHECK.offset(name)
+            start = timer.TIMER_CHECK.offset(name)
             where = Where(file=file.relative, start=start, end=start + 8)
             yield Finding(
                 RuleName.TIMER_CHECK_RANGE, where, {"field": name, "value": values[name]}, {"limit": limit}
@@ -282,7 +271,7 @@ def _timer_limits(context: Context, known: Known) -> dict[str, int]:
     for other in context.store.others:
         if other.kind is OtherKind.TIMER_LOG and other.mapped_files is not None:
             limits["lastTimerLogFlushPos"] = other.mapped_files.end_offset or 0
-    bounds = bounds_of(TIMER_TOPIC, 0, known)
+    bounds = store_offsets.bounds_of(timer.TIMER_TOPIC, 0, known)
     if bounds is not None:
         limits["lastTimerQueueOffset"] = bounds.high
     return limits

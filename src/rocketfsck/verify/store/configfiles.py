@@ -11,14 +11,7 @@ from typing import Any
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import (
-    OFFSET_VIEWS,
-    data_version,
-    decode_config,
-    delay_offsets,
-    topic_configs,
-    valid_prefix,
-)
+from rocketfsck.formats import config
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.reader.configs import CONFIG_LIMIT
@@ -38,9 +31,9 @@ SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", LMQ_PREFIX)
 
 TOPICS = "topics.json"
 VIEWS: Mapping[str, Callable[[Any], Mapping[Any, Any]]] = {
-    TOPICS: topic_configs,
-    **OFFSET_VIEWS,
-    "delayOffset.json": delay_offsets,
+    TOPICS: config.topic_configs,
+    **config.OFFSET_VIEWS,
+    "delayOffset.json": config.delay_offsets,
 }
 """What is compared with the queues; of other files only the syntax is checked."""
 
@@ -94,7 +87,7 @@ def load_configs(store: Store) -> Configs:
         try:
             if not isinstance(used.value, Mapping):
                 raise FormatError("the content is not an object")
-            data_version(used.value)
+            config.data_version(used.value)
             views[name] = VIEWS.get(name, dict)(used.value)
             files[name] = used.file.relative
         except FormatError as error:
@@ -121,11 +114,11 @@ def parse_file(file: StoreFile) -> Parsed:
     if not data:
         return Parsed(file, reason=EMPTY)
     try:
-        return Parsed(file, decode_config(data))
+        return Parsed(file, config.decode_config(data))
     except FormatError as error:
         reason, offset = str(error), min(error.offset or 0, len(data))
     try:
-        value, end = valid_prefix(data)
+        value, end = config.valid_prefix(data)
     except FormatError:
         if not data.strip(b"\0"):
             reason = "the file has only NUL bytes"
@@ -175,7 +168,7 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
 def _check_age(main: Parsed, backup: Parsed) -> Iterator[Finding]:
     """A .bak is the state before the last write: never newer."""
     try:
-        new, old = data_version(main.value), data_version(backup.value)
+        new, old = config.data_version(main.value), config.data_version(backup.value)
     except FormatError:
         return
     if new is None or old is None or new.state_version != old.state_version or old.counter <= new.counter:
@@ -197,7 +190,7 @@ def _differ_in_own_topics(main: Any, backup: Any) -> bool:
     A master that becomes a slave takes the file of the new master, which may not have made them yet.
     """
     try:
-        new, old = topic_configs(main), topic_configs(backup)
+        new, old = config.topic_configs(main), config.topic_configs(backup)
     except FormatError:
         return False
     changed = {name for name in new.keys() | old.keys() if new.get(name) != old.get(name)}

@@ -32,14 +32,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.dledger import (
-    DLEDGER_ENTRY,
-    ENTRY_HEADER_SIZE,
-    INDEX_UNIT_SIZE,
-    MAGIC_BLANK,
-    MAGIC_CONFIG_CHANGE,
-    MAGIC_NORMAL,
-)
+from rocketfsck.formats import dledger
 from rocketfsck.formats.dtypes import DLEDGER_HEAD_DTYPE, DLEDGER_INDEX_DTYPE, RECORD_HEAD_DTYPE, Longs
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.smallfiles import java_parse_long
@@ -119,7 +112,7 @@ WALK_LIMIT = 100_000
 """Entries after the last unit that are counted one by one."""
 
 _NO_FILES = MappedFileQueue((), 0, ())
-_HEADER = DLEDGER_ENTRY.packer(last="pos")
+_HEADER = dledger.DLEDGER_ENTRY.packer(last="pos")
 
 REASONS = (
     "",
@@ -206,7 +199,7 @@ class _EntryWalk:
         for first, last in self._with_data():
             for start in range(first, last, BLOCK_COUNT):
                 count = min(BLOCK_COUNT, last - start)
-                data = self.units.read(start * INDEX_UNIT_SIZE, count * INDEX_UNIT_SIZE)
+                data = self.units.read(start * dledger.INDEX_UNIT_SIZE, count * dledger.INDEX_UNIT_SIZE)
                 rows = np.frombuffer(data, DLEDGER_INDEX_DTYPE)
                 used = np.flatnonzero(rows["magic"] != 0)
                 if len(used):
@@ -214,12 +207,12 @@ class _EntryWalk:
 
     def _with_data(self) -> Iterator[tuple[int, int]]:
         """The numbers of the units outside of holes, in half-open ranges, ascending."""
-        first, last = self.units.start // INDEX_UNIT_SIZE, self.units.end // INDEX_UNIT_SIZE
+        first, last = self.units.start // dledger.INDEX_UNIT_SIZE, self.units.end // dledger.INDEX_UNIT_SIZE
         for number, file in enumerate(self.units.files):
             base = file.start_offset or 0
             for low, high in self.units.reader(number).data_extents():
-                least = max(first, (base + low) // INDEX_UNIT_SIZE)
-                most = min(last, -(-(base + high) // INDEX_UNIT_SIZE))
+                least = max(first, (base + low) // dledger.INDEX_UNIT_SIZE)
+                most = min(last, -(-(base + high) // dledger.INDEX_UNIT_SIZE))
                 if least < most:
                     yield least, most
                     first = most
@@ -228,10 +221,10 @@ class _EntryWalk:
         pos = rows["pos"].astype(np.int64)
         found_heads = self.log.gather(pos, DLEDGER_HEAD_DTYPE)
         heads = found_heads["entry"]
-        inside = (pos >= self.log.start) & (pos <= self.log.end - ENTRY_HEADER_SIZE)
+        inside = (pos >= self.log.start) & (pos <= self.log.end - dledger.ENTRY_HEADER_SIZE)
         magic = heads["magic"]
-        entry = (magic >= MAGIC_NORMAL) & (magic <= MAGIC_CONFIG_CHANGE)
-        entry &= heads["size"] == heads["bodyLen"].astype(np.int64) + ENTRY_HEADER_SIZE
+        entry = (magic >= dledger.MAGIC_NORMAL) & (magic <= dledger.MAGIC_CONFIG_CHANGE)
+        entry &= heads["size"] == heads["bodyLen"].astype(np.int64) + dledger.ENTRY_HEADER_SIZE
         tests: tuple[tuple[int, NDArray[np.bool_], Rows, Rows], ...] = (
             (NUMBER, rows["index"] == number, rows["index"], number),
             (NO_FILE, inside, pos, pos),
@@ -278,15 +271,15 @@ class _EntryWalk:
         """Where the next entry can begin if one ends at `pos`: there, or at the start of the next file."""
         head = self._header(pos)
         following = [start for start in self.log.starts if start > pos]
-        if head is not None and head[0] == MAGIC_BLANK and following:
+        if head is not None and head[0] == dledger.MAGIC_BLANK and following:
             return min(following)
         return pos
 
     def _places(self, number: Longs, heads: Rows, pos: Longs, sound: NDArray[np.bool_]) -> Iterator[Finding]:
         """Entries, and the records in them, that say that they are elsewhere."""
-        entry, record, place = heads["entry"], heads["record"], pos + ENTRY_HEADER_SIZE
+        entry, record, place = heads["entry"], heads["record"], pos + dledger.ENTRY_HEADER_SIZE
         wrong = (record["magicCode"] == MAGIC_V1) | (record["magicCode"] == MAGIC_V2)
-        wrong &= (entry["magic"] == MAGIC_NORMAL) & (entry["bodyLen"] >= RECORD_HEAD_DTYPE.itemsize)
+        wrong &= (entry["magic"] == dledger.MAGIC_NORMAL) & (entry["bodyLen"] >= RECORD_HEAD_DTYPE.itemsize)
         wrong &= record["physicalOffset"] != place
         checks = (
             ("entry", entry["pos"] != pos, entry["pos"], pos),
@@ -345,16 +338,23 @@ class _EntryWalk:
         return magic, size, index, term, stated
 
     def _unit(self, number: int, pos: int | None = None) -> Where:
-        start = number * INDEX_UNIT_SIZE
+        start = number * dledger.INDEX_UNIT_SIZE
         file = self.units.files[max(self.units.last_from(start), 0)]
         start -= file.start_offset or 0
-        return Where(file=file.relative, start=start, end=start + INDEX_UNIT_SIZE, physical_offset=pos)
+        return Where(
+            file=file.relative, start=start, end=start + dledger.INDEX_UNIT_SIZE, physical_offset=pos
+        )
 
     def _entry(self, pos: int) -> Where:
         file = self.log.files[max(self.log.last_from(pos), 0)]
         start = pos - (file.start_offset or 0)
-        return Where(file=file.relative, start=start, end=start + ENTRY_HEADER_SIZE, physical_offset=pos)
+        return Where(
+            file=file.relative, start=start, end=start + dledger.ENTRY_HEADER_SIZE, physical_offset=pos
+        )
 
 
 def _is_entry(head: tuple[int, int, int, int, int]) -> bool:
-    return MAGIC_NORMAL <= head[0] <= MAGIC_CONFIG_CHANGE and head[1] >= ENTRY_HEADER_SIZE
+    return (
+        dledger.MAGIC_NORMAL <= head[0] <= dledger.MAGIC_CONFIG_CHANGE
+        and head[1] >= dledger.ENTRY_HEADER_SIZE
+    )

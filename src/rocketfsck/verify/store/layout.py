@@ -14,24 +14,12 @@ from rocketfsck.common.wording import count_of, fill_numbers
 from rocketfsck.formats.dialect import Dialect, dialect_of
 from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.reader.index import readable_headers
+from rocketfsck.store import elsewhere
 from rocketfsck.store.circumstances import LockState
-from rocketfsck.store.elsewhere import (
-    TAG_STORE,
-    databases,
-    has_log_elsewhere,
-    opened_wrongly,
-    writes_more_entries,
-)
 from rocketfsck.store.model import IndexFile, Store, Stray, StrayReason
 from rocketfsck.verify.finding import Facts, Finding, Where, queue_place
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.store.segments import (
-    by_version,
-    check_segments,
-    compacted_strays,
-    is_among_segments,
-    loaded_directories,
-)
+from rocketfsck.verify.store import segments
 from rocketfsck.verify.tasks.task import Context, Known
 from rocketfsck.verify.watched import AREAS
 
@@ -46,7 +34,7 @@ def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecke
     yield from _check_repair(store)
     yield from _check_presence(store)
     yield from _check_log_places(store)
-    yield from check_segments(context, known)
+    yield from segments.check_segments(context, known)
     yield from _check_ranges(store, known)
     yield from _check_queue_kinds(store)
     yield from _check_index_directory(store)
@@ -68,7 +56,7 @@ _INDEX_EFFECT = "begins a new log, and indexes nothing until the log has grown p
 
 
 def _check_presence(store: Store) -> Iterator[Finding]:
-    if store.commitlog.files or has_log_elsewhere(store):
+    if store.commitlog.files or elsewhere.has_log_elsewhere(store):
         return
     queues = [queue for queue in store.queues if queue.files]
     if queues:
@@ -77,7 +65,9 @@ def _check_presence(store: Store) -> Iterator[Finding]:
             "queue_count": len(queues),
             "unit_size": size,
             "evidence": fill_numbers(_QUEUES_LEFT, count=len(queues), size=size),
-            "effect": by_version(store.dialect_evidence, partial(_empty_log_effect, store.abort is None)),
+            "effect": segments.by_version(
+                store.dialect_evidence, partial(_empty_log_effect, store.abort is None)
+            ),
         }
         yield Finding(RuleName.COMMITLOG_MISSING, Where(file="commitlog"), found)
     elif count := sum(max(header.index_count - 1, 0) for _, header in readable_headers(store.indexes)):
@@ -155,7 +145,7 @@ def _check_index_directory(store: Store) -> Iterator[Finding]:
         mapped = stray.reason in (StrayReason.DIRECTORY, StrayReason.SPECIAL)
         if mapped and java_parse_long(stray.path.name) is not None:
             hidden = sum(1 for index in store.indexes if index.relative > stray.relative)
-            effect = by_version(store.dialect_evidence, partial(_index_effect, hidden))
+            effect = segments.by_version(store.dialect_evidence, partial(_index_effect, hidden))
             yield Finding(
                 RuleName.INDEX_DIRECTORY,
                 Where(file=stray.relative),
@@ -177,9 +167,9 @@ def _whole(index: IndexFile) -> Where:
 
 def _check_databases(store: Store) -> Iterator[Finding]:
     """Databases that hold queues, or that no known version makes: what is in them is not known here."""
-    if writes_more_entries(store):
-        yield Finding(RuleName.NEWER_INDEX, Where(file=TAG_STORE), {AREAS: "index"})
-    for other, known in databases(store):
+    if elsewhere.writes_more_entries(store):
+        yield Finding(RuleName.NEWER_INDEX, Where(file=elsewhere.TAG_STORE), {AREAS: "index"})
+    for other, known in elsewhere.databases(store):
         areas = QUEUE_AREAS if known else (*QUEUE_AREAS, "index")
         found: Facts = {
             "file_count": len(other.files),
@@ -193,12 +183,12 @@ def _check_databases(store: Store) -> Iterator[Finding]:
 
 def _check_opened(store: Store) -> Iterator[Finding]:
     """Directories where a broker opens files, and the reverse, with what each version does."""
-    places = dict(opened_wrongly(store, store.dialect))
+    places = dict(elsewhere.opened_wrongly(store, store.dialect))
     for version in store.dialect_evidence.versions:
-        places.update(opened_wrongly(store, dialect_of(version)))
+        places.update(elsewhere.opened_wrongly(store, dialect_of(version)))
     for relative, is_directory in sorted(places.items()):
         is_there, is_needed = ("directory", "file") if is_directory else ("file", "directory")
-        effect = by_version(store.dialect_evidence, partial(_opening_effect, store, relative))
+        effect = segments.by_version(store.dialect_evidence, partial(_opening_effect, store, relative))
         yield Finding(
             RuleName.OPENED_WRONGLY,
             Where(file=relative),
@@ -208,17 +198,17 @@ def _check_opened(store: Store) -> Iterator[Finding]:
 
 
 def _opening_effect(store: Store, relative: str, dialect: Dialect) -> str:
-    return "does not start" if relative in dict(opened_wrongly(store, dialect)) else "starts"
+    return "does not start" if relative in dict(elsewhere.opened_wrongly(store, dialect)) else "starts"
 
 
 def _check_strays(store: Store) -> Iterator[Finding]:
     """What is left of the strays: those that no other check has reported."""
     if not store.strays:
         return
-    directories = loaded_directories(store)
-    said = {*compacted_strays(store), *dict(opened_wrongly(store, store.dialect))}
+    directories = segments.loaded_directories(store)
+    said = {*segments.compacted_strays(store), *dict(elsewhere.opened_wrongly(store, store.dialect))}
     for stray in store.strays:
-        if is_among_segments(stray, directories) or stray.relative in said:
+        if segments.is_among_segments(stray, directories) or stray.relative in said:
             continue
         if stray.reason is StrayReason.DANGLING:
             yield Finding(RuleName.LINK_DANGLING, Where(file=stray.relative), {"detail": stray.detail})

@@ -38,13 +38,7 @@ from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.reader.configs import is_swept
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.store.configfiles import (
-    SYSTEM_PREFIXES,
-    Configs,
-    is_slave,
-    is_system_topic,
-    parse_file,
-)
+from rocketfsck.verify.store import configfiles
 from rocketfsck.verify.tasks.task import Known, QueueFacts
 
 OFFSETS = "consumerOffset.json"
@@ -57,7 +51,7 @@ FILTERS = frozenset({"consumerFilter.json", "consumerFilter.json.bak"})
 WITHOUT_BROKER = frozenset({"topics.json", "delayOffset.json"})
 """Configs that are also written where no broker runs: by a store of 4.x, by a salvage."""
 _SYSTEM_GROUPS = ("CID_RMQ_SYS_", "CID_ONS", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
-_NOT_CONSUMED = (RETRY_PREFIX, "%DLQ%", *SYSTEM_PREFIXES, SCHEDULE_TOPIC)
+_NOT_CONSUMED = (RETRY_PREFIX, "%DLQ%", *configfiles.SYSTEM_PREFIXES, SCHEDULE_TOPIC)
 _ENDS_OF_GROUP = "_+"
 """What is between group and topic in the names of the retry topics of POP."""
 
@@ -68,7 +62,7 @@ def is_system_group(group: str) -> bool:
 
 
 def check_offsets_gone(
-    store: Store, configs: Configs, topics: Mapping[str, Any], known: Known
+    store: Store, configs: configfiles.Configs, topics: Mapping[str, Any], known: Known
 ) -> Iterator[Finding]:
     """One finding where groups consumed and no offset of any group is left."""
     if kept_in_databases(store, OFFSET_DATABASES) or not _are_gone(store, configs, topics, known):
@@ -93,7 +87,7 @@ def check_offsets_gone(
 
 
 def check_subscriptions_gone(
-    store: Store, configs: Configs, topics: Mapping[str, Any] | None
+    store: Store, configs: configfiles.Configs, topics: Mapping[str, Any] | None
 ) -> Iterator[Finding]:
     """One finding where groups consumed, and no file has the settings of any group."""
     groups = groups_without_settings(store, configs, topics)
@@ -102,7 +96,7 @@ def check_subscriptions_gone(
 
 
 def groups_without_settings(
-    store: Store, configs: Configs, topics: Mapping[str, Any] | None
+    store: Store, configs: configfiles.Configs, topics: Mapping[str, Any] | None
 ) -> tuple[str, ...]:
     """The groups that consumed, in order, where no file has the settings of any group; else none.
 
@@ -134,7 +128,7 @@ def kept_in_databases(store: Store, databases: Iterable[str]) -> bool:
     return not present.isdisjoint(databases) or any(stray.relative.startswith("config/") for stray in strays)
 
 
-def subscribed_groups(configs: Configs) -> Mapping[str, Any]:
+def subscribed_groups(configs: configfiles.Configs) -> Mapping[str, Any]:
     """The groups of subscriptionGroup.json, with their settings."""
     listed = configs.views.get(SUBSCRIPTIONS, {}).get("subscriptionGroupTable")
     return listed if isinstance(listed, Mapping) else {}
@@ -156,7 +150,7 @@ def _group_of(name: str, known_groups: Mapping[str, Any]) -> str:
     return next((name[:end] for end in ends if name[:end] in known_groups), name)
 
 
-def _are_gone(store: Store, configs: Configs, topics: Mapping[str, Any], known: Known) -> bool:
+def _are_gone(store: Store, configs: configfiles.Configs, topics: Mapping[str, Any], known: Known) -> bool:
     files = {file.name: file for file in store.configs}
     present = [name for name in OFFSET_VIEWS if name in files]
     if not present:  # stores alone write topics and delay offsets, too: then no broker kept groups here
@@ -169,7 +163,7 @@ def _are_gone(store: Store, configs: Configs, topics: Mapping[str, Any], known: 
         return False
     file = files[present[-1]]
     try:
-        value = parse_file(file).value
+        value = configfiles.parse_file(file).value
     except StoreError:
         return False
     if isinstance(value, Mapping) and "offsetTable" not in value:
@@ -216,7 +210,7 @@ def bounds_of(topic: str, queue_id: int, known: Known) -> LiveBounds | None:
 
 
 def check_consumer_offsets(
-    store: Store, configs: Configs, topics: Mapping[str, Any] | None, known: Known
+    store: Store, configs: configfiles.Configs, topics: Mapping[str, Any] | None, known: Known
 ) -> Iterator[Finding]:
     """Every committed offset against its queue, and the file against its .bak."""
     present = {queue.topic for queue in store.queues}
@@ -231,7 +225,7 @@ def check_consumer_offsets(
             if topic.startswith(LMQ_PREFIX) and name == OFFSETS and store.dialect.multi_dispatch:
                 yield Finding(RuleName.LMQ_OFFSET_PLACE, where, {"group": group})
             if topic not in present and not (topics is not None and topic in topics):
-                if topics is not None and not is_system_topic(topic) and any(table.values()):
+                if topics is not None and not configfiles.is_system_topic(topic) and any(table.values()):
                     yield Finding(RuleName.CONSUMER_OFFSET_UNKNOWN_QUEUE, where, {"group": group})
                 table = {queue_id: offset for queue_id, offset in table.items() if offset < 0}
             is_loose = loose is None or topic in loose or topic.startswith(LMQ_PREFIX)
@@ -249,12 +243,12 @@ def check_consumer_offsets(
 
 def _loose_topics(store: Store) -> set[str] | None:
     """Topics whose committed offsets need not be in their queues; None for all topics."""
-    if is_slave(store):
+    if configfiles.is_slave(store):
         return None
     for file in store.configs:
         if file.name == STATIC_TOPICS:
             try:
-                value = parse_file(file).value
+                value = configfiles.parse_file(file).value
             except StoreError:
                 return None
             listed = value.get("topicQueueMappingInfoMap") if isinstance(value, Mapping) else None
@@ -262,7 +256,9 @@ def _loose_topics(store: Store) -> set[str] | None:
     return set()
 
 
-def _groups_that_consumed(configs: Configs, topics: Mapping[str, Any] | None, known: Known) -> Container[str]:
+def _groups_that_consumed(
+    configs: configfiles.Configs, topics: Mapping[str, Any] | None, known: Known
+) -> Container[str]:
     """The groups that this broker knows, by a retry topic, its settings, or an offset inside of a queue."""
     listed = subscribed_groups(configs)
     groups = {*listed, *consumer_groups(topics or (), listed)}
@@ -310,7 +306,7 @@ def noticed_beyond(store: Store, bounds: LiveBounds, offset: int) -> Facts:
     }
 
 
-def _check_age(store: Store, configs: Configs, known: Known) -> Iterator[Finding]:
+def _check_age(store: Store, configs: configfiles.Configs, known: Known) -> Iterator[Finding]:
     """A file that is older than its .bak: every group that differs is behind, or is not in it.
 
     A broker writes both every five seconds, the .bak with what the file had. Between the two a group can be
@@ -341,7 +337,7 @@ def positions_of(store: Store, name: str) -> Positions | None:
     for file in store.configs:
         if file.name == name:
             try:
-                parsed = parse_file(file)
+                parsed = configfiles.parse_file(file)
                 view = consumer_offsets(parsed.value) if parsed.sound else None
             except (FormatError, StoreError):
                 return None

@@ -43,19 +43,10 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Coverage, NotChecked
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.stopping import StopPoint, WantedFindings
+from rocketfsck.verify.tasks import task as tasks_task
 from rocketfsck.verify.tasks.resume import ResumeState, from_json, identity_of, stamp_of
-from rocketfsck.verify.tasks.task import (
-    TASK_MINIMUM,
-    TOTAL_LIMIT,
-    Context,
-    IndexFileTask,
-    LogFileTask,
-    QueuesTask,
-    TaskResult,
-    is_aggregate,
-)
 
-Task = LogFileTask | QueuesTask | IndexFileTask
+Task = tasks_task.LogFileTask | tasks_task.QueuesTask | tasks_task.IndexFileTask
 
 GROUP_SIZE = 64 << 20
 GROUP_COUNT = 1024
@@ -72,7 +63,7 @@ class PlannedTask:
     files: tuple[str, ...]
 
 
-def plan_units(context: Context) -> tuple[PlannedTask, ...]:
+def plan_units(context: tasks_task.Context) -> tuple[PlannedTask, ...]:
     """All tasks of a check in store order: commitlog files, groups of queues, index files.
 
     A commitlog file is compared with queues and index files, and they with it: the stamp covers both sides.
@@ -80,21 +71,23 @@ def plan_units(context: Context) -> tuple[PlannedTask, ...]:
     store = context.store
     groups = tuple(group_queues(store))
     count = len(store.commitlog.files) + len(groups) + len(store.indexes)
-    context = replace(context, total_limit=max(TASK_MINIMUM, TOTAL_LIMIT // max(count, 1)))
+    context = replace(
+        context, total_limit=max(tasks_task.TASK_MINIMUM, tasks_task.TOTAL_LIMIT // max(count, 1))
+    )
     log_stamp = stamp_of(store.commitlog.files)
     queue_stamp = stamp_of(file for queue in store.queues for file in _queue_files(queue))
     other_stamp = stamp_of(store.indexes, queue_stamp)
     units = [
-        _unit(f"commitlog:{file.relative}", LogFileTask(context, index), (file,), other_stamp)
+        _unit(f"commitlog:{file.relative}", tasks_task.LogFileTask(context, index), (file,), other_stamp)
         for index, file in enumerate(store.commitlog.files)
     ]
     for start, end in groups:
         files = tuple(file for queue in store.queues[start:end] for file in _queue_files(queue))
         first, last = store.queues[start], store.queues[end - 1]
         key = f"queues:{first.kind}:{first.topic}/{first.queue_id}:{last.kind}:{last.topic}/{last.queue_id}"
-        units.append(_unit(key, QueuesTask(context, start, end), files, log_stamp))
+        units.append(_unit(key, tasks_task.QueuesTask(context, start, end), files, log_stamp))
     units += [
-        _unit(f"index:{file.relative}", IndexFileTask(context, index), (file,), log_stamp)
+        _unit(f"index:{file.relative}", tasks_task.IndexFileTask(context, index), (file,), log_stamp)
         for index, file in enumerate(store.indexes)
     ]
     return tuple(units)
@@ -125,18 +118,18 @@ def _unit(key: str, task: Task, files: tuple[StoreFile, ...], other_stamp: str) 
 def unit_files(task: Task) -> tuple[StoreFile, ...]:
     """The files that a task goes through, without those that it compares them with."""
     store = task.context.store
-    if isinstance(task, LogFileTask):
+    if isinstance(task, tasks_task.LogFileTask):
         return (store.commitlog.files[task.index],)
-    if isinstance(task, IndexFileTask):
+    if isinstance(task, tasks_task.IndexFileTask):
         return (store.indexes[task.index],)
     return tuple(file for queue in store.queues[task.start : task.end] for file in _queue_files(queue))
 
 
 def known_size(task: Task) -> int:
     """How many bytes of its files a task need not read again, as an earlier check knows what is in them."""
-    if isinstance(task, LogFileTask):
+    if isinstance(task, tasks_task.LogFileTask):
         return 0 if task.known is None else task.known.summary.live_end
-    if isinstance(task, IndexFileTask):
+    if isinstance(task, tasks_task.IndexFileTask):
         return 0 if task.known is None else task.known.used * ENTRY_SIZE
     queues = task.context.store.queues[task.start : task.end]
     return sum(
@@ -148,7 +141,11 @@ def known_size(task: Task) -> int:
 
 # The times of a check's tasks, by the files that they go through.
 
-_NAMES = {LogFileTask: "commit log files", QueuesTask: "consume queues", IndexFileTask: "index files"}
+_NAMES = {
+    tasks_task.LogFileTask: "commit log files",
+    tasks_task.QueuesTask: "consume queues",
+    tasks_task.IndexFileTask: "index files",
+}
 
 
 class TaskTimes:
@@ -179,7 +176,7 @@ class TaskTimes:
                 self._passes.add(unit.key, self._seconds[index], unit.byte_count, detail=True)
 
 
-Result = TypeVar("Result", bound=TaskResult)
+Result = TypeVar("Result", bound=tasks_task.TaskResult)
 
 PLACE_LIMIT = 64
 """Places of one file that are read from the disk again."""
@@ -188,7 +185,7 @@ DOUBTED_FAMILIES = frozenset({"CL", "CQ", "IX", "XR"})
 _Key = tuple[object, ...]
 
 
-def settle(context: Context, first: Result, again: Callable[[], Result]) -> Result:
+def settle(context: tasks_task.Context, first: Result, again: Callable[[], Result]) -> Result:
     """The result of a task, checked `again` where bytes are wrong. Raises StoreError as `again` does."""
     if context.store.live.locked:
         return first
@@ -246,7 +243,9 @@ def _changed(files: Iterable[StoreFile]) -> bool:
     return False
 
 
-def _differing(context: Context, first: TaskResult, second: Result, differing: Mapping[_Key, int]) -> Result:
+def _differing(
+    context: tasks_task.Context, first: tasks_task.TaskResult, second: Result, differing: Mapping[_Key, int]
+) -> Result:
     """The second result with the findings of both, and a finding for each place of which they differ."""
     collector = context.collector()
     rules: dict[tuple[str, int, int], set[str]] = {}
@@ -271,14 +270,14 @@ def _differing(context: Context, first: TaskResult, second: Result, differing: M
 
 def _key(finding: Finding) -> _Key:
     """What is the same in equal findings; of a count of further ones only what it counts."""
-    facts = () if is_aggregate(finding) else tuple(sorted(finding.found.items()))
+    facts = () if tasks_task.is_aggregate(finding) else tuple(sorted(finding.found.items()))
     return (finding.rule, finding.where, facts, tuple(sorted(finding.expected.items())), finding.count)
 
 
 _PARTS = {
-    LogFileTask.__name__: "checking the commit log",
-    QueuesTask.__name__: "checking the consume queues",
-    IndexFileTask.__name__: "checking the index",
+    tasks_task.LogFileTask.__name__: "checking the commit log",
+    tasks_task.QueuesTask.__name__: "checking the consume queues",
+    tasks_task.IndexFileTask.__name__: "checking the index",
 }
 
 
@@ -290,13 +289,13 @@ class Executed:
     """
 
     units: tuple[PlannedTask, ...]
-    results: tuple[TaskResult | None, ...]
+    results: tuple[tasks_task.TaskResult | None, ...]
     not_checked: tuple[NotChecked, ...]
     coverage: Coverage
     stopped: bool = False
 
 
-def run_unit(unit: PlannedTask) -> TaskResult | StoreError:
+def run_unit(unit: PlannedTask) -> tasks_task.TaskResult | StoreError:
     """The kernel: one task, whatever its kind. What keeps it from reading is returned, not raised."""
     try:
         check = _check_of(unit.task)[0]
@@ -306,14 +305,14 @@ def run_unit(unit: PlannedTask) -> TaskResult | StoreError:
         return error
 
 
-def _check_of(task: Task) -> tuple[Callable[[Any], TaskResult], type[TaskResult]]:
+def _check_of(task: Task) -> tuple[Callable[[Any], tasks_task.TaskResult], type[tasks_task.TaskResult]]:
     """What checks a task, and what its result is."""
-    if isinstance(task, LogFileTask):
+    if isinstance(task, tasks_task.LogFileTask):
         from rocketfsck.verify.log.file import check_log_file
         from rocketfsck.verify.log.result import LogResult
 
         return check_log_file, LogResult
-    if isinstance(task, IndexFileTask):
+    if isinstance(task, tasks_task.IndexFileTask):
         from rocketfsck.verify.index.file import IndexResult, check_index_file
 
         return check_index_file, IndexResult
@@ -323,7 +322,7 @@ def _check_of(task: Task) -> tuple[Callable[[Any], TaskResult], type[TaskResult]
 
 
 def execute(
-    context: Context,
+    context: tasks_task.Context,
     options: CheckOptions,
     units: Sequence[PlannedTask],
     engine: Engine,
@@ -341,7 +340,7 @@ def execute(
     chosen = list(range(len(units)))
     if options.subset is not None:
         chosen = options.subset.choose([unit.key for unit in units], sizes)
-    results: list[TaskResult | None] = [None] * len(units)
+    results: list[tasks_task.TaskResult | None] = [None] * len(units)
     reasons = dict.fromkeys(range(len(units)), f"not in the subset {options.subset}")
     failed: set[int] = set()
     total, done = sum(sizes[index] for index in chosen), 0
@@ -406,7 +405,7 @@ def after_stop(count: int) -> str:
     return f"the check stopped after {count_of(count, 'finding')}"
 
 
-def _resume_state(context: Context, options: CheckOptions) -> ResumeState:
+def _resume_state(context: tasks_task.Context, options: CheckOptions) -> ResumeState:
     root = context.store.root.resolve()
     if options.resume is not None and options.resume.resolve().is_relative_to(root):
         raise UsageError(f"{options.resume}: is inside the store, where a check must not write")

@@ -30,14 +30,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from rocketfsck.common.documents import (
-    DocumentKind,
-    convert,
-    from_document,
-    json_text,
-    printable,
-    to_document,
-)
+from rocketfsck.common import documents
 from rocketfsck.common.outputs import write_text
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Store, StoreFile
@@ -48,17 +41,19 @@ from rocketfsck.verify.tasks.task import TaskResult
 T = TypeVar("T")
 
 
-def read_given(path: Path, kind: DocumentKind) -> Any:
+def read_given(path: Path, kind: documents.DocumentKind) -> Any:
     """The JSON in a file that an option of a check names; raises UsageError where `read_document` fails."""
     try:
         return read_document(path, kind)
     except StoreError as error:
-        raise UsageError(f"the {kind} cannot be read: {printable(str(error))}") from error
+        raise UsageError(f"the {kind} cannot be read: {documents.printable(str(error))}") from error
 
 
-def read_kept(kind: type[T], path: Path, what: DocumentKind) -> T:
+def read_kept(kind: type[T], path: Path, what: documents.DocumentKind) -> T:
     """The dataclass in a file that a check wrote; raises UsageError if it cannot be read or is not `what`."""
-    return from_document(kind, read_given(path, what), f"{printable(str(path))} is not a {what}")
+    return documents.from_document(
+        kind, read_given(path, what), f"{documents.printable(str(path))} is not a {what}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,7 @@ def read_baseline(path: Path) -> frozenset[str]:
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
     """Write the fingerprints of findings, whole or not at all; returns how many. Raises StoreError."""
     prints = sorted({finding.fingerprint for finding in findings})
-    write_text(path, json_text(to_document(Baseline(1, tuple(prints))), indent=1) + "\n")
+    write_text(path, documents.json_text(documents.to_document(Baseline(1, tuple(prints))), indent=1) + "\n")
     return len(prints)
 
 
@@ -161,11 +156,11 @@ class ResumeState:
 
 
 def _read(path: Path, identity: str) -> dict[str, TaskState]:
-    name = printable(str(path))
+    name = documents.printable(str(path))
     try:
-        state: CheckState = convert(CheckState, read_given(path, "check state"))
+        state: CheckState = documents.convert(CheckState, read_given(path, "check state"))
     except ValueError as error:
-        raise UsageError(f"{name}: is not the state of a check: {printable(str(error))}") from error
+        raise UsageError(f"{name}: is not the state of a check: {documents.printable(str(error))}") from error
     if state.identity != identity:
         raise UsageError(f"{name}: belongs to another store or to a check with other options")
     if state.digest != _digest_of(state.tasks):

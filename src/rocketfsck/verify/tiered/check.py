@@ -21,19 +21,7 @@ from rocketfsck.common.budget import within
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.tiered import segment_name
-from rocketfsck.reader.tiered import (
-    DELETED,
-    MAX_METADATA_SIZE,
-    METADATA,
-    SegmentRow,
-    TieredMetadata,
-    TieredQueue,
-    decode_metadata,
-    local_indexes,
-    metadata_files,
-    read_metadata,
-    tiered_queues,
-)
+from rocketfsck.reader import tiered
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import MappedFile, Other, OtherKind, Store
 from rocketfsck.store.others import SEGMENT_KINDS, segment_place
@@ -48,10 +36,10 @@ from rocketfsck.verify.tiered.queues import QueueWalk
 
 def check_metadata(store: Store) -> Iterator[Finding | NotChecked]:
     """Whether a broker can load the metadata, and what in it contradicts itself."""
-    files = metadata_files(store)
+    files = tiered.metadata_files(store)
     for file in files[:1]:
         try:
-            metadata = decode_metadata(read_whole(file.path, MAX_METADATA_SIZE))
+            metadata = tiered.decode_metadata(read_whole(file.path, tiered.MAX_METADATA_SIZE))
         except FormatError as error:
             where = Where(file=file.relative, start=error.offset)
             yield Finding(RuleName.TIERED_METADATA, where, {"reason": str(error)})
@@ -60,7 +48,7 @@ def check_metadata(store: Store) -> Iterator[Finding | NotChecked]:
             yield Finding(RuleName.TIERED_METADATA, Where(file=file.relative), {"reason": text})
     if not files and tiered_parts(store):
         reason = "the file is missing: a broker does not find any segment"
-        yield Finding(RuleName.TIERED_METADATA, Where(file=METADATA), {"reason": reason})
+        yield Finding(RuleName.TIERED_METADATA, Where(file=tiered.METADATA), {"reason": reason})
 
 
 def tiered_parts(store: Store) -> list[Other]:
@@ -71,7 +59,7 @@ def tiered_parts(store: Store) -> list[Other]:
 def check_segments(store: Store) -> Iterator[Finding | NotChecked]:
     """The files of every queue and of the index against the metadata, and the metadata against itself."""
     yield from check_metadata(store)
-    metadata = read_metadata(store)
+    metadata = tiered.read_metadata(store)
     if metadata is None:
         return
     brokers = {path.split("/")[0] for path, _ in metadata.segments}
@@ -101,17 +89,17 @@ def check_segments(store: Store) -> Iterator[Finding | NotChecked]:
         reason = (
             "the segments that the metadata lists are not in the store; name their place with --broker-conf"
         )
-        yield NotChecked(METADATA, reason)
+        yield NotChecked(tiered.METADATA, reason)
 
 
-def live_rows(metadata: TieredMetadata, path: str, type_name: str) -> tuple[SegmentRow, ...]:
+def live_rows(metadata: tiered.TieredMetadata, path: str, type_name: str) -> tuple[tiered.SegmentRow, ...]:
     """The segments of a queue and type that a broker reads, in order."""
     rows = metadata.segments.get((path, type_name), ())
-    return tuple(row for row in rows if row.status != DELETED)
+    return tuple(row for row in rows if row.status != tiered.DELETED)
 
 
 def _compare(
-    directory: str, rows: Sequence[SegmentRow], files: Sequence[MappedFile], known: set[int]
+    directory: str, rows: Sequence[tiered.SegmentRow], files: Sequence[MappedFile], known: set[int]
 ) -> Iterator[Finding]:
     by_offset = {file.start_offset: file for file in files}
     for row in rows:
@@ -137,7 +125,7 @@ def _compare(
             yield Finding(RuleName.TIERED_SEGMENT_UNLISTED, Where(file=file.relative), unlisted)
 
 
-_NO_METADATA = TieredMetadata({}, {})
+_NO_METADATA = tiered.TieredMetadata({}, {})
 
 
 @dataclass(slots=True)
@@ -157,22 +145,24 @@ def check_tiered(context: Context) -> Tiered:
     """All of tiered storage; at the level quick only segments and the headers of index files."""
     found = Tiered()
     parts = tiered_parts(context.store)
-    files = [file for part in parts for file in part.files] + list(local_indexes(context.store))
+    files = [file for part in parts for file in part.files] + list(tiered.local_indexes(context.store))
     try:
         found.items += check_segments(context.store)
-        metadata = read_metadata(context.store) or _NO_METADATA
+        metadata = tiered.read_metadata(context.store) or _NO_METADATA
     except StoreError as error:
         found.items.append(NotChecked(error.path or "tiered", str(error), operational=True))
         return found
     brokers = {path.split("/")[0] for path, _ in metadata.segments}
-    queues = [queue for queue in tiered_queues(context.store) if not brokers or queue.broker in brokers]
+    queues = [
+        queue for queue in tiered.tiered_queues(context.store) if not brokers or queue.broker in brokers
+    ]
     by_name = {(queue.topic, queue.queue_id): queue for queue in queues}
     indexes = IndexWalk(context.store, metadata, by_name, {})
     records = units = 0
     if context.level != "quick":
         keys: dict[tuple[str, int], QueueKeys] = {}
         room = MAX_KEYS
-        with_keys = bool(local_indexes(context.store)) or any(
+        with_keys = bool(tiered.local_indexes(context.store)) or any(
             part.kind is OtherKind.TIERED_SEGMENT_INDEX for part in parts
         )
         with within(compiled=compiled_wanted(sum(queue.log.size for queue in queues))):
@@ -190,7 +180,7 @@ def check_tiered(context: Context) -> Tiered:
     return found
 
 
-def _walk(context: Context, metadata: TieredMetadata, queue: TieredQueue) -> QueueWalk:
+def _walk(context: Context, metadata: tiered.TieredMetadata, queue: tiered.TieredQueue) -> QueueWalk:
     return QueueWalk(
         context,
         queue,
@@ -199,7 +189,9 @@ def _walk(context: Context, metadata: TieredMetadata, queue: TieredQueue) -> Que
     )
 
 
-def _indexes(context: Context, metadata: TieredMetadata, walk: IndexWalk) -> Iterator[Finding | NotChecked]:
+def _indexes(
+    context: Context, metadata: tiered.TieredMetadata, walk: IndexWalk
+) -> Iterator[Finding | NotChecked]:
     for part in tiered_parts(context.store):
         if part.kind is not OtherKind.TIERED_SEGMENT_INDEX:
             continue
@@ -209,7 +201,7 @@ def _indexes(context: Context, metadata: TieredMetadata, walk: IndexWalk) -> Ite
             base = file.start_offset if isinstance(file, MappedFile) else None
             found = walk.segment(file, rows.get(base or 0), context.level)
             yield from _guarded(file.relative, found, context.detail_limit)
-    for file in local_indexes(context.store):
+    for file in tiered.local_indexes(context.store):
         yield from _guarded(file.relative, walk.local(file, context.level), context.detail_limit)
     if context.level != "quick":
         yield from _guarded("tiered", walk.unindexed(), context.detail_limit)

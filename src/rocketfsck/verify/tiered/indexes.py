@@ -17,30 +17,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.dtypes import (
-    TIERED_COMPACTED_ITEM_DTYPE,
-    TIERED_COMPACTED_SLOT_DTYPE,
-    TIERED_ITEM_DTYPE,
-    TIERED_SLOT_DTYPE,
-    Flags,
-    Longs,
-)
+from rocketfsck.formats import dtypes, tiered
 from rocketfsck.formats.javatext import INT32_MIN, index_hash
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.tiered import (
-    TIERED_COMPACTED_SLOT,
-    TIERED_INDEX_HEADER,
-    IndexShape,
-)
-from rocketfsck.reader.tiered import (
-    SegmentRow,
-    TieredIndexHeader,
-    TieredMetadata,
-    TieredQueue,
-    heads_at,
-    read_local_header,
-    read_segment_header,
-)
+from rocketfsck.reader import tiered as reader_tiered
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import FileReader
@@ -72,9 +52,9 @@ class _Places:
     it: they are right where they follow what it says, or where it should have been.
     """
 
-    position: Longs
-    length: Longs
-    odd: Flags
+    position: dtypes.Longs
+    length: dtypes.Longs
+    odd: dtypes.Flags
 
     @classmethod
     def at(cls, start: int) -> _Places:
@@ -89,7 +69,7 @@ class _Places:
             np.concatenate((self.odd[-2:], more.odd)),
         )
 
-    def judged(self) -> tuple[Longs, Flags]:
+    def judged(self) -> tuple[dtypes.Longs, dtypes.Flags]:
         """Of all rows but the first two: where their items should begin, and whether they are wrong."""
         position, odd, last_odd = self.position[2:], self.odd[2:], self.odd[1:-1]
         ends = self.position + self.length
@@ -103,8 +83,8 @@ class IndexWalk:
     """All index files: `logs` are the queues by topic and queueId, `keys` the keys of their records."""
 
     store: Store
-    metadata: TieredMetadata
-    logs: Mapping[tuple[str, int], TieredQueue]
+    metadata: reader_tiered.TieredMetadata
+    logs: Mapping[tuple[str, int], reader_tiered.TieredQueue]
     keys: Mapping[tuple[str, int], QueueKeys]
     earliest: int = 2**63 - 1
     complete: bool = True
@@ -112,10 +92,10 @@ class IndexWalk:
     item_count: int = 0
     _items: dict[tuple[str, int], QueueItems] = field(default_factory=dict)
 
-    def segment(self, file: StoreFile, row: SegmentRow | None, level: str) -> Iterator[Finding]:
+    def segment(self, file: StoreFile, row: reader_tiered.SegmentRow | None, level: str) -> Iterator[Finding]:
         """An index segment: header, slots, items."""
         with FileReader(file.location) as reader:
-            header = read_segment_header(reader)
+            header = reader_tiered.read_segment_header(reader)
             yield from check_header(file, reader, header, row)
             if header.shape is None:
                 self.complete = False
@@ -126,7 +106,7 @@ class IndexWalk:
     def local(self, file: StoreFile, level: str) -> Iterator[Finding | NotChecked]:
         """A file of `tiered_index_file/`, which is not a segment yet."""
         with FileReader(file.location) as reader:
-            header = read_local_header(self.store, reader)
+            header = reader_tiered.read_local_header(self.store, reader)
             if header.shape is None:
                 self.complete = False
                 wrong = list(check_header(file, reader, header, None))
@@ -141,15 +121,20 @@ class IndexWalk:
                 yield from self._written(file, reader, header, header.shape)
 
     def _compacted(
-        self, file: StoreFile, reader: FileReader, header: TieredIndexHeader, shape: IndexShape
+        self,
+        file: StoreFile,
+        reader: FileReader,
+        header: reader_tiered.TieredIndexHeader,
+        shape: tiered.IndexShape,
     ) -> Iterator[Finding]:
         """Slots that have their items behind each other, in order of the slots."""
         chain, used = _Places.at(shape.items_start), 0
         for first in range(0, shape.slot_count, BLOCK):
             count = min(BLOCK, shape.slot_count - first)
-            start = TIERED_INDEX_HEADER.size + first * TIERED_COMPACTED_SLOT.size
+            start = tiered.TIERED_INDEX_HEADER.size + first * tiered.TIERED_COMPACTED_SLOT.size
             slots = np.frombuffer(
-                reader.read(start, count * TIERED_COMPACTED_SLOT.size), TIERED_COMPACTED_SLOT_DTYPE
+                reader.read(start, count * tiered.TIERED_COMPACTED_SLOT.size),
+                dtypes.TIERED_COMPACTED_SLOT_DTYPE,
             )
             length = slots["length"].astype(np.int64)
             position = slots["position"].astype(np.int64)
@@ -160,9 +145,9 @@ class IndexWalk:
             chain = chain.then(_Places(position[rows], length[rows], odd[rows]))
             expected, wrong = chain.judged()
             for row, right in zip(rows[wrong].tolist(), expected[wrong].tolist(), strict=True):
-                at = start + row * TIERED_COMPACTED_SLOT.size
+                at = start + row * tiered.TIERED_COMPACTED_SLOT.size
                 where = Where(
-                    file=file.relative, start=at, end=at + TIERED_COMPACTED_SLOT.size, slot=first + row
+                    file=file.relative, start=at, end=at + tiered.TIERED_COMPACTED_SLOT.size, slot=first + row
                 )
                 found: Facts = {"items_pos": int(position[row]), "items_size": int(length[row])}
                 yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": right})
@@ -171,7 +156,7 @@ class IndexWalk:
             yield from self._of_slots(file, reader, header, shape, first + good, position[good], length[good])
         stated = header.values["slotCount"]
         if not shape.old and stated != used:
-            place = TIERED_INDEX_HEADER.offset("slotCount")
+            place = tiered.TIERED_INDEX_HEADER.offset("slotCount")
             yield header_finding(
                 file,
                 place,
@@ -183,11 +168,11 @@ class IndexWalk:
         self,
         file: StoreFile,
         reader: FileReader,
-        header: TieredIndexHeader,
-        shape: IndexShape,
-        numbers: Longs,
-        position: Longs,
-        length: Longs,
+        header: reader_tiered.TieredIndexHeader,
+        shape: tiered.IndexShape,
+        numbers: dtypes.Longs,
+        position: dtypes.Longs,
+        length: dtypes.Longs,
     ) -> Iterator[Finding]:
         """The items of some slots, a bounded number at a time; behind a wrong slot they may be anywhere."""
         order = np.argsort(position, kind="stable")
@@ -209,12 +194,16 @@ class IndexWalk:
             place = np.repeat(position[part], count[part]) + _numbered(count[part]) * shape.item_size
             data = np.frombuffer(reader.read(low, high - low), np.uint8)
             picked = data[(place - low)[:, None] + np.arange(shape.item_size)]
-            rows = picked.view(TIERED_COMPACTED_ITEM_DTYPE).reshape(-1)
+            rows = picked.view(dtypes.TIERED_COMPACTED_ITEM_DTYPE).reshape(-1)
             yield from self._rows(file, header, shape, rows, place, slot)
             done += take
 
     def _written(
-        self, file: StoreFile, reader: FileReader, header: TieredIndexHeader, shape: IndexShape
+        self,
+        file: StoreFile,
+        reader: FileReader,
+        header: reader_tiered.TieredIndexHeader,
+        shape: tiered.IndexShape,
     ) -> Iterator[Finding]:
         """Items in the order in which they came; a slot has the number of its newest."""
         newest: NDArray[np.int64] = np.full(shape.slot_count, shape.no_item, np.int64)
@@ -222,7 +211,7 @@ class IndexWalk:
         for first in range(shape.first_item, behind, BLOCK):
             count = min(BLOCK, behind - first)
             start = shape.items_start + first * shape.item_size
-            rows = np.frombuffer(reader.read(start, count * shape.item_size), TIERED_ITEM_DTYPE)
+            rows = np.frombuffer(reader.read(start, count * shape.item_size), dtypes.TIERED_ITEM_DTYPE)
             number = np.arange(first, first + count, dtype=np.int64)
             slot = np.mod(rows["hash"].astype(np.int64), shape.slot_count)
             order = np.lexsort((number, slot))
@@ -237,11 +226,13 @@ class IndexWalk:
             yield from self._rows(file, header, shape, rows, place, None)
         for first in range(0, shape.slot_count, BLOCK):
             count = min(BLOCK, shape.slot_count - first)
-            start = TIERED_INDEX_HEADER.size + first * TIERED_COMPACTED_SLOT.size
-            slots = np.frombuffer(reader.read(start, count * TIERED_COMPACTED_SLOT.size), TIERED_SLOT_DTYPE)
+            start = tiered.TIERED_INDEX_HEADER.size + first * tiered.TIERED_COMPACTED_SLOT.size
+            slots = np.frombuffer(
+                reader.read(start, count * tiered.TIERED_COMPACTED_SLOT.size), dtypes.TIERED_SLOT_DTYPE
+            )
             right = newest[first : first + count]
             for row in np.flatnonzero(np.maximum(slots["newestItem"], shape.no_item) != right).tolist():
-                at = start + row * TIERED_COMPACTED_SLOT.size
+                at = start + row * tiered.TIERED_COMPACTED_SLOT.size
                 where = Where(file=file.relative, start=at, end=at + 8, slot=first + row)
                 found: Facts = {"items_pos": int(slots["newestItem"][row]), "items_size": None}
                 yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": int(right[row])})
@@ -249,11 +240,11 @@ class IndexWalk:
     def _rows(
         self,
         file: StoreFile,
-        header: TieredIndexHeader,
-        shape: IndexShape,
+        header: reader_tiered.TieredIndexHeader,
+        shape: tiered.IndexShape,
         rows: NDArray[Any],
-        place: Longs,
-        slot: Longs | None,
+        place: dtypes.Longs,
+        slot: dtypes.Longs | None,
     ) -> Iterator[Finding]:
         """Items by themselves, and against the records that they point to."""
         self.item_count += len(rows)
@@ -285,20 +276,20 @@ class IndexWalk:
     def _of_queue(
         self,
         file: StoreFile,
-        shape: IndexShape,
+        shape: tiered.IndexShape,
         rows: NDArray[Any],
-        place: Longs,
-        times: Longs,
-        queue: TieredQueue,
+        place: dtypes.Longs,
+        times: dtypes.Longs,
+        queue: reader_tiered.TieredQueue,
     ) -> Iterator[Finding]:
         with StreamReader(queue.log) as log:
             offset = rows["offset"].astype(np.int64)
-            where, heads = heads_at(log, offset)
+            where, heads = reader_tiered.heads_at(log, offset)
             magic = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
             began = first_time(queue)
         # A queue that was deleted and made again begins at 0: older items belong to the one before.
         kept = (offset >= log.start) & (times + _SECOND >= began)
-        tests: list[tuple[Flags, str]] = [
+        tests: list[tuple[dtypes.Flags, str]] = [
             (offset < 0, "in front of all offsets"),
             (kept & (offset >= log.end), "beyond the end of the queue's log"),
             (kept & (offset < log.end) & ~magic, "where no record begins"),
@@ -363,15 +354,15 @@ class IndexWalk:
             yield Finding(RuleName.TIERED_KEY_UNINDEXED, where, {"key_count": count}, count=count)
 
     def _item(
-        self, file: StoreFile, shape: IndexShape, place: int, number: int | None, reason: str
+        self, file: StoreFile, shape: tiered.IndexShape, place: int, number: int | None, reason: str
     ) -> Finding:
         entry = (place - shape.items_start) // shape.item_size if number is None else number
         where = Where(file=file.relative, start=place, end=place + shape.item_size, entry=entry)
         return Finding(RuleName.TIERED_INDEX_ITEM, where, {"reason": reason})
 
 
-def _numbered(counts: Longs) -> Longs:
+def _numbered(counts: dtypes.Longs) -> dtypes.Longs:
     """0, 1, ... for each of the counts, one behind the other."""
     starts = np.cumsum(counts) - counts
-    found: Longs = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
+    found: dtypes.Longs = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
     return found

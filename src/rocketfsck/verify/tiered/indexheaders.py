@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
+from rocketfsck.formats import tiered
 from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.tiered import (
-    OLD_LOCAL_NAMES,
-    TIERED_INDEX_HEADER,
-    TIERED_INDEX_ITEM,
-    TIERED_INDEX_MAGIC_BEGIN,
-    TIERED_INDEX_MAGIC_END,
-)
 from rocketfsck.reader.heads import head_at
 from rocketfsck.reader.tiered import SegmentRow, TieredIndexHeader, TieredQueue, is_old_local
 from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
@@ -123,30 +117,30 @@ def check_header(
             )
         return
     old = not header.compacted and is_old_local(file.name)
-    magics = [] if old else [TIERED_INDEX_MAGIC_END]
-    magics += [] if header.compacted else [TIERED_INDEX_MAGIC_BEGIN]
+    magics = [] if old else [tiered.TIERED_INDEX_MAGIC_END]
+    magics += [] if header.compacted else [tiered.TIERED_INDEX_MAGIC_BEGIN]
     if values["magicCode"] not in magics:
         yield header_finding(file, 0, 4, f"magicCode is {values['magicCode']}")
     # Nothing in a local file says how many slots it has, but no number of slots leaves room for more items.
-    too_many = not 0 <= values["indexCount"] <= reader.size // TIERED_INDEX_ITEM.size
+    too_many = not 0 <= values["indexCount"] <= reader.size // tiered.TIERED_INDEX_ITEM.size
     if header.shape is None and (header.compacted or too_many):
-        start = TIERED_INDEX_HEADER.offset("slotCount")
+        start = tiered.TIERED_INDEX_HEADER.offset("slotCount")
         text = (
             f"slotCount {values['slotCount']} and indexCount {values['indexCount']} do not fit a file "
             f"of {count_of(reader.size, 'byte')}"
         )
-        yield header_finding(file, start, TIERED_INDEX_HEADER.size, text)
+        yield header_finding(file, start, tiered.TIERED_INDEX_HEADER.size, text)
     if old:
         yield from _check_old_local(file, reader, header)
     elif not header.compacted and values["beginTimestamp"] != int(file.name):
-        start = TIERED_INDEX_HEADER.offset("beginTimestamp")
+        start = tiered.TIERED_INDEX_HEADER.offset("beginTimestamp")
         text = f"beginTimestamp is {values['beginTimestamp']}, not the number in the file's name"
         yield header_finding(file, start, start + 8, text)
     if row is None:
         return
     for name, right in (("beginTimestamp", row.begin_timestamp), ("endTimestamp", row.end_timestamp)):
         if values[name] != right:
-            start = TIERED_INDEX_HEADER.offset(name)
+            start = tiered.TIERED_INDEX_HEADER.offset(name)
             text = f"{name} is {values[name]}, but the metadata says {right}"
             yield header_finding(file, start, start + 8, text)
 
@@ -155,16 +149,16 @@ def _check_old_local(file: StoreFile, reader: FileReader, header: TieredIndexHea
     """What 5.1.x writes around items: no number of slots, times once there are items, a code at the end."""
     values = header.values
     if values["slotCount"] != 0:
-        start = TIERED_INDEX_HEADER.offset("slotCount")
+        start = tiered.TIERED_INDEX_HEADER.offset("slotCount")
         yield header_finding(file, start, start + 4, f"slotCount is {values['slotCount']}, not 0")
     empty = values["indexCount"] == 0
     for name in ("beginTimestamp", "endTimestamp"):
         if (values[name] == -1) != empty:
-            start = TIERED_INDEX_HEADER.offset(name)
+            start = tiered.TIERED_INDEX_HEADER.offset(name)
             text = f"{name} is {values[name]}, but indexCount is {values['indexCount']}"
             yield header_finding(file, start, start + 8, text)
-    codes = [TIERED_INDEX_MAGIC_END]
-    codes += [] if file.name == OLD_LOCAL_NAMES[1] else [-1]
+    codes = [tiered.TIERED_INDEX_MAGIC_END]
+    codes += [] if file.name == tiered.OLD_LOCAL_NAMES[1] else [-1]
     code = int.from_bytes(reader.read(reader.size - 4, 4), "big", signed=True)
     if code not in codes:
         text = f"the last 4 bytes are {code}, neither -1 nor the code of a full file"

@@ -21,13 +21,7 @@ from pathlib import Path
 from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.dledger import (
-    DLEDGER_ENTRY,
-    DLEDGER_INDEX,
-    ENTRY_HEADER_SIZE,
-    INDEX_UNIT_SIZE,
-    MAGIC_NORMAL,
-)
+from rocketfsck.formats import dledger
 from rocketfsck.formats.layout import Layout
 from rocketfsck.formats.rocks import MARKS, ROCKS_UNIT, TYPE_KEY, decode_index_key, decode_unit_key
 from rocketfsck.formats.rocksfiles import log_records
@@ -62,11 +56,11 @@ class _Entry:
 
     @property
     def header_place(self) -> PromisedPlace:
-        return PromisedPlace(self.data.relative, self.pos, self.pos + ENTRY_HEADER_SIZE)
+        return PromisedPlace(self.data.relative, self.pos, self.pos + dledger.ENTRY_HEADER_SIZE)
 
     @property
     def unit_place(self) -> PromisedPlace:
-        return PromisedPlace(self.index.relative, self.unit_pos, self.unit_pos + INDEX_UNIT_SIZE)
+        return PromisedPlace(self.index.relative, self.unit_pos, self.unit_pos + dledger.INDEX_UNIT_SIZE)
 
 
 def _directory(job: Job) -> str:
@@ -95,10 +89,15 @@ def _entry(job: Job) -> _Entry:
     job.need(job.is_free(data.relative), "free DLedger data file")
     found: list[_Entry] = []
     pos = 0
-    while len(found) < _WALKED and pos + ENTRY_HEADER_SIZE <= data.size:
-        values = DLEDGER_ENTRY.parse(job.editor.read(data.relative, pos, pos + ENTRY_HEADER_SIZE))
-        unit_pos = values["index"] * INDEX_UNIT_SIZE - (index.start_offset or 0)
-        if values["magic"] != MAGIC_NORMAL or not 0 <= unit_pos <= index.size - INDEX_UNIT_SIZE:
+    while len(found) < _WALKED and pos + dledger.ENTRY_HEADER_SIZE <= data.size:
+        values = dledger.DLEDGER_ENTRY.parse(
+            job.editor.read(data.relative, pos, pos + dledger.ENTRY_HEADER_SIZE)
+        )
+        unit_pos = values["index"] * dledger.INDEX_UNIT_SIZE - (index.start_offset or 0)
+        if (
+            values["magic"] != dledger.MAGIC_NORMAL
+            or not 0 <= unit_pos <= index.size - dledger.INDEX_UNIT_SIZE
+        ):
             break
         found.append(_Entry(data, pos, values, index, unit_pos))
         pos += values["size"]
@@ -114,7 +113,7 @@ def _set(job: Job, layout: Layout, file: str, pos: int, name: str, value: int) -
 
 def _set_header(job: Job, name: str, value: int) -> _Entry:
     entry = _entry(job)
-    _set(job, DLEDGER_ENTRY, entry.data.relative, entry.pos, name, value)
+    _set(job, dledger.DLEDGER_ENTRY, entry.data.relative, entry.pos, name, value)
     return entry
 
 
@@ -142,7 +141,7 @@ def dledger_entry_number(job: Job) -> None:
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_entry_size(job: Job) -> None:
     """A DLedger entry states another size than its body has."""
-    entry = _set_header(job, "size", 1 + job.rng.randrange(ENTRY_HEADER_SIZE - 1))
+    entry = _set_header(job, "size", 1 + job.rng.randrange(dledger.ENTRY_HEADER_SIZE - 1))
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
 
 
@@ -157,8 +156,8 @@ def dledger_entry_crc(job: Job) -> None:
 def dledger_unit_place(job: Job) -> None:
     """A unit of the DLedger index points to a place where no entry begins."""
     entry = _entry(job)
-    place = entry.values["pos"] + 1 + job.rng.randrange(ENTRY_HEADER_SIZE)
-    _set(job, DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "pos", place)
+    place = entry.values["pos"] + 1 + job.rng.randrange(dledger.ENTRY_HEADER_SIZE)
+    _set(job, dledger.DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "pos", place)
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
 
 
@@ -167,7 +166,7 @@ def dledger_unit_size(job: Job) -> None:
     """A unit of the DLedger index has another size than its entry."""
     entry = _entry(job)
     value = entry.values["size"] + 1 + job.rng.randrange(1 << 20)
-    _set(job, DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "size", value)
+    _set(job, dledger.DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "size", value)
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
 
 
@@ -175,7 +174,7 @@ def dledger_unit_size(job: Job) -> None:
 def dledger_unit_empty(job: Job) -> None:
     """A unit in the middle of the DLedger index is zero."""
     entry = _entry(job)
-    job.editor.write(entry.index.relative, entry.unit_pos, bytes(INDEX_UNIT_SIZE))
+    job.editor.write(entry.index.relative, entry.unit_pos, bytes(dledger.INDEX_UNIT_SIZE))
     job.note = f"unit {entry.values['index']} of the DLedger index is zero"
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
 
@@ -216,7 +215,7 @@ def dledger_data_missing(job: Job) -> None:
     job.need(len(files) == 1, "single DLedger data file")
     job.editor.remove(entry.data.relative)
     job.note = f"{entry.data.relative} removed"
-    job.promise(RuleName.DLEDGER_INDEX_ENTRY, PromisedPlace(index.relative, 0, INDEX_UNIT_SIZE))
+    job.promise(RuleName.DLEDGER_INDEX_ENTRY, PromisedPlace(index.relative, 0, dledger.INDEX_UNIT_SIZE))
 
 
 @damage("H4", causes=(RuleName.DLEDGER_RANGE,), needs=NODE, may_also=_OF_ENTRY)

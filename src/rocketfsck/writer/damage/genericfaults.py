@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.writer.damage.derive import (
-    Hit,
-    derive_checkpoint,
-    derive_config,
-    derive_index,
-    derive_log,
-    derive_queue,
-)
+from rocketfsck.writer.damage import derive
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import ANY_INDEX, ANY_LOG, ANY_QUEUE, DamageError, rules
 
@@ -90,24 +83,24 @@ def _seeded(job: Job, name: str, length: int) -> int:
     return job.rng.randrange(limit)
 
 
-def _derive(job: Job, area: str, name: str, hits: Sequence[Hit]) -> None:
+def _derive(job: Job, area: str, name: str, hits: Sequence[derive.Hit]) -> None:
     """Say what the hits must cause; the scenes were read before the first write."""
     if not any(hit.runs() for hit in hits):
         job.unseen = "the damage would leave the bytes as they are"
     elif area == "commitlog":
         job.also(*ANY_LOG)
         file = next(file for file in job.store.commitlog.files if file.relative == name)
-        job.unseen = derive_log(job, job.log(file), hits)
+        job.unseen = derive.derive_log(job, job.log(file), hits)
     elif area == "consumequeue":
         job.also(*ANY_QUEUE)
         queue = next(
             queue for queue in job.store.queues if any(file.relative == name for file in queue.files)
         )
-        job.unseen = derive_queue(job, job.queue(queue), name, hits)
+        job.unseen = derive.derive_queue(job, job.queue(queue), name, hits)
     elif area == "index":
         job.also(*ANY_INDEX)
         index = next(file for file in job.store.indexes if file.relative == name)
-        job.unseen = derive_index(job, job.index(index), hits)
+        job.unseen = derive.derive_index(job, job.index(index), hits)
     elif area == "checkpoint":
         job.also(
             RuleName.INDEX_FILE_DOOMED,
@@ -122,7 +115,7 @@ def _derive(job: Job, area: str, name: str, hits: Sequence[Hit]) -> None:
             RuleName.CONFIRM_OFFSET_AHEAD,
             RuleName.CHECKPOINT_ZERO,
         )
-        job.unseen = derive_checkpoint(job, hits)
+        job.unseen = derive.derive_checkpoint(job, hits)
     else:
         job.also(
             RuleName.CONFIG_LOST,
@@ -139,7 +132,7 @@ def _derive(job: Job, area: str, name: str, hits: Sequence[Hit]) -> None:
             RuleName.QUEUE_MISSING,
             RuleName.QUEUE_KIND_ATTRIBUTE,
         )
-        job.unseen = derive_config(job, name)
+        job.unseen = derive.derive_config(job, name)
 
 
 def _read_scenes(job: Job, area: str, name: str) -> None:
@@ -160,7 +153,7 @@ def _hit(job: Job, area: str, name: str, changes: Sequence[tuple[int, bytes]]) -
     _read_scenes(job, area, name)
     hits = []
     for pos, data in changes:
-        hits.append(Hit(pos, job.editor.read(name, pos, pos + len(data)), data))
+        hits.append(derive.Hit(pos, job.editor.read(name, pos, pos + len(data)), data))
     for hit in hits:
         job.editor.write(name, hit.start, hit.after)
     _derive(job, area, name, hits)

@@ -5,27 +5,14 @@ from __future__ import annotations
 import struct
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.magic import COMPRESSED, MAGIC_BLANK, TRANSACTION_COMMIT, TRANSACTION_NOT
-from rocketfsck.formats.properties import (
-    DELAY,
-    INNER_NUM,
-    PROPERTY_CRC_SIZE,
-    property_crc_trailer,
-)
 from rocketfsck.formats.properties import (
     property_crc as crc_of_properties,
 )
 from rocketfsck.scan.columns import Trait
+from rocketfsck.writer.damage import model
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import (
-    ANY_LOG,
-    KEYS_CHANGED,
-    MOVED,
-    RECORD_CHANGED,
-    RECORD_LOST,
-    PromisedPlace,
-    rules,
-)
 from rocketfsck.writer.damage.scenes import LogRecord, LogScene
 
 _HOUR = 3_600_000
@@ -85,8 +72,8 @@ def _change_property(job: Job, what: str, name: str, wanted: Trait, rule: RuleNa
     "C1",
     causes=(RuleName.LOG_TORN_TAIL,),
     needs="a last record that no BLANK follows",
-    may_also=ANY_LOG
-    - rules(
+    may_also=model.ANY_LOG
+    - model.rules(
         RuleName.LOG_BOUNDARY_LOST,
         RuleName.RECORD_MALFORMED,
         RuleName.RECORD_BODY_CRC,
@@ -111,9 +98,9 @@ def torn_tail(job: Job) -> None:
     "C1",
     causes=(RuleName.RECORD_PROPERTIES_NUL,),
     needs="a last record with properties",
-    may_also=RECORD_CHANGED
-    | KEYS_CHANGED
-    | rules(
+    may_also=model.RECORD_CHANGED
+    | model.KEYS_CHANGED
+    | model.rules(
         RuleName.UNIT_TAGS_CODE,
         RuleName.EXT_UNIT_CONTENT,
         RuleName.MULTI_DISPATCH_LISTS,
@@ -141,7 +128,7 @@ def properties_torn(job: Job) -> None:
     "C2",
     causes=(RuleName.LOG_BOUNDARY_LOST,),
     needs="a record between two others in its file",
-    may_also=RECORD_LOST,
+    may_also=model.RECORD_LOST,
 )
 def boundary_lost(job: Job) -> None:
     """The first bytes of a record are message text."""
@@ -154,8 +141,8 @@ def boundary_lost(job: Job) -> None:
     "C2",
     causes=(RuleName.BLANK_TOO_EARLY,),
     needs="a record between two others in its file",
-    may_also=ANY_LOG
-    - rules(
+    may_also=model.ANY_LOG
+    - model.rules(
         RuleName.LOG_BOUNDARY_LOST,
         RuleName.LOG_TORN_TAIL,
         RuleName.RECORD_MALFORMED,
@@ -175,7 +162,7 @@ def blank_early(job: Job) -> None:
     offset = record.physical_offset + 8
     job.promise(
         RuleName.BLANK_TOO_EARLY,
-        PromisedPlace(record.file.relative, record.pos + 8, record.pos + left, offset),
+        model.PromisedPlace(record.file.relative, record.pos + 8, record.pos + left, offset),
     )
 
 
@@ -202,7 +189,7 @@ def stale_tail(job: Job) -> None:
             low, high = (bound - record.pos for bound in spans[field])
             data[low:high] = value.to_bytes(high - low, "big", signed=True)
         if record.traits & Trait.PROPERTY_CRC:
-            data[-PROPERTY_CRC_SIZE:] = property_crc_trailer(crc_of_properties(bytes(data)))
+            data[-props.PROPERTY_CRC_SIZE :] = props.property_crc_trailer(crc_of_properties(bytes(data)))
         copies += bytes(data)
     repeated = any(_takes_place(log.record(number)) for number in range(len(log) - count, len(log)))
     job.need(repeated and pos + len(copies) + 8 <= log.size, "room after its last record")
@@ -210,7 +197,7 @@ def stale_tail(job: Job) -> None:
     end = pos + len(copies)
     start_offset = log.file.start_offset or 0
     job.note = f"{count} old records after the end at {start_offset + pos}"
-    job.promise(RuleName.STALE_TAIL, PromisedPlace(log.file.relative, pos, end, start_offset + pos))
+    job.promise(RuleName.STALE_TAIL, model.PromisedPlace(log.file.relative, pos, end, start_offset + pos))
 
 
 @damage(
@@ -229,7 +216,7 @@ def garbage_tail(job: Job) -> None:
     job.need(job.is_free(log.file.relative, log.live_end), "room after its last record")
     job.editor.write(log.file.relative, pos, bytes(job.rng.randrange(1, 128) for _ in range(size)))
     job.note = f"{size:,} bytes of garbage, {gap:,} bytes after the end of the log"
-    place = PromisedPlace(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
+    place = model.PromisedPlace(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
     job.promise(RuleName.BYTES_BEHIND_END, place)
 
 
@@ -237,7 +224,7 @@ def garbage_tail(job: Job) -> None:
     "C3",
     causes=(RuleName.RECORD_PHYSICAL_OFFSET,),
     needs="a record between two others in its file",
-    may_also=RECORD_CHANGED,
+    may_also=model.RECORD_CHANGED,
 )
 def physical_offset(job: Job) -> None:
     """A record has a wrong physicalOffset."""
@@ -246,7 +233,7 @@ def physical_offset(job: Job) -> None:
     _change_number(job, record, "physicalOffset", stated, RuleName.RECORD_PHYSICAL_OFFSET)
 
 
-@damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=RECORD_CHANGED)
+@damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=model.RECORD_CHANGED)
 def body_flip(job: Job) -> None:
     """One bit of a body is flipped."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
@@ -255,7 +242,7 @@ def body_flip(job: Job) -> None:
     _changed(job, record, f"one bit of byte {pos}, in the body", RuleName.RECORD_BODY_CRC)
 
 
-@damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=RECORD_CHANGED)
+@damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=model.RECORD_CHANGED)
 def body_crc(job: Job) -> None:
     """A record's bodyCRC is wrong."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
@@ -269,7 +256,7 @@ def body_crc(job: Job) -> None:
     "C4",
     causes=(RuleName.RECORD_PROPERTY_CRC,),
     needs="records with property CRCs (5.2.0+)",
-    may_also=rules(RuleName.RECORD_PROPERTIES_SHAPE),
+    may_also=model.rules(RuleName.RECORD_PROPERTIES_SHAPE),
 )
 def property_crc(job: Job) -> None:
     """One digit of a record's property CRC is wrong."""
@@ -284,7 +271,7 @@ def property_crc(job: Job) -> None:
     "C10",
     causes=(RuleName.RECORD_MALFORMED,),
     needs="a record with a body between two others",
-    may_also=RECORD_LOST,
+    may_also=model.RECORD_LOST,
 )
 def record_malformed(job: Job) -> None:
     """A record's bodyLength contradicts its totalSize."""
@@ -296,7 +283,7 @@ def record_malformed(job: Job) -> None:
     )
 
 
-@damage("C10", causes=(RuleName.RECORD_SYS_FLAG,), needs="a record", may_also=RECORD_CHANGED)
+@damage("C10", causes=(RuleName.RECORD_SYS_FLAG,), needs="a record", may_also=model.RECORD_CHANGED)
 def sys_flag(job: Job) -> None:
     """A sysFlag has a bit that no version uses."""
     record = job.record("record")
@@ -305,7 +292,7 @@ def sys_flag(job: Job) -> None:
     )
 
 
-@damage("C10", causes=(RuleName.RECORD_HOST_PORT,), needs="a record", may_also=RECORD_CHANGED)
+@damage("C10", causes=(RuleName.RECORD_HOST_PORT,), needs="a record", may_also=model.RECORD_CHANGED)
 def host_port(job: Job) -> None:
     """A port is above 65535."""
     record = job.record("record")
@@ -318,7 +305,7 @@ def host_port(job: Job) -> None:
     "C10",
     causes=(RuleName.RECORD_NEGATIVE_FIELD,),
     needs="a record of no transaction",
-    may_also=RECORD_CHANGED,
+    may_also=model.RECORD_CHANGED,
 )
 def negative_field(job: Job) -> None:
     """A record's preparedTransactionOffset is negative."""
@@ -336,7 +323,7 @@ def negative_field(job: Job) -> None:
     "C10",
     causes=(RuleName.RECORD_TOPIC,),
     needs="a plain record",
-    may_also=RECORD_CHANGED | KEYS_CHANGED | MOVED,
+    may_also=model.RECORD_CHANGED | model.KEYS_CHANGED | model.MOVED,
 )
 def topic_character(job: Job) -> None:
     """A record's topic has a control character."""
@@ -350,23 +337,23 @@ def topic_character(job: Job) -> None:
     "C10",
     causes=(RuleName.RECORD_DELAY_LEVEL,),
     needs="a message in SCHEDULE_TOPIC_XXXX",
-    may_also=RECORD_CHANGED | rules(RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT),
+    may_also=model.RECORD_CHANGED | model.rules(RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT),
 )
 def delay_level(job: Job) -> None:
     """A delayed message's DELAY is not a number."""
     wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
-    _change_property(job, "delayed message", DELAY, wanted, RuleName.RECORD_DELAY_LEVEL)
+    _change_property(job, "delayed message", props.DELAY, wanted, RuleName.RECORD_DELAY_LEVEL)
 
 
 @damage(
     "C10",
     causes=(RuleName.RECORD_INNER_BATCH,),
     needs="an inner batch (5.0+)",
-    may_also=RECORD_CHANGED | MOVED | rules(RuleName.BATCH_UNIT_CONTENT),
+    may_also=model.RECORD_CHANGED | model.MOVED | model.rules(RuleName.BATCH_UNIT_CONTENT),
 )
 def inner_batch(job: Job) -> None:
     """An inner batch's INNER_NUM is not a number."""
-    _change_property(job, "inner batch", INNER_NUM, Trait.INNER_BATCH, RuleName.RECORD_INNER_BATCH)
+    _change_property(job, "inner batch", props.INNER_NUM, Trait.INNER_BATCH, RuleName.RECORD_INNER_BATCH)
 
 
 def _value_pos(properties: bytes, name: str) -> int | None:
@@ -382,7 +369,7 @@ def _value_pos(properties: bytes, name: str) -> int | None:
     "C10",
     causes=(RuleName.RECORD_COMPRESSED_BODY,),
     needs="a record with a plain body",
-    may_also=RECORD_CHANGED,
+    may_also=model.RECORD_CHANGED,
 )
 def compressed_flag(job: Job) -> None:
     """sysFlag calls a plain body compressed."""
@@ -399,7 +386,7 @@ def compressed_flag(job: Job) -> None:
     "C10",
     causes=(RuleName.PREPARED_RECORD_MISSING,),
     needs="a committed transaction",
-    may_also=RECORD_CHANGED,
+    may_also=model.RECORD_CHANGED,
 )
 def prepared_missing(job: Job) -> None:
     """A committed message does not name its half message."""
@@ -420,8 +407,8 @@ def prepared_missing(job: Job) -> None:
     "C11",
     causes=(RuleName.STORE_TIMESTAMP_BACK,),
     needs="a file in which time rises",
-    may_also=RECORD_CHANGED
-    | rules(
+    may_also=model.RECORD_CHANGED
+    | model.rules(
         RuleName.UNIT_TAGS_CODE,
         RuleName.EXT_UNIT_CONTENT,
         RuleName.BATCH_UNIT_CONTENT,
@@ -446,7 +433,7 @@ def time_back(job: Job) -> None:
     _stated(job, record, "storeTimestamp")
     job.promise(
         RuleName.STORE_TIMESTAMP_BACK,
-        PromisedPlace(record.file.relative, following.pos, physical_offset=following.physical_offset),
+        model.PromisedPlace(record.file.relative, following.pos, physical_offset=following.physical_offset),
     )
 
 
@@ -454,7 +441,7 @@ def time_back(job: Job) -> None:
     "Q4",
     causes=(RuleName.QUEUE_OFFSET_REPEATED,),
     needs="two neighbours of one queue",
-    may_also=RECORD_CHANGED | MOVED | rules(RuleName.BATCH_UNIT_CONTENT),
+    may_also=model.RECORD_CHANGED | model.MOVED | model.rules(RuleName.BATCH_UNIT_CONTENT),
 )
 def queue_offset_repeated(job: Job) -> None:
     """Two records carry one queueOffset.

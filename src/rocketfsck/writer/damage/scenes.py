@@ -15,18 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import indexfile
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.formats.dtypes import Longs, unit_dtype
-from rocketfsck.formats.indexfile import (
-    ENTRY,
-    ENTRY_SIZE,
-    INDEX_HEADER_SIZE,
-    SLOT_SIZE,
-    IndexHeader,
-    decode_header,
-    entry_pos,
-    slot_pos,
-)
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6, transaction_type
 from rocketfsck.formats.record import RECORD
 from rocketfsck.scan.columns import RecordBatch, Trait
@@ -163,17 +154,23 @@ class IndexScene:
         self.file = file
         self.slot_count, self.entry_count = geometry.slot_count, geometry.entry_count
         with FileReader(file.path) as reader:
-            head = reader.read_upto(0, INDEX_HEADER_SIZE)
+            head = reader.read_upto(0, indexfile.INDEX_HEADER_SIZE)
             self.whole = reader.size == geometry.index_file_size
-            self.header = decode_header(head) if len(head) == INDEX_HEADER_SIZE else IndexHeader()
+            self.header = (
+                indexfile.decode_header(head)
+                if len(head) == indexfile.INDEX_HEADER_SIZE
+                else indexfile.IndexHeader()
+            )
             self.last_entry = self.entry_count - 1
             self.used = min(self.header.entry_count, self.last_entry) if self.whole else 0
-            self.entries: NDArray[Any] = np.zeros(0, ENTRY.dtype())
+            self.entries: NDArray[Any] = np.zeros(0, indexfile.ENTRY.dtype())
             self.slots: Longs = np.zeros(0, np.int64)
             if self.whole:
-                data = reader.read(entry_pos(0, self.slot_count), ENTRY_SIZE * (self.used + 1))
-                self.entries = np.frombuffer(data, ENTRY.dtype())
-                heads = reader.read(INDEX_HEADER_SIZE, SLOT_SIZE * self.slot_count)
+                data = reader.read(
+                    indexfile.entry_pos(0, self.slot_count), indexfile.ENTRY_SIZE * (self.used + 1)
+                )
+                self.entries = np.frombuffer(data, indexfile.ENTRY.dtype())
+                heads = reader.read(indexfile.INDEX_HEADER_SIZE, indexfile.SLOT_SIZE * self.slot_count)
                 self.slots = np.frombuffer(heads, ">i4").astype(np.int64)
 
     @cached_property
@@ -217,10 +214,10 @@ class IndexScene:
 
     def link_pos(self, entry: int) -> int:
         """Where an entry's prevIndex is in the file."""
-        return self.pos_of(entry) + ENTRY.offset("prevIndex")
+        return self.pos_of(entry) + indexfile.ENTRY.offset("prevIndex")
 
     def pos_of(self, entry: int) -> int:
-        return entry_pos(entry, self.slot_count)
+        return indexfile.entry_pos(entry, self.slot_count)
 
     def entry_place(
         self, entry: int, *, slot: bool = False, bounded: bool = True, offset: bool = False
@@ -230,7 +227,7 @@ class IndexScene:
         return PromisedPlace(
             file=self.file.relative,
             start=start,
-            end=start + ENTRY_SIZE if bounded else None,
+            end=start + indexfile.ENTRY_SIZE if bounded else None,
             physical_offset=int(self.offsets[entry]) if offset else None,
             slot=int(self.slot_of[entry]) if slot else None,
             entry=entry,
@@ -238,8 +235,8 @@ class IndexScene:
 
     def slot_place(self, slot: int) -> PromisedPlace:
         """Where a finding on a slot is."""
-        start = slot_pos(slot)
-        return PromisedPlace(file=self.file.relative, start=start, end=start + SLOT_SIZE, slot=slot)
+        start = indexfile.slot_pos(slot)
+        return PromisedPlace(file=self.file.relative, start=start, end=start + indexfile.SLOT_SIZE, slot=slot)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,8 @@ import itertools
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store.model import MappedFile
+from rocketfsck.writer.damage import model
 from rocketfsck.writer.damage.job import Job, damage
-from rocketfsck.writer.damage.model import (
-    ANY_LOG,
-    QUEUE_LOST,
-    RECORD_LOST,
-    SEGMENT_LOST,
-    PromisedPlace,
-    rules,
-)
 from rocketfsck.writer.damage.scenes import LogScene, QueueScene, unit_place
 
 SECOND_PATH = "commitlog2"
@@ -68,14 +61,14 @@ def _lose_inner(job: Job, rule: RuleName = RuleName.UNIT_IN_MISSING_SEGMENT) -> 
     "C5",
     causes=(RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT),
     needs="three commit log files",
-    may_also=SEGMENT_LOST,
+    may_also=model.SEGMENT_LOST,
 )
 def missing_segment(job: Job) -> None:
     """A commit log file between two others is missing."""
     file, following = _lose_inner(job)
     job.editor.remove(file.relative)
     job.note = f"{file.relative} removed"
-    job.promise(RuleName.SEGMENT_GAP, PromisedPlace(following.relative))
+    job.promise(RuleName.SEGMENT_GAP, model.PromisedPlace(following.relative))
 
 
 @damage(
@@ -87,7 +80,7 @@ def missing_segment(job: Job) -> None:
         RuleName.UNIT_IN_MISNAMED_FILE,
     ),
     needs="three commit log files",
-    may_also=SEGMENT_LOST,
+    may_also=model.SEGMENT_LOST,
 )
 def segment_renamed(job: Job) -> None:
     """A commit log file has a name that is not an offset.
@@ -98,18 +91,18 @@ def segment_renamed(job: Job) -> None:
     name = f"{file.relative}.old"
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
-    job.promise(RuleName.FOREIGN_FILE, PromisedPlace(name, 0, file.size))
-    job.promise(RuleName.LOG_FILE_MISNAMED, PromisedPlace(name, 0))
-    job.promise(RuleName.SEGMENT_GAP, PromisedPlace(following.relative))
+    job.promise(RuleName.FOREIGN_FILE, model.PromisedPlace(name, 0, file.size))
+    job.promise(RuleName.LOG_FILE_MISNAMED, model.PromisedPlace(name, 0))
+    job.promise(RuleName.SEGMENT_GAP, model.PromisedPlace(following.relative))
 
 
 @damage(
     "C6",
     causes=(RuleName.RECORD_PHYSICAL_OFFSET, RuleName.LOG_FILE_MISNAMED),
     needs="a commit log file",
-    may_also=ANY_LOG
-    | SEGMENT_LOST
-    | rules(RuleName.QUEUES_OF_ANOTHER_LOG, RuleName.SEGMENT_ALIGNMENT, RuleName.UNIT_IN_MISNAMED_FILE),
+    may_also=model.ANY_LOG
+    | model.SEGMENT_LOST
+    | model.rules(RuleName.QUEUES_OF_ANOTHER_LOG, RuleName.SEGMENT_ALIGNMENT, RuleName.UNIT_IN_MISNAMED_FILE),
 )
 def segment_misnumbered(job: Job) -> None:
     """The last commit log file has the number of a later file.
@@ -125,9 +118,10 @@ def segment_misnumbered(job: Job) -> None:
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
     job.promise(
-        RuleName.RECORD_PHYSICAL_OFFSET, PromisedPlace(name, first.pos, physical_offset=start + first.pos)
+        RuleName.RECORD_PHYSICAL_OFFSET,
+        model.PromisedPlace(name, first.pos, physical_offset=start + first.pos),
     )
-    job.promise(RuleName.LOG_FILE_MISNAMED, PromisedPlace(name, 0))
+    job.promise(RuleName.LOG_FILE_MISNAMED, model.PromisedPlace(name, 0))
     job.rely("commitlog/")
 
 
@@ -135,7 +129,7 @@ def segment_misnumbered(job: Job) -> None:
     "C6",
     causes=(RuleName.LOG_FILE_COPIED,),
     needs="two commit log files",
-    may_also=rules(RuleName.CHECKPOINT_AHEAD),
+    may_also=model.rules(RuleName.CHECKPOINT_AHEAD),
 )
 def segment_copied(job: Job) -> None:
     """The first commit log file is there twice.
@@ -152,7 +146,7 @@ def segment_copied(job: Job) -> None:
     name = f"{last.relative.rpartition('/')[0]}/{offset_to_filename(start)}"
     job.editor.create(name, job.editor.content(first.relative), like=first.relative)
     job.note = f"{first.relative} copied to {name}"
-    job.promise(RuleName.LOG_FILE_COPIED, PromisedPlace(name, 0, physical_offset=start))
+    job.promise(RuleName.LOG_FILE_COPIED, model.PromisedPlace(name, 0, physical_offset=start))
     job.rely("commitlog/")
 
 
@@ -160,7 +154,7 @@ def segment_copied(job: Job) -> None:
     "C6",
     causes=(RuleName.SEGMENT_LENGTH, RuleName.LOG_FILE_APPENDED),
     needs="five commit log files",
-    may_also=rules(RuleName.CHECKPOINT_AHEAD),
+    may_also=model.rules(RuleName.CHECKPOINT_AHEAD),
 )
 def segment_appended(job: Job) -> None:
     """A commit log file is at the end of the one before it.
@@ -178,8 +172,8 @@ def segment_appended(job: Job) -> None:
     job.editor.replace(before.relative, content)
     job.editor.remove(file.relative)
     job.note = f"{file.relative} appended to {before.relative}"
-    job.promise(RuleName.SEGMENT_LENGTH, PromisedPlace(before.relative, 0, len(content)))
-    job.promise(RuleName.LOG_FILE_APPENDED, PromisedPlace(before.relative, file.size))
+    job.promise(RuleName.SEGMENT_LENGTH, model.PromisedPlace(before.relative, 0, len(content)))
+    job.promise(RuleName.LOG_FILE_APPENDED, model.PromisedPlace(before.relative, file.size))
     job.rely("commitlog/")
 
 
@@ -204,7 +198,7 @@ def short_segment(job: Job) -> None:
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
     job.editor.truncate(log.file.relative, size)
     job.note = f"{log.file.relative} cut to {size:,} bytes"
-    job.promise(RuleName.SEGMENT_LENGTH, PromisedPlace(log.file.relative, 0, size))
+    job.promise(RuleName.SEGMENT_LENGTH, model.PromisedPlace(log.file.relative, 0, size))
 
 
 def _next_start(job: Job) -> int:
@@ -225,7 +219,7 @@ def empty_segment(job: Job) -> None:
     job.need(job.is_free(name), "place for a further commit log file")
     job.editor.create(name, like=job.log_files[-1].relative)
     job.note = f"{name} has no bytes"
-    job.promise((RuleName.EMPTY_LAST_SEGMENT, RuleName.SEGMENT_LENGTH), PromisedPlace(name, 0, 0))
+    job.promise((RuleName.EMPTY_LAST_SEGMENT, RuleName.SEGMENT_LENGTH), model.PromisedPlace(name, 0, 0))
 
 
 @damage(
@@ -247,14 +241,14 @@ def stray_file(job: Job) -> None:
     data = bytes(job.rng.randrange(256) for _ in range(size))
     job.editor.create(name, data, like=job.log_files[0].relative)
     job.note = f"{name} of {size:,} bytes"
-    job.promise(RuleName.FOREIGN_FILE, PromisedPlace(name, 0, size))
+    job.promise(RuleName.FOREIGN_FILE, model.PromisedPlace(name, 0, size))
 
 
 @damage(
     "C7",
     causes=(RuleName.SEGMENT_TWICE,),
     needs="a commit log file",
-    may_also=ANY_LOG | SEGMENT_LOST | rules(RuleName.SEGMENT_OVERLAP),
+    may_also=model.ANY_LOG | model.SEGMENT_LOST | model.rules(RuleName.SEGMENT_OVERLAP),
     alone=True,
 )
 def segment_twice(job: Job) -> None:
@@ -267,15 +261,15 @@ def segment_twice(job: Job) -> None:
     job.editor.create(twin, size=file.size, like=file.relative)
     job.commitlog_paths = ("commitlog", SECOND_PATH)
     job.note = f"{twin}, all zeros, in addition to {file.relative}"
-    job.promise(RuleName.SEGMENT_TWICE, PromisedPlace(twin))
+    job.promise(RuleName.SEGMENT_TWICE, model.PromisedPlace(twin))
 
 
 @damage(
     "C8",
     causes=(RuleName.COMMITLOG_MISSING,),
     needs="a commit log and consume queues",
-    may_also=QUEUE_LOST
-    | rules(RuleName.GHOST_QUEUE, RuleName.CHECKPOINT_AHEAD, RuleName.LOGICS_OFFSET_AHEAD),
+    may_also=model.QUEUE_LOST
+    | model.rules(RuleName.GHOST_QUEUE, RuleName.CHECKPOINT_AHEAD, RuleName.LOGICS_OFFSET_AHEAD),
     alone=True,
 )
 def commitlog_gone(job: Job) -> None:
@@ -288,14 +282,14 @@ def commitlog_gone(job: Job) -> None:
     for file in job.store.commitlog.files:
         job.editor.remove(file.relative)
     job.note = "every commit log file removed"
-    job.promise(RuleName.COMMITLOG_MISSING, PromisedPlace("commitlog"))
+    job.promise(RuleName.COMMITLOG_MISSING, model.PromisedPlace("commitlog"))
 
 
 @damage(
     "C9",
     causes=(RuleName.SEGMENTS_NEVER_FILLED,),
     needs="a commit log file",
-    may_also=rules(RuleName.BLANK_MISSING),
+    may_also=model.rules(RuleName.BLANK_MISSING),
 )
 def never_filled(job: Job) -> None:
     """More empty commit log files than a broker makes in advance.
@@ -317,7 +311,7 @@ def never_filled(job: Job) -> None:
     job.note = f"{len(names)} files without data from {names[0]} on"
     job.promise(
         RuleName.SEGMENTS_NEVER_FILLED,
-        PromisedPlace(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start),
+        model.PromisedPlace(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start),
     )
 
 
@@ -325,8 +319,8 @@ def never_filled(job: Job) -> None:
     "C2",
     causes=(RuleName.SEGMENT_ZERO_INSIDE,),
     needs="three commit log files",
-    may_also=RECORD_LOST
-    | rules(
+    may_also=model.RECORD_LOST
+    | model.rules(
         RuleName.BLANK_MISSING,
         RuleName.UNIT_BEYOND_LOG,
         RuleName.UNIT_GHOST,
@@ -342,7 +336,7 @@ def zero_segment(job: Job) -> None:
     job.editor.truncate(file.relative, 0)
     job.editor.truncate(file.relative, size)
     job.note = f"{file.relative} is all zeros"
-    job.promise(RuleName.SEGMENT_ZERO_INSIDE, PromisedPlace(file.relative, 0, size, file.start_offset))
+    job.promise(RuleName.SEGMENT_ZERO_INSIDE, model.PromisedPlace(file.relative, 0, size, file.start_offset))
 
 
 @damage("C2", causes=(RuleName.BLANK_MISSING,), needs="two commit log files")
@@ -355,7 +349,7 @@ def blank_missing(job: Job) -> None:
     pos, start = log.blank_pos or 0, log.file.start_offset or 0
     job.editor.write(log.file.relative, pos, bytes(log.size - pos))
     job.note = f"the BLANK of {log.file.relative} removed"
-    job.promise(RuleName.BLANK_MISSING, PromisedPlace(log.file.relative, pos, log.size, start + pos))
+    job.promise(RuleName.BLANK_MISSING, model.PromisedPlace(log.file.relative, pos, log.size, start + pos))
 
 
 @damage("C10", causes=(RuleName.BLANK_SIZE,), needs="two commit log files")
@@ -373,14 +367,14 @@ def blank_size(job: Job) -> None:
     wrong = log.size - pos + 1 + job.rng.randrange(1000)
     job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
     job.note = f"the BLANK of {log.file.relative} says {wrong:,} bytes"
-    job.promise(RuleName.BLANK_SIZE, PromisedPlace(log.file.relative, pos, pos + 8, start + pos))
+    job.promise(RuleName.BLANK_SIZE, model.PromisedPlace(log.file.relative, pos, pos + 8, start + pos))
 
 
 @damage(
     "Q5",
     causes=(RuleName.QUEUE_EXPIRED, RuleName.UNITS_EXPIRED),
     needs="two commit log files",
-    may_also=rules(
+    may_also=model.rules(
         RuleName.LOG_BEGINNING_GONE,
         RuleName.GHOST_QUEUE,
         RuleName.DELAY_OFFSET_RANGE,
@@ -405,6 +399,8 @@ def first_segment_missing(job: Job) -> None:
         gone = int((offsets < limit).sum())
         if gone and scene.whole:
             directory = unit_place(scene.unit(scene.start_index)).file or ""
-            place = PromisedPlace(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
+            place = model.PromisedPlace(
+                directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id
+            )
             job.promise(RuleName.QUEUE_EXPIRED if gone == len(offsets) else RuleName.UNITS_EXPIRED, place)
     job.rely("commitlog/")

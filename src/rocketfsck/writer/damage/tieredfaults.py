@@ -17,14 +17,7 @@ from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.formats.layout import Layout
 from rocketfsck.formats.record import RECORD_HEADER
 from rocketfsck.formats.tiered import TIERED_COMPACTED_ITEM, TIERED_COMPACTED_SLOT, TIERED_INDEX_HEADER
-from rocketfsck.reader.compaction import (
-    CHECKPOINT,
-    CompactedQueue,
-    compacted_queues,
-    decode_positions,
-    position_name,
-    read_units,
-)
+from rocketfsck.reader import compaction
 from rocketfsck.reader.compaction import (
     Units as CompactedUnits,
 )
@@ -43,7 +36,7 @@ _OF_COMPACTED = rules(RuleName.COMPACTION_UNIT, RuleName.COMPACTION_RECORD_WITHO
 class _CompactionScene:
     """One file of a compacted log with its units, before the fault."""
 
-    queue: CompactedQueue
+    queue: compaction.CompactedQueue
     log: MappedFile
     units_file: MappedFile
     units: CompactedUnits
@@ -77,12 +70,12 @@ class _CompactionScene:
 
 def _compacted_scene(job: Job) -> _CompactionScene:
     scenes = []
-    for queue in compacted_queues(job.store):
+    for queue in compaction.compacted_queues(job.store):
         for log in queue.log.files:
             unit_file = queue.unit_file(log.name)
             if unit_file is None or not (job.is_free(log.relative) and job.is_free(unit_file.relative)):
                 continue
-            units = read_units(unit_file).leading
+            units = compaction.read_units(unit_file).leading
             if len(units) > 3:
                 scenes.append(_CompactionScene(queue, log, unit_file, units))
     return job.choose(scenes, COMPACTED)
@@ -206,9 +199,11 @@ def compaction_file_short(job: Job) -> None:
 
 
 def _positions(job: Job) -> dict[str, int]:
-    job.need(job.editor.exists(CHECKPOINT) and job.is_free(CHECKPOINT), "position-checkpoint")
+    job.need(
+        job.editor.exists(compaction.CHECKPOINT) and job.is_free(compaction.CHECKPOINT), "position-checkpoint"
+    )
     try:
-        return decode_positions(job.editor.content(CHECKPOINT))
+        return compaction.decode_positions(job.editor.content(compaction.CHECKPOINT))
     except StoreError:
         return {}
 
@@ -223,11 +218,12 @@ def compaction_position(job: Job) -> None:
     """The position of a compaction is beyond the end of its queue."""
     queue = _compacted_scene(job).queue
     value = 1 << 40
-    positions = {**_positions(job), position_name(queue.topic, queue.queue_id): value}
-    job.editor.replace(CHECKPOINT, json.dumps({"queueOffsetMap": positions}).encode())
-    job.note = f"{CHECKPOINT} says {value} for {queue.topic}, queue {queue.queue_id}"
+    positions = {**_positions(job), compaction.position_name(queue.topic, queue.queue_id): value}
+    job.editor.replace(compaction.CHECKPOINT, json.dumps({"queueOffsetMap": positions}).encode())
+    job.note = f"{compaction.CHECKPOINT} says {value} for {queue.topic}, queue {queue.queue_id}"
     job.promise(
-        RuleName.COMPACTION_POSITION, PromisedPlace(CHECKPOINT, topic=queue.topic, queue_id=queue.queue_id)
+        RuleName.COMPACTION_POSITION,
+        PromisedPlace(compaction.CHECKPOINT, topic=queue.topic, queue_id=queue.queue_id),
     )
 
 
@@ -236,10 +232,10 @@ def compaction_position_torn(job: Job) -> None:
     """The file of compaction positions is cut off."""
     _compacted_scene(job)
     _positions(job)
-    size = job.editor.size(CHECKPOINT) // 2
-    job.editor.truncate(CHECKPOINT, size)
-    job.note = f"{CHECKPOINT} cut to {size:,} bytes"
-    job.promise(RuleName.COMPACTION_POSITION, PromisedPlace(CHECKPOINT))
+    size = job.editor.size(compaction.CHECKPOINT) // 2
+    job.editor.truncate(compaction.CHECKPOINT, size)
+    job.note = f"{compaction.CHECKPOINT} cut to {size:,} bytes"
+    job.promise(RuleName.COMPACTION_POSITION, PromisedPlace(compaction.CHECKPOINT))
 
 
 @damage(None, causes=(RuleName.COMPACTION_POSITION,), needs=COMPACTED)
@@ -247,11 +243,11 @@ def compaction_position_missing(job: Job) -> None:
     """The file of compaction positions and its copy are missing."""
     _compacted_scene(job)
     job.need(_positions(job), "positions of a compaction")
-    for file in (CHECKPOINT, f"{CHECKPOINT}.bak"):
+    for file in (compaction.CHECKPOINT, f"{compaction.CHECKPOINT}.bak"):
         if job.editor.exists(file):
             job.editor.remove(file)
-    job.note = f"{CHECKPOINT} removed"
-    job.promise(RuleName.COMPACTION_POSITION, PromisedPlace(CHECKPOINT))
+    job.note = f"{compaction.CHECKPOINT} removed"
+    job.promise(RuleName.COMPACTION_POSITION, PromisedPlace(compaction.CHECKPOINT))
 
 
 TIERED = "tiered storage"

@@ -8,27 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
+from rocketfsck.formats import timer
 from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.timer import (
-    TIMER_LOG_UNIT,
-    TIMER_LOG_UNIT_SIZE,
-    TIMER_WHEEL_SIZE,
-    TIMER_WHEEL_SLOT,
-    TIMER_WHEEL_SLOT_SIZE,
-)
-from rocketfsck.reader.timers import (
-    Slots,
-    TimerBlock,
-    TimerUnits,
-    newest_first,
-    precision_of,
-    read_progress,
-    read_wheel,
-    timer_log,
-    timer_units,
-    used_slots,
-    wheel_files,
-)
+from rocketfsck.reader import timers
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import StoreFile
 from rocketfsck.writer.damage.job import Job, damage
@@ -48,40 +30,40 @@ class _TimerScene:
     """The timers before the fault: the wheel that a start reads, its slots, the units of the log."""
 
     wheel: StoreFile
-    slots: Slots
+    slots: timers.Slots
     pos: Longs
-    units: TimerUnits
+    units: timers.TimerUnits
     waiting: Flags
     precision_ms: int
     read_timestamp: int
 
 
 def _scene(job: Job) -> _TimerScene:
-    log, progress = timer_log(job.store), read_progress(job.store)
-    wheels = [file for file in wheel_files(job.store) if file.size == TIMER_WHEEL_SIZE]
+    log, progress = timers.timer_log(job.store), timers.read_progress(job.store)
+    wheels = [file for file in timers.wheel_files(job.store) if file.size == timer.TIMER_WHEEL_SIZE]
     job.need(log is not None and log.files and wheels and progress is not None, TIMERS)
     assert log is not None and progress is not None
-    wheel = newest_first(wheels)[0]
-    slots = read_wheel(wheel)
+    wheel = timers.newest_first(wheels)[0]
+    slots = timers.read_wheel(wheel)
     with StreamReader(log) as stream:
-        blocks = [item for item in timer_units(stream) if isinstance(item, TimerBlock)]
-        precision = precision_of(job.store, stream, slots)
+        blocks = [item for item in timers.timer_units(stream) if isinstance(item, timers.TimerBlock)]
+        precision = timers.precision_of(job.store, stream, slots)
     job.need(blocks, "timer unit")
     pos = np.concatenate([block.pos for block in blocks])
     units = np.concatenate([block.units for block in blocks])
-    waiting = TimerBlock(pos, units).deliver_timestamp >= progress.read_timestamp
+    waiting = timers.TimerBlock(pos, units).deliver_timestamp >= progress.read_timestamp
     return _TimerScene(wheel, slots, pos, units, waiting, precision, progress.read_timestamp)
 
 
 def _slot(job: Job, scene: _TimerScene) -> int:
     """A slot whose messages wait."""
-    used = used_slots(scene.slots)
+    used = timers.used_slots(scene.slots)
     least = -(-scene.read_timestamp // scene.precision_ms)
     name = scene.wheel.relative
     waiting = [
         number
         for number in used[scene.slots["slotTime"][used] >= least].tolist()
-        if job.is_free(name, number * TIMER_WHEEL_SLOT_SIZE, (number + 1) * TIMER_WHEEL_SLOT_SIZE)
+        if job.is_free(name, number * timer.TIMER_WHEEL_SLOT_SIZE, (number + 1) * timer.TIMER_WHEEL_SLOT_SIZE)
     ]
     chosen: int = job.choose(waiting, "timer slot whose messages wait")
     return chosen
@@ -89,17 +71,17 @@ def _slot(job: Job, scene: _TimerScene) -> int:
 
 def _set_slot(job: Job, scene: _TimerScene, number: int, name: str, value: int, rule: RuleName) -> None:
     """Write a field of a slot; a check must find the rule at the slot."""
-    start = number * TIMER_WHEEL_SLOT_SIZE
+    start = number * timer.TIMER_WHEEL_SLOT_SIZE
     size = 4 if name in ("num", "magic") else 8
     data = value.to_bytes(size, "big", signed=True)
-    job.editor.write(scene.wheel.relative, start + TIMER_WHEEL_SLOT.offset(name), data)
+    job.editor.write(scene.wheel.relative, start + timer.TIMER_WHEEL_SLOT.offset(name), data)
     job.note = f"{name} of slot {number} of {scene.wheel.relative} is {value}"
     job.promise(rule, _slot_place(scene, number))
 
 
 def _slot_place(scene: _TimerScene, number: int) -> PromisedPlace:
-    start = number * TIMER_WHEEL_SLOT_SIZE
-    return PromisedPlace(scene.wheel.relative, start, start + TIMER_WHEEL_SLOT_SIZE, slot=number)
+    start = number * timer.TIMER_WHEEL_SLOT_SIZE
+    return PromisedPlace(scene.wheel.relative, start, start + timer.TIMER_WHEEL_SLOT_SIZE, slot=number)
 
 
 def _unit(job: Job, scene: _TimerScene, wanted: Callable[[int], object]) -> int:
@@ -114,21 +96,23 @@ def _unit(job: Job, scene: _TimerScene, wanted: Callable[[int], object]) -> int:
 
 def _unit_extent(job: Job, pos: int) -> tuple[str, int, int]:
     """The file of a unit, and its bytes there."""
-    log = timer_log(job.store)
+    log = timers.timer_log(job.store)
     assert log is not None
     file = max(
         (file for file in log.files if (file.start_offset or 0) <= pos),
         key=lambda file: file.start_offset or 0,
     )
     start = pos - (file.start_offset or 0)
-    return file.relative, start, start + TIMER_LOG_UNIT_SIZE
+    return file.relative, start, start + timer.TIMER_LOG_UNIT_SIZE
 
 
 def _set_unit(job: Job, scene: _TimerScene, row: int, name: str, value: int, rule: RuleName) -> None:
     """Write a field of a unit; a check must find the rule at the unit."""
     file, start, end = _unit_extent(job, int(scene.pos[row]))
     size = 8 if name in ("prevPos", "offsetPy") else 4
-    job.editor.write(file, start + TIMER_LOG_UNIT.offset(name), value.to_bytes(size, "big", signed=True))
+    job.editor.write(
+        file, start + timer.TIMER_LOG_UNIT.offset(name), value.to_bytes(size, "big", signed=True)
+    )
     job.note = f"{name} of the timer unit at {int(scene.pos[row])} is {value}"
     job.promise(rule, PromisedPlace(file, start, end))
 
@@ -137,7 +121,7 @@ def _set_unit(job: Job, scene: _TimerScene, row: int, name: str, value: int, rul
 def timer_wheel_short(job: Job) -> None:
     """The timer wheel lacks its last slots."""
     scene = _scene(job)
-    size = TIMER_WHEEL_SIZE - TIMER_WHEEL_SLOT_SIZE * (1 + job.rng.randrange(1000))
+    size = timer.TIMER_WHEEL_SIZE - timer.TIMER_WHEEL_SLOT_SIZE * (1 + job.rng.randrange(1000))
     job.editor.truncate(scene.wheel.relative, size)
     job.note = f"{scene.wheel.relative} cut to {size:,} bytes"
     job.promise(RuleName.TIMER_WHEEL_LENGTH, PromisedPlace(scene.wheel.relative, 0, size))
@@ -174,7 +158,9 @@ def timer_slot_zeros(job: Job) -> None:
     """A timer slot whose messages wait is all zeros."""
     scene = _scene(job)
     number = _slot(job, scene)
-    job.editor.write(scene.wheel.relative, number * TIMER_WHEEL_SLOT_SIZE, bytes(TIMER_WHEEL_SLOT_SIZE))
+    job.editor.write(
+        scene.wheel.relative, number * timer.TIMER_WHEEL_SLOT_SIZE, bytes(timer.TIMER_WHEEL_SLOT_SIZE)
+    )
     job.note = f"slot {number} of {scene.wheel.relative} is all zeros"
     job.promise(RuleName.TIMER_SLOT_MISSING, _slot_place(scene, number))
 
@@ -185,7 +171,7 @@ def timer_unit_zeros(job: Job) -> None:
     scene = _scene(job)
     row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
     file, start, end = _unit_extent(job, int(scene.pos[row]))
-    job.editor.write(file, start, bytes(TIMER_LOG_UNIT_SIZE))
+    job.editor.write(file, start, bytes(timer.TIMER_LOG_UNIT_SIZE))
     job.note = f"the timer unit at {int(scene.pos[row])} is all zeros"
     job.promise(RuleName.TIMER_LOG_GAP, PromisedPlace(file, start, end))
 
@@ -198,7 +184,7 @@ def timer_unit_size(job: Job) -> None:
     """
     scene = _scene(job)
     row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
-    value = TIMER_LOG_UNIT_SIZE ^ (1 << job.rng.randrange(16))
+    value = timer.TIMER_LOG_UNIT_SIZE ^ (1 << job.rng.randrange(16))
     _set_unit(job, scene, row, "size", value, RuleName.TIMER_LOG_GAP)
 
 
@@ -241,7 +227,7 @@ def timer_log_tail(job: Job) -> None:
     for row in range(first, len(scene.pos)):
         file, start, _ = _unit_extent(job, int(scene.pos[row]))
         job.need(job.is_free(file, start), "free end of the timer log")
-        job.editor.write(file, start, bytes(TIMER_LOG_UNIT_SIZE))
+        job.editor.write(file, start, bytes(timer.TIMER_LOG_UNIT_SIZE))
     job.note = f"the timer log ends at {int(scene.pos[first])}"
     offset = int(scene.units["offsetPy"][first])
     job.promise(RuleName.TIMER_NOT_SCHEDULED, PromisedPlace(physical_offset=offset))
@@ -258,7 +244,7 @@ def timer_log_short(job: Job) -> None:
     scene = _scene(job)
     row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
     file, start, _ = _unit_extent(job, int(scene.pos[row]))
-    log = timer_log(job.store)
+    log = timers.timer_log(job.store)
     job.need(log is not None and file == log.files[-1].relative, "timer unit in the last file")
     job.editor.truncate(file, start)
     job.note = f"{file} cut to {start:,} bytes"
@@ -283,7 +269,7 @@ def timer_log_missing(job: Job) -> None:
 def timer_wheel_missing(job: Job) -> None:
     """The timer wheel and its snapshots are missing."""
     _scene(job)
-    for file in wheel_files(job.store):
+    for file in timers.wheel_files(job.store):
         job.need(job.is_free(file.relative), "free timer wheel")
         job.editor.remove(file.relative)
     _gone(job, "timerwheel")

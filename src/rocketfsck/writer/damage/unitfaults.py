@@ -6,15 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.consumequeue import (
-    BATCH_UNIT,
-    EXT_UNIT,
-    PRE_BLANK_UNIT,
-    UNIT,
-    ext_address,
-    ext_offset,
-    is_ext_address,
-)
+from rocketfsck.formats import consumequeue
 from rocketfsck.formats.javatext import INT32_MAX
 from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
@@ -56,7 +48,7 @@ def _is_inside(unit: SceneUnit, scene: QueueScene, _record: LogRecord) -> bool:
 
 
 def _is_normal(unit: SceneUnit, _scene: QueueScene, record: LogRecord) -> bool:
-    return not record.traits & Trait.SCHEDULE_TOPIC and not is_ext_address(unit.tags_code)
+    return not record.traits & Trait.SCHEDULE_TOPIC and not consumequeue.is_ext_address(unit.tags_code)
 
 
 def _stated(job: Job, unit: SceneUnit, what: str) -> None:
@@ -64,7 +56,7 @@ def _stated(job: Job, unit: SceneUnit, what: str) -> None:
 
 
 def _write(job: Job, unit: SceneUnit, offset: int, size: int, tags_code: int) -> None:
-    data = UNIT.build({"offset": offset, "size": size, "tagsCode": tags_code})
+    data = consumequeue.UNIT.build({"offset": offset, "size": size, "tagsCode": tags_code})
     job.editor.write(unit.file.relative, unit.start, data)
 
 
@@ -264,7 +256,7 @@ def _record_of(job: Job, unit: SceneUnit) -> bool:
 def pre_blank_misplaced(job: Job) -> None:
     """A pre-blank unit is in the middle of a queue."""
     unit, record = _unit(job, "unit between two others", _is_inside)
-    job.editor.write(unit.file.relative, unit.start, PRE_BLANK_UNIT)
+    job.editor.write(unit.file.relative, unit.start, consumequeue.PRE_BLANK_UNIT)
     _lost(job, unit, record, "the unit", RuleName.PRE_BLANK_MISPLACED, None)
 
 
@@ -359,7 +351,7 @@ def wrong_delivery(job: Job) -> None:
 
     def common(unit: SceneUnit, scene: QueueScene, record: LogRecord) -> bool:
         wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
-        plain = record.traits & wanted == wanted and not is_ext_address(unit.tags_code)
+        plain = record.traits & wanted == wanted and not consumequeue.is_ext_address(unit.tags_code)
         return plain and scene.end_index - scene.start_index >= 3
 
     unit, record = _unit(job, "queue of three delayed messages of one level", common)
@@ -377,7 +369,7 @@ def batch_base(job: Job) -> None:
     """The base of a batch unit does not follow the unit before."""
     unit, _ = _batch_unit(job)
     base = unit.base + 1 + job.rng.randrange(5)
-    start = unit.start + BATCH_UNIT.offset("msgBaseOffset")
+    start = unit.start + consumequeue.BATCH_UNIT.offset("msgBaseOffset")
     job.editor.write(unit.file.relative, start, base.to_bytes(8, "big"))
     _stated(job, unit, "msgBaseOffset of the batch unit")
     job.promise(RuleName.BATCH_UNIT_BASE, replace(unit_place(unit), queue_offset=base))
@@ -387,7 +379,7 @@ def batch_base(job: Job) -> None:
 def batch_reserved(job: Job) -> None:
     """A batch unit's compactedOffset is not -1."""
     unit, _ = _batch_unit(job)
-    start = unit.start + BATCH_UNIT.offset("compactedOffset")
+    start = unit.start + consumequeue.BATCH_UNIT.offset("compactedOffset")
     job.editor.write(unit.file.relative, start, job.rng.randrange(1 << 20).to_bytes(4, "big"))
     _stated(job, unit, "compactedOffset of the batch unit")
     job.promise(RuleName.BATCH_UNIT_RESERVED, replace(unit_place(unit), queue_offset=unit.base))
@@ -402,9 +394,11 @@ def _ext_unit(job: Job) -> tuple[SceneUnit, LogRecord, MappedFile, int]:
     unit, record = _unit(
         job,
         "unit with an extension (enableConsumeQueueExt)",
-        lambda unit, _scene, _record: is_ext_address(unit.tags_code) and unit.queue.ext is not None,
+        lambda unit, _scene, _record: (
+            consumequeue.is_ext_address(unit.tags_code) and unit.queue.ext is not None
+        ),
     )
-    pos = ext_offset(unit.tags_code)
+    pos = consumequeue.ext_offset(unit.tags_code)
     assert unit.queue.ext is not None
     file = next(file for file in reversed(unit.queue.ext.files) if (file.start_offset or 0) <= pos)
     return unit, record, file, pos - (file.start_offset or 0)
@@ -420,7 +414,7 @@ def ext_dangling(job: Job) -> None:
     """A unit has an address beyond the extension files."""
     unit, _, file, _ = _ext_unit(job)
     end = (file.start_offset or 0) + 100 * file.size
-    _write(job, unit, unit.offset, unit.size, ext_address(end))
+    _write(job, unit, unit.offset, unit.size, consumequeue.ext_address(end))
     _changed(job, unit, "the extension address", RuleName.EXT_ADDRESS_DANGLING)
 
 
@@ -445,7 +439,7 @@ def ext_content(job: Job) -> None:
     The unit's storeTimestamp is wrong.
     """
     unit, record, file, pos = _ext_unit(job)
-    start = pos + EXT_UNIT.offset("msgStoreTime")
+    start = pos + consumequeue.EXT_UNIT.offset("msgStoreTime")
     job.editor.write(
         file.relative, start, (record.store_timestamp + 1 + job.rng.randrange(9)).to_bytes(8, "big")
     )

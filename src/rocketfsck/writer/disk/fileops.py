@@ -18,16 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rocketfsck.common.outputs import mode_to_make
 from rocketfsck.store.places.entries import layers
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.disk.confined import (
-    ConfinedPlace,
-    Root,
-    Traits,
-    enter_root,
-    give_traits,
-    open_root,
-    reached,
-    traits_of,
-)
+from rocketfsck.writer.disk import confined
 
 watch: Callable[[str, str], None] | None = None
 
@@ -44,24 +35,24 @@ _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 
 
-def _before(name: str, place: ConfinedPlace) -> None:
+def _before(name: str, place: confined.ConfinedPlace) -> None:
     if watch is not None:
         watch(name, str(place))
 
 
-def open_file(place: ConfinedPlace, flags: int, mode: int = 0o644) -> int:
+def open_file(place: confined.ConfinedPlace, flags: int, mode: int = 0o644) -> int:
     """A descriptor of the file at a place: the one function that opens something for writing."""
-    with reached(place) as (above, name):
+    with confined.reached(place) as (above, name):
         return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode_to_make(mode), dir_fd=above)
 
 
-def status_of(place: ConfinedPlace) -> os.stat_result:
+def status_of(place: confined.ConfinedPlace) -> os.stat_result:
     """What `lstat` says; the link itself where it is one."""
-    with reached(place) as (above, name):
+    with confined.reached(place) as (above, name):
         return os.stat(name, dir_fd=above, follow_symlinks=False)
 
 
-def exists(place: ConfinedPlace) -> bool:
+def exists(place: confined.ConfinedPlace) -> bool:
     """Whether anything has this name, also a link whose target is missing."""
     try:
         status_of(place)
@@ -70,17 +61,17 @@ def exists(place: ConfinedPlace) -> bool:
     return True
 
 
-def is_directory(place: ConfinedPlace) -> bool:
+def is_directory(place: confined.ConfinedPlace) -> bool:
     """Whether there is a directory, and not only a link to one."""
     return stat.S_ISDIR(_mode_of(place))
 
 
-def is_file(place: ConfinedPlace) -> bool:
+def is_file(place: confined.ConfinedPlace) -> bool:
     """Whether there is a regular file, and not only a link to one."""
     return stat.S_ISREG(_mode_of(place))
 
 
-def _mode_of(place: ConfinedPlace) -> int:
+def _mode_of(place: confined.ConfinedPlace) -> int:
     """The mode of what has this name; 0 for nothing."""
     try:
         return status_of(place).st_mode
@@ -88,7 +79,7 @@ def _mode_of(place: ConfinedPlace) -> int:
         return 0
 
 
-def list_names(place: ConfinedPlace) -> list[str]:
+def list_names(place: confined.ConfinedPlace) -> list[str]:
     """The names in a directory, sorted."""
     descriptor = open_file(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -97,53 +88,53 @@ def list_names(place: ConfinedPlace) -> list[str]:
         os.close(descriptor)
 
 
-def make_directory(place: ConfinedPlace, mode: int = 0o777) -> None:
+def make_directory(place: confined.ConfinedPlace, mode: int = 0o777) -> None:
     """Make one new directory."""
     _before("mkdir", place)
-    with reached(place) as (above, name):
+    with confined.reached(place) as (above, name):
         os.mkdir(name, mode_to_make(mode), dir_fd=above)
 
 
-def remove_directory(place: ConfinedPlace) -> None:
+def remove_directory(place: confined.ConfinedPlace) -> None:
     """Remove an empty directory."""
     _before("rmdir", place)
-    with reached(place) as (above, name):
+    with confined.reached(place) as (above, name):
         os.rmdir(name, dir_fd=above)
 
 
-def unlink(place: ConfinedPlace) -> None:
+def unlink(place: confined.ConfinedPlace) -> None:
     """Take one name of a file away."""
     _before("unlink", place)
-    with reached(place) as (above, name):
+    with confined.reached(place) as (above, name):
         os.unlink(name, dir_fd=above)
 
 
-def link(source: ConfinedPlace | str, target: ConfinedPlace) -> None:
+def link(source: confined.ConfinedPlace | str, target: confined.ConfinedPlace) -> None:
     """Give a file (or a symbolic link itself) a second name. The source may be anywhere."""
     _before("link", target)
-    with reached(target) as (above, name):
+    with confined.reached(target) as (above, name):
         if isinstance(source, str):
             os.link(source, name, dst_dir_fd=above, follow_symlinks=False)
             return
-        with reached(source) as (other, old):
+        with confined.reached(source) as (other, old):
             os.link(old, name, src_dir_fd=other, dst_dir_fd=above, follow_symlinks=False)
 
 
-def symlink(text: str, target: ConfinedPlace) -> None:
+def symlink(text: str, target: confined.ConfinedPlace) -> None:
     """Make a symbolic link."""
     _before("symlink", target)
-    with reached(target) as (above, name):
+    with confined.reached(target) as (above, name):
         os.symlink(text, name, dir_fd=above)
 
 
-def rename(source: ConfinedPlace, target: ConfinedPlace) -> None:
+def rename(source: confined.ConfinedPlace, target: confined.ConfinedPlace) -> None:
     """Rename, replacing a file or an empty directory at the target."""
     _before("rename", target)
-    with reached(target) as (above, name), reached(source) as (other, old):
+    with confined.reached(target) as (above, name), confined.reached(source) as (other, old):
         os.rename(old, name, src_dir_fd=other, dst_dir_fd=above)
 
 
-def exchange(first: ConfinedPlace, second: ConfinedPlace) -> bool:
+def exchange(first: confined.ConfinedPlace, second: confined.ConfinedPlace) -> bool:
     """Let two names change places in one step; False where the system cannot do that.
 
     Raises OSError where it can and something else is wrong.
@@ -153,7 +144,7 @@ def exchange(first: ConfinedPlace, second: ConfinedPlace) -> bool:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):  # a C library that does not have it
         return False
-    with reached(first) as (one, old), reached(second) as (other, new):
+    with confined.reached(first) as (one, old), confined.reached(second) as (other, new):
         arguments = (one, os.fsencode(old), other, os.fsencode(new), _RENAME_EXCHANGE)
         code = 0 if renameat2(*arguments) == 0 else ctypes.get_errno()
     if not code:
@@ -163,7 +154,7 @@ def exchange(first: ConfinedPlace, second: ConfinedPlace) -> bool:
     raise OSError(code, os.strerror(code), str(second))
 
 
-def create(place: ConfinedPlace, size: int, mode: int = 0o666) -> None:
+def create(place: confined.ConfinedPlace, size: int, mode: int = 0o666) -> None:
     """A new file of zeros, without blocks."""
     _before("create", place)
     descriptor = open_file(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -173,13 +164,13 @@ def create(place: ConfinedPlace, size: int, mode: int = 0o666) -> None:
         os.close(descriptor)
 
 
-def create_file(place: ConfinedPlace, mode: int = 0o666) -> int:
+def create_file(place: confined.ConfinedPlace, mode: int = 0o666) -> int:
     """A descriptor, for writing, of a new file; the caller closes it."""
     _before("create", place)
     return open_file(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
 
 
-def write_new(place: ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
+def write_new(place: confined.ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
     """A new file with this content; what had the name before goes."""
     if exists(place):
         unlink(place)
@@ -187,7 +178,7 @@ def write_new(place: ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
     write(place, 0, data)
 
 
-def append(place: ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
+def append(place: confined.ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
     """Write after the end of a file, durably; the file is made if it is not there yet."""
     _before("append", place)
     descriptor = open_file(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
@@ -199,14 +190,14 @@ def append(place: ConfinedPlace, data: bytes, mode: int = 0o666) -> None:
         os.close(descriptor)
 
 
-def open_part(place: ConfinedPlace) -> int:
+def open_part(place: confined.ConfinedPlace) -> int:
     """A descriptor, for writing, of a file that is made if it is not there yet; the caller closes it."""
     _before("write", place)
     return open_file(place, os.O_WRONLY | os.O_CREAT)
 
 
 def write_part(
-    place: ConfinedPlace, data: bytes | memoryview, pos: int, size: int, mtime_ns: int | None
+    place: confined.ConfinedPlace, data: bytes | memoryview, pos: int, size: int, mtime_ns: int | None
 ) -> None:
     """Write at a position of a file, made with `size` zero bytes if it is not there yet; set its time."""
     descriptor = open_part(place)
@@ -220,19 +211,19 @@ def write_part(
         os.close(descriptor)
 
 
-def open_directory(path: str | os.PathLike[str], *, only: frozenset[str] | None = None) -> Root:
+def open_directory(path: str | os.PathLike[str], *, only: frozenset[str] | None = None) -> confined.Root:
     """The directory at a path that the user named, as a root; it is made, with those above it, if need be."""
     text = os.path.realpath(path)
     try:
-        return open_root(text, only=only)
+        return confined.open_root(text, only=only)
     except FileNotFoundError:
         folder, name = os.path.split(text)
     with open_directory(folder) as above:
         make_directory(above / name)
-        return enter_root(above / name, only=only)
+        return confined.enter_root(above / name, only=only)
 
 
-def make_directories(place: ConfinedPlace, mode: int = 0o777) -> None:
+def make_directories(place: confined.ConfinedPlace, mode: int = 0o777) -> None:
     """Make a directory, if it is not there, and those above it."""
     if place.name and not is_directory(place):
         make_directories(place.parent, mode)
@@ -243,7 +234,7 @@ def make_directories(place: ConfinedPlace, mode: int = 0o777) -> None:
                 raise
 
 
-def write(place: ConfinedPlace, pos: int, data: bytes | bytearray | memoryview) -> None:
+def write(place: confined.ConfinedPlace, pos: int, data: bytes | bytearray | memoryview) -> None:
     """Write all of `data` at a position of an existing file, in as many calls as it takes."""
     _before("write", place)
     descriptor = open_file(place, os.O_WRONLY)
@@ -261,7 +252,7 @@ def write_all(descriptor: int, data: bytes | bytearray | memoryview, pos: int) -
         view, pos = view[written:], pos + written
 
 
-def truncate(place: ConfinedPlace, size: int) -> None:
+def truncate(place: confined.ConfinedPlace, size: int) -> None:
     """Set the length of a file; what is added are zeros."""
     _before("truncate", place)
     descriptor = open_file(place, os.O_WRONLY)
@@ -271,7 +262,7 @@ def truncate(place: ConfinedPlace, size: int) -> None:
         os.close(descriptor)
 
 
-def punch(place: ConfinedPlace, start: int, end: int) -> None:
+def punch(place: confined.ConfinedPlace, start: int, end: int) -> None:
     """Zeros in `start:end`, as a hole where the file system has holes."""
     _before("write", place)
     descriptor = open_file(place, os.O_WRONLY)
@@ -292,14 +283,14 @@ def _punch_hole(descriptor: int, start: int, end: int) -> bool:
     return bool(fallocate(*arguments, ctypes.c_int64(start), ctypes.c_int64(end - start)) == 0)
 
 
-def set_times(place: ConfinedPlace, atime_ns: int, mtime_ns: int) -> None:
+def set_times(place: confined.ConfinedPlace, atime_ns: int, mtime_ns: int) -> None:
     """Set the times of a file or directory; a symbolic link is not followed."""
     _before("utime", place)
-    with reached(place) as (above, name):
+    with confined.reached(place) as (above, name):
         os.utime(name, ns=(atime_ns, mtime_ns), dir_fd=above, follow_symlinks=False)
 
 
-def set_mode(place: ConfinedPlace, mode: int) -> None:
+def set_mode(place: confined.ConfinedPlace, mode: int) -> None:
     """Set the permissions of a file or directory that is not a link, also of one that we may not open."""
     _before("chmod", place)
     descriptor = open_file(place, _PATH_ONLY)
@@ -314,24 +305,24 @@ def set_mode(place: ConfinedPlace, mode: int) -> None:
         os.close(descriptor)
 
 
-def set_owner(place: ConfinedPlace, user: int, group: int) -> None:
+def set_owner(place: confined.ConfinedPlace, user: int, group: int) -> None:
     """Give a file or directory, or a link itself, an owner and a group."""
     _before("chown", place)
-    with reached(place) as (above, name):
+    with confined.reached(place) as (above, name):
         os.chown(name, user, group, dir_fd=above, follow_symlinks=False)
 
 
-def set_traits(place: ConfinedPlace, traits: Traits) -> None:
+def set_traits(place: confined.ConfinedPlace, traits: confined.Traits) -> None:
     """Give a file or directory these owners, permissions and attributes, as far as we may."""
     _before("chmod", place)
     descriptor = open_file(place, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        give_traits(descriptor, traits)
+        confined.give_traits(descriptor, traits)
     finally:
         os.close(descriptor)
 
 
-def copy(source: ConfinedPlace | str, target: ConfinedPlace) -> None:
+def copy(source: confined.ConfinedPlace | str, target: confined.ConfinedPlace) -> None:
     """A new file with the bytes, holes and times of another, and its traits (see `traits`).
 
     By reflink where the file system has them, else only what holds data is copied. Raises StoreError if the
@@ -344,13 +335,13 @@ def copy(source: ConfinedPlace | str, target: ConfinedPlace) -> None:
         try:
             if os.fspath(source) in layers or not _reflink(os.fspath(source), descriptor):
                 copy_data(reader, descriptor, target)
-            give_traits(descriptor, traits_of(os.fspath(source)))
+            confined.give_traits(descriptor, confined.traits_of(os.fspath(source)))
         finally:
             os.close(descriptor)
     set_times(target, status.st_atime_ns, status.st_mtime_ns)
 
 
-def copy_content(reader: FileReader, target: ConfinedPlace, mode: int = 0o666) -> None:
+def copy_content(reader: FileReader, target: confined.ConfinedPlace, mode: int = 0o666) -> None:
     """A new file with the length and the bytes of another; holes stay holes.
 
     Raises StoreError if the other one cannot be read, OSError if the target cannot be written.
@@ -362,7 +353,7 @@ def copy_content(reader: FileReader, target: ConfinedPlace, mode: int = 0o666) -
         os.close(descriptor)
 
 
-def copy_data(reader: FileReader, descriptor: int, target: ConfinedPlace) -> None:
+def copy_data(reader: FileReader, descriptor: int, target: confined.ConfinedPlace) -> None:
     """Give an open file of zeros, `target`, the length and the bytes of another; holes stay holes.
 
     Raises as `copy_content`.
@@ -384,7 +375,7 @@ def _reflink(source: str, descriptor: int) -> bool:
     return True
 
 
-def has_reflinks(folder: ConfinedPlace) -> bool:
+def has_reflinks(folder: confined.ConfinedPlace) -> bool:
     """Whether copies in a directory share blocks until one of them is written to. Raises OSError."""
     one, other = folder / ".reflink.1", folder / ".reflink.2"
     write_new(one, b"\0")
@@ -399,7 +390,7 @@ def has_reflinks(folder: ConfinedPlace) -> bool:
         unlink(one)
 
 
-def sync(place: ConfinedPlace) -> None:
+def sync(place: confined.ConfinedPlace) -> None:
     """Make a file's bytes, or a directory's names, durable."""
     _before("fsync", place)
     descriptor = open_file(place, os.O_RDONLY | os.O_NONBLOCK)
@@ -409,7 +400,7 @@ def sync(place: ConfinedPlace) -> None:
         os.close(descriptor)
 
 
-def remove_tree(place: ConfinedPlace, keep: Sequence[str] = (), last: str = "") -> None:
+def remove_tree(place: confined.ConfinedPlace, keep: Sequence[str] = (), last: str = "") -> None:
     """Remove a directory and all below; nothing if there is none. Links are removed, not followed.
 
     `keep` are names directly in it that stay, with the directory. `last` is the name in it that goes last.
@@ -433,7 +424,7 @@ def remove_tree(place: ConfinedPlace, keep: Sequence[str] = (), last: str = "") 
         remove_directory(place)
 
 
-def walk(place: ConfinedPlace) -> Iterator[tuple[ConfinedPlace, list[str], list[str]]]:
+def walk(place: confined.ConfinedPlace) -> Iterator[tuple[confined.ConfinedPlace, list[str], list[str]]]:
     """Every directory at or below a place with the names of directories and of others in it, innermost first.
 
     Links are others. Raises OSError.

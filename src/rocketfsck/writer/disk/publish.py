@@ -32,32 +32,23 @@ from typing import IO
 
 from rocketfsck.common.outputs import open_through
 from rocketfsck.errors import StoreError
-from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import (
-    ACCESS_ACL,
-    DEFAULT_ACL,
-    ConfinedPlace,
-    Root,
-    Traits,
-    enter_root,
-    mode_of_acl,
-    open_root,
-    traits_of,
-)
+from rocketfsck.writer.disk import confined, fileops
 
 _FILE_MODE = 0o644
 _LOOKED_AT = 64
 """So many names of a directory are looked at for a file of the kind wanted."""
 
 
-def model_of(replaced: ConfinedPlace | None, target: ConfinedPlace, directory: bool = False) -> Traits:
+def model_of(
+    replaced: confined.ConfinedPlace | None, target: confined.ConfinedPlace, directory: bool = False
+) -> confined.Traits:
     """The traits of what will be at `target`, a file or a directory.
 
     `replaced` is where the thing is now that was there before, if anything was. Raises OSError.
     """
     if replaced is not None:
         if _is_kind(replaced, directory):
-            return traits_of(os.fspath(replaced))
+            return confined.traits_of(os.fspath(replaced))
         beside = _neighbour(replaced.parent, directory)
         if beside is not None:
             return beside
@@ -65,57 +56,63 @@ def model_of(replaced: ConfinedPlace | None, target: ConfinedPlace, directory: b
     while not fileops.is_directory(above):
         above = above.parent
     beside = _neighbour(above, directory) if above == target.parent else None
-    return beside or _inherited(traits_of(os.fspath(above)), directory)
+    return beside or _inherited(confined.traits_of(os.fspath(above)), directory)
 
 
-def inherit_traits(built: ConfinedPlace, replaced: str, *, same_content: bool) -> None:
+def inherit_traits(built: confined.ConfinedPlace, replaced: str, *, same_content: bool) -> None:
     """Let a directory that takes another one's place, and all in it, have the traits of what was there.
 
     What is new gets the traits of what would be next to it. Attributes that are about one file's content are
     kept with `same_content`. Raises OSError.
     """
-    with open_root(os.path.realpath(replaced)) as old:
+    with confined.open_root(os.path.realpath(replaced)) as old:
         for folder, _, names in fileops.walk(built):
             _take_over(folder, _counterpart(folder, built, old), True, True)
             for name in names:
                 _take_over(folder / name, _counterpart(folder / name, built, old), False, same_content)
 
 
-def _counterpart(place: ConfinedPlace, built: ConfinedPlace, old: Root) -> ConfinedPlace:
+def _counterpart(
+    place: confined.ConfinedPlace, built: confined.ConfinedPlace, old: confined.Root
+) -> confined.ConfinedPlace:
     return old / str(place).removeprefix(str(built)).lstrip("/")
 
 
-def _take_over(place: ConfinedPlace, before: ConfinedPlace, directory: bool, same_content: bool) -> None:
+def _take_over(
+    place: confined.ConfinedPlace, before: confined.ConfinedPlace, directory: bool, same_content: bool
+) -> None:
     wanted = model_of(before if fileops.exists(before) else None, before, directory)
     fileops.set_traits(place, wanted if same_content else wanted.for_new_file())
 
 
-def _neighbour(above: ConfinedPlace, directory: bool) -> Traits | None:
+def _neighbour(above: confined.ConfinedPlace, directory: bool) -> confined.Traits | None:
     """The traits of another file, or directory, in a directory: of the last by name, which is the newest."""
     if not fileops.is_directory(above):
         return None
     for name in fileops.list_names(above)[: -_LOOKED_AT - 1 : -1]:
         if _is_kind(above / name, directory):
-            return traits_of(os.fspath(above / name)).for_new_file()
+            return confined.traits_of(os.fspath(above / name)).for_new_file()
     return None
 
 
-def _is_kind(place: ConfinedPlace, directory: bool) -> bool:
+def _is_kind(place: confined.ConfinedPlace, directory: bool) -> bool:
     wanted = stat.S_ISDIR if directory else stat.S_ISREG
     return fileops.exists(place) and wanted(fileops.status_of(place).st_mode)
 
 
-def _inherited(above: Traits, directory: bool) -> Traits:
+def _inherited(above: confined.Traits, directory: bool) -> confined.Traits:
     """What a directory passes on to something new in it."""
     attributes = dict(above.for_new_file().attributes)
-    passed_on = attributes.get(DEFAULT_ACL)
+    passed_on = attributes.get(confined.DEFAULT_ACL)
     if directory:
         if passed_on is not None:
-            attributes[ACCESS_ACL] = passed_on
+            attributes[confined.ACCESS_ACL] = passed_on
         return replace(above, attributes=attributes)
     if passed_on is None:
-        return Traits(above.user, above.group, _FILE_MODE, {})
-    return Traits(above.user, above.group, mode_of_acl(passed_on) & 0o666, {ACCESS_ACL: passed_on})
+        return confined.Traits(above.user, above.group, _FILE_MODE, {})
+    return confined.Traits(
+        above.user, above.group, confined.mode_of_acl(passed_on) & 0o666, {confined.ACCESS_ACL: passed_on}
+    )
 
 
 _PART, _OLD = ".part", ".old"
@@ -155,11 +152,11 @@ def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[P
     # The name is ours before the directory is there: a signal between the two must not leave it behind.
     stem = _stem(target) + secrets.token_hex(8)
     names = frozenset({stem + _PART, stem + _OLD, target.name})
-    shelf = open_root(_folder(target), only=names)
+    shelf = confined.open_root(_folder(target), only=names)
     building = shelf / (stem + _PART)
     try:
         fileops.make_directory(building)
-        with enter_root(building) as root:
+        with confined.enter_root(building) as root:
             _lock(root.descriptor)
             yield Path(building)
             if sync:
@@ -173,7 +170,13 @@ def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[P
         shelf.close()
 
 
-def _publish(building: ConfinedPlace, target: ConfinedPlace, aside: ConfinedPlace, *, replace: bool) -> None:
+def _publish(
+    building: confined.ConfinedPlace,
+    target: confined.ConfinedPlace,
+    aside: confined.ConfinedPlace,
+    *,
+    replace: bool,
+) -> None:
     if replace and fileops.exists(target):
         if not fileops.exchange(building, target):
             fileops.rename(target, aside)
@@ -201,7 +204,7 @@ def clear_leftovers(target: Path) -> tuple[str, ...]:
         if not fileops.is_directory(place):
             continue
         if name.endswith(_OLD) and not os.path.lexists(target):
-            mine = open_root(shelf.path, only=frozenset({name, target.name}))
+            mine = confined.open_root(shelf.path, only=frozenset({name, target.name}))
             fileops.rename(mine / name, mine / target.name)
         else:
             fileops.remove_tree(place)
@@ -219,7 +222,7 @@ class SideFile:
     def __init__(self, path: Path, encoding: str) -> None:
         self._path = path
         self._published = False
-        self._part: ConfinedPlace | None = None
+        self._part: confined.ConfinedPlace | None = None
         try:
             descriptor = open_through(path)
             if descriptor is None:
@@ -232,7 +235,7 @@ class SideFile:
     def _begin(self) -> int:
         """A new file under another name, open for writing."""
         part = f"{_stem(self._path)}{secrets.token_hex(8)}{_PART}"
-        self._part = open_root(_folder(self._path), only=frozenset({part, self._path.name})) / part
+        self._part = confined.open_root(_folder(self._path), only=frozenset({part, self._path.name})) / part
         descriptor = fileops.create_file(self._part)
         _lock(descriptor)
         return descriptor
@@ -287,7 +290,7 @@ def clear_side_file(path: Path, store: Path) -> None:
         part = shelf / name
         if not fileops.is_file(part):
             continue
-        mine = open_root(shelf.path, only=frozenset({path.name}))
+        mine = confined.open_root(shelf.path, only=frozenset({path.name}))
         final = mine / path.name
         ours = fileops.is_file(final) and os.path.samestat(fileops.status_of(part), fileops.status_of(final))
         if ours and not os.path.lexists(store):
@@ -308,7 +311,7 @@ def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _leftovers(target: Path) -> list[tuple[Root, str]]:
+def _leftovers(target: Path) -> list[tuple[confined.Root, str]]:
     """The temporary names of a place that no living process holds, each with a root that has only this."""
     folder, stem = _folder(target), _stem(target)
     found = []
@@ -316,13 +319,13 @@ def _leftovers(target: Path) -> list[tuple[Root, str]]:
         for name in sorted(os.listdir(folder)):  # noqa: PTH208
             token, dot, kind = name.removeprefix(stem).partition(".")
             if name.startswith(stem) and _TOKEN.fullmatch(token) and dot + kind in (_PART, _OLD):
-                shelf = open_root(folder, only=frozenset({name}))
+                shelf = confined.open_root(folder, only=frozenset({name}))
                 if _is_free(shelf / name):
                     found.append((shelf, name))
     return found
 
 
-def _is_free(place: ConfinedPlace) -> bool:
+def _is_free(place: confined.ConfinedPlace) -> bool:
     if not (fileops.is_directory(place) or fileops.is_file(place)):
         return False
     descriptor = fileops.open_file(place, os.O_RDONLY | os.O_NONBLOCK)
@@ -335,7 +338,7 @@ def _is_free(place: ConfinedPlace) -> bool:
     return True
 
 
-def sync_tree(root: Root) -> None:
+def sync_tree(root: confined.Root) -> None:
     """Make every file and directory below durable."""
     for folder, _, names in fileops.walk(root.itself):
         for name in names:

@@ -15,19 +15,13 @@ from ipaddress import ip_address
 from typing import Any
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.columns import DERIVED as DERIVED_COLUMNS
 from rocketfsck.formats.columns import GIVEN, NUMBERS
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, INT64_MAX
 from rocketfsck.formats.magic import KNOWN_SYS_FLAGS
-from rocketfsck.formats.properties import (
-    MAX_PROPERTIES_SIZE,
-    serialize_properties,
-)
 from rocketfsck.formats.record import RECORD, Host, InnerItem
-from rocketfsck.writer.message.messages import (
-    Kind,
-    Properties,
-)
+from rocketfsck.writer.message import messages
 
 
 class InputError(UsageError):
@@ -48,7 +42,9 @@ AS_STORED = "record"
 EMPTY_KINDS = frozenset({"blank", "filler", "zero"})
 """Kinds of rows of `dump` that hold no message: they are passed over."""
 
-KINDS: Mapping[str, Kind] = {kind.value: kind for kind in Kind} | {AS_STORED: Kind.NORMAL}
+KINDS: Mapping[str, messages.Kind] = {kind.value: kind for kind in messages.Kind} | {
+    AS_STORED: messages.Kind.NORMAL
+}
 
 Convert = Callable[[Any], Any]
 
@@ -151,7 +147,7 @@ def names(value: Any) -> tuple[str, ...]:
     return tuple(text(item) for item in value)
 
 
-def properties(value: Any) -> Properties:
+def properties(value: Any) -> messages.Properties:
     """An object (written in the order of the broker's map), a list of pairs (in this order), or bytes."""
     if isinstance(value, bytes):
         return raw_properties(value)
@@ -164,8 +160,8 @@ def properties(value: Any) -> Properties:
 
 def raw_properties(value: bytes) -> bytes:
     """A properties string, stored as it is."""
-    if len(value) > MAX_PROPERTIES_SIZE:
-        raise ValueError(f"{len(value)} bytes: the limit is {MAX_PROPERTIES_SIZE:,}")
+    if len(value) > props.MAX_PROPERTIES_SIZE:
+        raise ValueError(f"{len(value)} bytes: the limit is {props.MAX_PROPERTIES_SIZE:,}")
     return value
 
 
@@ -221,7 +217,7 @@ def _item_properties(value: Any) -> bytes:
     pairs = properties(value)
     if isinstance(pairs, bytes):
         return pairs
-    return raw_properties(serialize_properties(pairs, trailing_separator=True))
+    return raw_properties(props.serialize_properties(pairs, trailing_separator=True))
 
 
 _ITEM_FIELDS: Mapping[str, tuple[str, Convert]] = {

@@ -21,22 +21,8 @@ from rocketfsck.formats.magic import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
 from rocketfsck.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
 from rocketfsck.formats.record import decode_items
 from rocketfsck.formats.timer import SCHEDULE_TOPIC
-from rocketfsck.writer.input.fields import (
-    AS_STORED,
-    DERIVED,
-    EMPTY_KINDS,
-    FIELDS_BY_NAME,
-    KINDS,
-    InputError,
-)
-from rocketfsck.writer.message.messages import (
-    DEFAULT_BORN_HOST,
-    DEFAULT_STORE_HOST,
-    Kind,
-    MessageError,
-    OutgoingMessage,
-    Properties,
-)
+from rocketfsck.writer.input import fields as input_fields
+from rocketfsck.writer.message import messages
 
 MAX_LINE_SIZE = 64 << 20
 """Bytes of a line: what base64 makes of the largest message that a broker can be set to take, and more."""
@@ -93,21 +79,21 @@ class MessageSource:
         """Where the last row stands: `orders.jsonl, line 7`."""
         return f"{self._name}, {self._unit} {self.number}"
 
-    def __iter__(self) -> Iterator[OutgoingMessage]:
+    def __iter__(self) -> Iterator[messages.OutgoingMessage]:
         for row in self._rows(self):
             message = message_of_row(row, self.place, self._clock)
             if message is not None:
                 self._clock = message.store_timestamp + 1
                 yield message
 
-    def refusal(self, error: MessageError) -> InputError:
+    def refusal(self, error: messages.MessageError) -> input_fields.InputError:
         """What the writer refused, as the refusal of the row that it came from."""
         reason = error.reason
         field = next((name for start, name in _FIELD_OF_REASON if reason.startswith(start)), "")
-        return InputError(self.place, field, reason)
+        return input_fields.InputError(self.place, field, reason)
 
 
-def message_of_row(row: Row, place: str, clock: int = 0) -> OutgoingMessage | None:
+def message_of_row(row: Row, place: str, clock: int = 0) -> messages.OutgoingMessage | None:
     """The message that a row says; None for a row of `dump` that holds none. InputError if it is wrong.
 
     Fields that are null are as if they were not there.
@@ -117,29 +103,31 @@ def message_of_row(row: Row, place: str, clock: int = 0) -> OutgoingMessage | No
     for name, given in row.items():
         if name in unread:
             continue
-        field = FIELDS_BY_NAME.get(name)
+        field = input_fields.FIELDS_BY_NAME.get(name)
         if field is None:
-            if name in DERIVED:
+            if name in input_fields.DERIVED:
                 continue
-            raise InputError(place, _named(name), "unknown field")
+            raise input_fields.InputError(place, _named(name), "unknown field")
         if given is None:
             continue
         try:
             values[name] = field.convert(given)
         except ValueError as error:
-            raise InputError(place, name, str(error)) from None
-    if values.get("kind") in EMPTY_KINDS:
+            raise input_fields.InputError(place, name, str(error)) from None
+    if values.get("kind") in input_fields.EMPTY_KINDS:
         return None
     return _message(values, place, clock)
 
 
 def _unread_fields(row: Row) -> frozenset[str]:
     """A dumped record's pairs are but a view of its properties string where it was dumped with that."""
-    stored = row.get("kind") == AS_STORED and any(row.get(name) is not None for name in _RAW_PROPERTIES)
+    stored = row.get("kind") == input_fields.AS_STORED and any(
+        row.get(name) is not None for name in _RAW_PROPERTIES
+    )
     return frozenset({"properties"}) if stored else frozenset()
 
 
-def _is_delivered(topic: str, sys_flag: int, properties: Properties) -> bool:
+def _is_delivered(topic: str, sys_flag: int, properties: messages.Properties) -> bool:
     """Whether a record is that of a delayed message whose time had come."""
     if topic == SCHEDULE_TOPIC or sys_flag & TRANSACTION_MASK or isinstance(properties, bytes):
         return False
@@ -147,25 +135,25 @@ def _is_delivered(topic: str, sys_flag: int, properties: Properties) -> bool:
     return DELAY in names
 
 
-def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
+def _message(values: dict[str, Any], place: str, clock: int) -> messages.OutgoingMessage:
     if not values.get("topic"):
-        raise InputError(place, "topic", "a message needs one")
-    stored = values.get("kind") == AS_STORED
-    kind = KINDS[values.get("kind", Kind.NORMAL.value)]
+        raise input_fields.InputError(place, "topic", "a message needs one")
+    stored = values.get("kind") == input_fields.AS_STORED
+    kind = input_fields.KINDS[values.get("kind", messages.Kind.NORMAL.value)]
     body = _one_of(values, _BODIES, place)
     sys_flag = values.get("sys_flag", 0)
     items = values.get("items", ())
     if stored and sys_flag & _INNER_BITS == _INNER_BITS:
-        kind, sys_flag = Kind.INNER_BATCH, sys_flag & ~_INNER_BITS
+        kind, sys_flag = messages.Kind.INNER_BATCH, sys_flag & ~_INNER_BITS
         try:
             items, body = tuple(decode_items(body or b"")), None
         except FormatError as error:
-            raise InputError(place, "body", f"no items of an inner batch: {error}") from None
+            raise input_fields.InputError(place, "body", f"no items of an inner batch: {error}") from None
     time = values.get("store_timestamp", values.get("born_timestamp", clock))
     properties = _all_properties(values, place, in_order=stored)
-    if stored and kind is Kind.NORMAL and _is_delivered(values["topic"], sys_flag, properties):
-        kind = Kind.DELIVERED
-    return OutgoingMessage(
+    if stored and kind is messages.Kind.NORMAL and _is_delivered(values["topic"], sys_flag, properties):
+        kind = messages.Kind.DELIVERED
+    return messages.OutgoingMessage(
         topic=values["topic"],
         body=body or b"",
         store_timestamp=time,
@@ -174,8 +162,8 @@ def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
         kind=kind,
         sys_flag=sys_flag,
         born_timestamp=values.get("born_timestamp"),
-        born_host=values.get("born_host", DEFAULT_BORN_HOST),
-        store_host=values.get("store_host", DEFAULT_STORE_HOST),
+        born_host=values.get("born_host", messages.DEFAULT_BORN_HOST),
+        store_host=values.get("store_host", messages.DEFAULT_STORE_HOST),
         items=items,
         delay_level=values.get("delay_level", 0),
         multi_dispatch=values.get("multi_dispatch", ()),
@@ -187,30 +175,32 @@ def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
 def _one_of(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> Any:
     given = [name for name in names if name in values]
     if len(given) > 1:
-        raise InputError(place, given[1], f"{given[0]} is also given")
+        raise input_fields.InputError(place, given[1], f"{given[0]} is also given")
     return values[given[0]] if given else None
 
 
-def _all_properties(values: Mapping[str, Any], place: str, *, in_order: bool) -> Properties:
+def _all_properties(values: Mapping[str, Any], place: str, *, in_order: bool) -> messages.Properties:
     """The properties with those that have a field of their own."""
     raw = _one_of(values, _RAW_PROPERTIES, place)
-    given: Properties = values.get("properties", {})
+    given: messages.Properties = values.get("properties", {})
     if raw is not None:
         if "properties" in values and not in_order:
-            raise InputError(place, "properties", "the properties string is also given")
+            raise input_fields.InputError(place, "properties", "the properties string is also given")
         given = raw
     shortcuts = {name: values[field] for field, name in _SHORTCUTS if field in values}
     if isinstance(given, bytes):
         if shortcuts and not in_order:
             fields = [field for field, _ in _SHORTCUTS if field in values]
-            raise InputError(place, fields[0], "the properties string is given and has all of them")
+            raise input_fields.InputError(
+                place, fields[0], "the properties string is given and has all of them"
+            )
         return given
     pairs = tuple(given.items()) if isinstance(given, Mapping) else given
     if in_order:
         return pairs
     for field, name in _SHORTCUTS:
         if name in shortcuts and any(key == name and value != shortcuts[name] for key, value in pairs):
-            raise InputError(place, field, f"the properties have another {name}")
+            raise input_fields.InputError(place, field, f"the properties have another {name}")
     known = {key for key, _ in pairs}
     added = tuple((name, value) for name, value in shortcuts.items() if name not in known)
     return {**dict(pairs), **dict(added)} if isinstance(given, Mapping) else pairs + added
@@ -254,7 +244,7 @@ def _json_rows(stream: IO[bytes], source: MessageSource) -> Iterator[Row]:
             return
         source.number += 1
         if len(line) > MAX_LINE_SIZE:
-            raise InputError(source.place, "", f"more than {MAX_LINE_SIZE:,} bytes")
+            raise input_fields.InputError(source.place, "", f"more than {MAX_LINE_SIZE:,} bytes")
         if source.number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
         if line.strip():
@@ -270,15 +260,15 @@ def _json_row(line: bytes, place: str) -> Row:
             parse_float=_no_float,
         )
     except UnicodeDecodeError as error:
-        raise InputError(place, "", f"byte {error.start} is not UTF-8") from None
+        raise input_fields.InputError(place, "", f"byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise InputError(place, "", f"not JSON: {error.msg} at character {error.pos}") from None
+        raise input_fields.InputError(place, "", f"not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
-        raise InputError(place, "", "JSON that is nested too deeply") from None
+        raise input_fields.InputError(place, "", "JSON that is nested too deeply") from None
     except ValueError as error:
-        raise InputError(place, "", str(error)) from None
+        raise input_fields.InputError(place, "", str(error)) from None
     if not isinstance(value, dict):
-        raise InputError(place, "", "not a JSON object")
+        raise input_fields.InputError(place, "", "not a JSON object")
     return value
 
 

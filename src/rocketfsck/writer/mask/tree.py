@@ -39,25 +39,7 @@ from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import ConfinedPlace
-from rocketfsck.writer.mask.hashes import (
-    FileHashes,
-    HashMasks,
-    file_hashes,
-    mask_ext,
-    mask_index,
-    mask_timer_log,
-    mask_units,
-)
-from rocketfsck.writer.mask.moved import (
-    StoreTimes,
-    move_checkpoint,
-    move_ext,
-    move_index,
-    move_timer_check,
-    move_timer_log,
-    move_units,
-    move_wheel,
-)
+from rocketfsck.writer.mask import hashes, moved
 from rocketfsck.writer.mask.names import Pseudonyms, Times
 from rocketfsck.writer.mask.record import mask_json, mask_record, mask_rest
 
@@ -102,7 +84,7 @@ def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
     """
     done = Masked()
     root = fileops.open_directory(target)
-    strays, masks, stored = stray_names(store), HashMasks(names.secret), StoreTimes(names.times)
+    strays, masks, stored = stray_names(store), hashes.HashMasks(names.secret), moved.StoreTimes(names.times)
     with phase("masking the commit log", sum(file.size for file in store.commitlog.files)):
         for log in store.commitlog.files:
             if log.in_entries:
@@ -179,17 +161,17 @@ def _masked_name(name: str, names: Pseudonyms) -> str:
     return os.fsdecode(names.raw(os.fsencode(name)))
 
 
-def _hashes(store: Store, file: MappedFile, path: Path) -> FileHashes:
+def _hashes(store: Store, file: MappedFile, path: Path) -> hashes.FileHashes:
     """The hashes in a log file of the store, or in its copy, which is at `path`."""
     options = log_options(store, file, read_bodies=False, index_tags=True)
     with FileReader(path) as reader:
         start = file.start_offset or 0
         scanned = scan_log_file(reader, start, options, QueueTable())
-        return file_hashes(scanned, start)
+        return hashes.file_hashes(scanned, start)
 
 
 def _coded_files(
-    store: Store, names: Pseudonyms, masks: HashMasks, stored: StoreTimes
+    store: Store, names: Pseudonyms, masks: hashes.HashMasks, stored: moved.StoreTimes
 ) -> Iterator[tuple[StoreFile, bytearray]]:
     """The files that hold hashes, with those of the copy, and its times."""
     times = names.times
@@ -198,40 +180,42 @@ def _coded_files(
         places = ext_places.setdefault((queue.topic, queue.queue_id), set())
         for file in _short(queue.files, CODED_LIMIT):
             data = _content(file)
-            places.update(mask_units(data, unit_dtype(queue.kind), masks).tolist())
+            places.update(hashes.mask_units(data, unit_dtype(queue.kind), masks).tolist())
             if not times.stay:
-                move_units(data, unit_dtype(queue.kind), stored)
+                moved.move_units(data, unit_dtype(queue.kind), stored)
             yield file, data
     for ext in store.ext_queues:
         for file in _short(ext.files, CODED_LIMIT):
             data, start = _content(file), file.start_offset or 0
             wanted = sorted(ext_places.get((ext.topic, ext.queue_id), set()))
-            move_ext(data, mask_ext(data, [place - start for place in wanted], masks, names), times)
+            moved.move_ext(
+                data, hashes.mask_ext(data, [place - start for place in wanted], masks, names), times
+            )
             yield file, data
     end: int | None = None
     for number, index in enumerate(store.indexes):
         if index.size > CODED_LIMIT:
             continue
         data = _content(index, slot_pos(store.geometry.slot_count))
-        mask_index(
+        hashes.mask_index(
             data,
             slot_count=max(store.geometry.slot_count, 1),
             counts_entries=store.dialect.counts_entries_in_hash_slot_count,
             masks=masks,
             seed=int.from_bytes(names.secret) + number,
         )
-        end = move_index(data, max(store.geometry.slot_count, 1), stored, end)
+        end = moved.move_index(data, max(store.geometry.slot_count, 1), stored, end)
         yield index, data
     for other in store.others:
         for item in _short(other.files, CODED_LIMIT) if other.kind in _CODED_OTHERS else ():
             data = _content(item)
             if other.kind is OtherKind.TIMER_LOG:
-                mask_timer_log(data, masks, names)
-                move_timer_log(data, times)
+                hashes.mask_timer_log(data, masks, names)
+                moved.move_timer_log(data, times)
             else:
-                mask_units(data, BATCH_UNIT_DTYPE, masks, in_log=False)
+                hashes.mask_units(data, BATCH_UNIT_DTYPE, masks, in_log=False)
                 if not times.stay:
-                    move_units(data, BATCH_UNIT_DTYPE, stored, in_log=False)
+                    moved.move_units(data, BATCH_UNIT_DTYPE, stored, in_log=False)
             yield item, data
 
 
@@ -281,7 +265,7 @@ def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytear
     if store.checkpoint is not None and store.checkpoint.size <= TIMED_LIMIT:
         data = _content(store.checkpoint)
         ends = [(file.start_offset or 0) + file.size for file in store.commitlog.files]
-        move_checkpoint(data, times, max(ends, default=0))
+        moved.move_checkpoint(data, times, max(ends, default=0))
         yield store.checkpoint, data
     precision = DEFAULT_PRECISION_MS if times.stay else _precision(store)
     for other in (other for other in store.others if other.kind in _TIMED_OTHERS):
@@ -290,9 +274,9 @@ def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytear
             if times.stay:
                 pass
             elif other.kind is OtherKind.TIMER_CHECK:
-                move_timer_check(data, times)
+                moved.move_timer_check(data, times)
             else:
-                move_wheel(data, times, precision)
+                moved.move_wheel(data, times, precision)
             yield file, data
 
 

@@ -10,83 +10,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from rocketfsck.formats import javatext, magic
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.javatext import (
-    INT16_MAX,
-    INT32_MAX,
-    INT32_MIN,
-    INT64_MAX,
-    INT64_MIN,
-    java_encode,
-    parse_int32,
-    split_java,
-    utf16_length,
-)
-from rocketfsck.formats.magic import (
-    COMPRESSED,
-    COMPRESSION_TYPE_MASK,
-    INNER_BATCH,
-    KNOWN_SYS_FLAGS,
-    MAGIC_V1,
-    MAGIC_V2,
-    MAX_TOPIC_SIZE_V1,
-    MAX_TOPIC_SIZE_V2,
-    NEED_UNWRAP,
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-    TRANSACTION_NOT,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-)
-from rocketfsck.formats.properties import (
-    DELAY,
-    HALF_TOPIC,
-    INNER_BASE,
-    INNER_MULTI_DISPATCH,
-    INNER_NUM,
-    MULTI_DISPATCH_SEPARATOR,
-    PROPERTY_SEPARATOR,
-    REAL_QID,
-    REAL_TOPIC,
-    TRAN_MSG,
-    TRANSACTION_ID,
-    UNIQ_KEY,
-)
 from rocketfsck.formats.record import InnerItem, encode_items
 from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
-from rocketfsck.writer.message.messages import (
-    LMQ_PREFIX,
-    RETRY_PREFIX,
-    Kind,
-    MessageError,
-    OutgoingMessage,
-    Properties,
-    as_map,
-    property_bytes,
-    with_properties,
-    without_crc,
-)
+from rocketfsck.writer.message import messages
 from rocketfsck.writer.options import WriteOptions
 
 MAX_NAME_SIZE = 255
 """Bytes of a topic that can be a directory's name."""
 
-NOT_MULTI_DISPATCHED = (RETRY_PREFIX, "rmq_sys_", SCHEDULE_TOPIC)
+NOT_MULTI_DISPATCHED = (messages.RETRY_PREFIX, "rmq_sys_", SCHEDULE_TOPIC)
 """Topics that begin so are not dispatched to the queues that their messages list."""
 
 _TRANSACTION_BITS = {
-    Kind.PREPARED: TRANSACTION_PREPARED,
-    Kind.COMMIT: TRANSACTION_COMMIT,
-    Kind.ROLLBACK: TRANSACTION_ROLLBACK,
+    messages.Kind.PREPARED: magic.TRANSACTION_PREPARED,
+    messages.Kind.COMMIT: magic.TRANSACTION_COMMIT,
+    messages.Kind.ROLLBACK: magic.TRANSACTION_ROLLBACK,
 }
 _RANGES = (
-    ("queue_id", 0, INT32_MAX),
-    ("sys_flag", 0, KNOWN_SYS_FLAGS),
-    ("store_timestamp", INT64_MIN, INT64_MAX),
-    ("delay_level", 0, INT32_MAX),
+    ("queue_id", 0, javatext.INT32_MAX),
+    ("sys_flag", 0, magic.KNOWN_SYS_FLAGS),
+    ("store_timestamp", javatext.INT64_MIN, javatext.INT64_MAX),
+    ("delay_level", 0, javatext.INT32_MAX),
     *(
-        (column.name, *((INT32_MIN, INT32_MAX) if column.kind == "i4" else (0, INT64_MAX)))
+        (
+            column.name,
+            *((javatext.INT32_MIN, javatext.INT32_MAX) if column.kind == "i4" else (0, javatext.INT64_MAX)),
+        )
         for column in GIVEN
     ),
 )
@@ -101,7 +54,7 @@ class Draft:
     is set to append it, and where the message had one, which belonged to a record at another place.
     """
 
-    message: OutgoingMessage
+    message: messages.OutgoingMessage
     topic: str
     topic_bytes: bytes
     queue_id: int
@@ -109,7 +62,7 @@ class Draft:
     sys_flag: int
     flag: int
     body: bytes
-    properties: Properties
+    properties: messages.Properties
     message_count: int = 1
     with_crc: bool = False
 
@@ -120,7 +73,7 @@ class Draft:
         return self.message.store_timestamp if given is None else given
 
 
-def compose(message: OutgoingMessage, options: WriteOptions) -> tuple[Draft, ...]:
+def compose(message: messages.OutgoingMessage, options: WriteOptions) -> tuple[Draft, ...]:
     """The records that this message becomes: one, or one an item of a legacy batch.
 
     MessageError for anything that a broker of this version with these settings refuses.
@@ -129,88 +82,102 @@ def compose(message: OutgoingMessage, options: WriteOptions) -> tuple[Draft, ...
     _check_numbers(message)
     _check_hosts(message, dialect)
     draft = _plain_draft(message, options)
-    if message.kind is Kind.LEGACY_BATCH:
+    if message.kind is messages.Kind.LEGACY_BATCH:
         return tuple(_unpacked(draft, dialect, options))
-    if message.kind is Kind.INNER_BATCH:
+    if message.kind is messages.Kind.INNER_BATCH:
         return (_inner_batch(draft, options),)
     if message.items:
-        raise MessageError(f"items in a {message.kind.value} message")
-    if message.kind is Kind.HALF:
+        raise messages.MessageError(f"items in a {message.kind.value} message")
+    if message.kind is messages.Kind.HALF:
         return (_half(draft, options),)
-    return (draft if message.kind is Kind.DELIVERED else _delayed(draft, options),)
+    return (draft if message.kind is messages.Kind.DELIVERED else _delayed(draft, options),)
 
 
-def _check_numbers(message: OutgoingMessage) -> None:
+def _check_numbers(message: messages.OutgoingMessage) -> None:
     for name, least, most in _RANGES:
         value = getattr(message, name)
         if type(value) is not int or not least <= value <= most:
-            raise MessageError(f"{name} is {value!r}: needs {least} to {most}")
+            raise messages.MessageError(f"{name} is {value!r}: needs {least} to {most}")
     born = message.born_timestamp
-    if born is not None and not INT64_MIN <= born <= INT64_MAX:
-        raise MessageError(f"born_timestamp is {born!r}: needs {INT64_MIN} to {INT64_MAX}")
+    if born is not None and not javatext.INT64_MIN <= born <= javatext.INT64_MAX:
+        raise messages.MessageError(
+            f"born_timestamp is {born!r}: needs {javatext.INT64_MIN} to {javatext.INT64_MAX}"
+        )
 
 
-def _check_hosts(message: OutgoingMessage, dialect: Dialect) -> None:
+def _check_hosts(message: messages.OutgoingMessage, dialect: Dialect) -> None:
     for name, host in (("born_host", message.born_host), ("store_host", message.store_host)):
         if len(host.address) not in (4, 16) or not 0 <= host.port <= 65535:
-            raise MessageError(f"{name} is {host!r}: no address of 4 or 16 bytes with a port")
+            raise messages.MessageError(f"{name} is {host!r}: no address of 4 or 16 bytes with a port")
         if len(host.address) == 16 and not dialect.ipv6_hosts:
-            raise MessageError(f"{name} is IPv6, which {dialect.version} does not store")
+            raise messages.MessageError(f"{name} is IPv6, which {dialect.version} does not store")
 
 
-def _sys_flag(message: OutgoingMessage) -> int:
+def _sys_flag(message: messages.OutgoingMessage) -> int:
     sys_flag = message.sys_flag
-    if sys_flag & (NEED_UNWRAP | INNER_BATCH) and message.kind is not Kind.INNER_BATCH:
-        raise MessageError(
+    if sys_flag & (magic.NEED_UNWRAP | magic.INNER_BATCH) and message.kind is not messages.Kind.INNER_BATCH:
+        raise messages.MessageError(
             f"sys_flag {sys_flag:#x} has the inner batch bit, but the kind is {message.kind.value}"
         )
-    if sys_flag & COMPRESSION_TYPE_MASK and not sys_flag & COMPRESSED:
-        raise MessageError(f"sys_flag {sys_flag:#x} has a compression type without the compressed bit")
-    if sys_flag & COMPRESSION_TYPE_MASK > 0x300:
-        raise MessageError(f"sys_flag {sys_flag:#x} has an undefined compression type")
+    if sys_flag & magic.COMPRESSION_TYPE_MASK and not sys_flag & magic.COMPRESSED:
+        raise messages.MessageError(
+            f"sys_flag {sys_flag:#x} has a compression type without the compressed bit"
+        )
+    if sys_flag & magic.COMPRESSION_TYPE_MASK > 0x300:
+        raise messages.MessageError(f"sys_flag {sys_flag:#x} has an undefined compression type")
     # Brokers before 4.9.4 do not know compression types but store what the producer says.
-    given = sys_flag & TRANSACTION_MASK
-    bits = _TRANSACTION_BITS.get(message.kind, given if message.kind is Kind.NORMAL else TRANSACTION_NOT)
-    if given not in (TRANSACTION_NOT, bits):
-        raise MessageError(f"sys_flag {sys_flag:#x} does not fit a {message.kind.value} message")
-    return sys_flag & ~TRANSACTION_MASK | bits
+    given = sys_flag & magic.TRANSACTION_MASK
+    bits = _TRANSACTION_BITS.get(
+        message.kind, given if message.kind is messages.Kind.NORMAL else magic.TRANSACTION_NOT
+    )
+    if given not in (magic.TRANSACTION_NOT, bits):
+        raise messages.MessageError(f"sys_flag {sys_flag:#x} does not fit a {message.kind.value} message")
+    return sys_flag & ~magic.TRANSACTION_MASK | bits
 
 
 def _check_name(name: str, what: str) -> bytes:
-    encoded = java_encode(name)
+    encoded = javatext.java_encode(name)
     if not encoded or name in (".", "..") or "/" in name or "\0" in name:
-        raise MessageError(f"{what} {name!r} cannot be a directory's name")
+        raise messages.MessageError(f"{what} {name!r} cannot be a directory's name")
     if len(encoded) > MAX_NAME_SIZE:
-        raise MessageError(f"{what} of {len(encoded)} bytes: the limit is {MAX_NAME_SIZE}")
+        raise messages.MessageError(f"{what} of {len(encoded)} bytes: the limit is {MAX_NAME_SIZE}")
     return encoded
 
 
-def _topic(topic: str, message: OutgoingMessage, dialect: Dialect) -> tuple[bytes, int]:
+def _topic(topic: str, message: messages.OutgoingMessage, dialect: Dialect) -> tuple[bytes, int]:
     encoded = _check_name(topic, "topic")
     if encoded.decode() != topic:
-        raise MessageError(f"topic {topic!r} is not text that UTF-8 can hold")
-    if utf16_length(topic) <= MAX_TOPIC_SIZE_V1:
-        if len(encoded) > MAX_TOPIC_SIZE_V1:
-            raise MessageError(f"topic of {len(encoded)} bytes: the broker would write a negative length")
-        return encoded, MAGIC_V1
-    if not dialect.v2_allowed or not topic.startswith(RETRY_PREFIX) or message.kind is Kind.LEGACY_BATCH:
-        raise MessageError(f"topic of {utf16_length(topic)} characters: the limit is {MAX_TOPIC_SIZE_V1}")
-    assert len(encoded) <= MAX_TOPIC_SIZE_V2
-    return encoded, MAGIC_V2
+        raise messages.MessageError(f"topic {topic!r} is not text that UTF-8 can hold")
+    if javatext.utf16_length(topic) <= magic.MAX_TOPIC_SIZE_V1:
+        if len(encoded) > magic.MAX_TOPIC_SIZE_V1:
+            raise messages.MessageError(
+                f"topic of {len(encoded)} bytes: the broker would write a negative length"
+            )
+        return encoded, magic.MAGIC_V1
+    if (
+        not dialect.v2_allowed
+        or not topic.startswith(messages.RETRY_PREFIX)
+        or message.kind is messages.Kind.LEGACY_BATCH
+    ):
+        raise messages.MessageError(
+            f"topic of {javatext.utf16_length(topic)} characters: the limit is {magic.MAX_TOPIC_SIZE_V1}"
+        )
+    assert len(encoded) <= magic.MAX_TOPIC_SIZE_V2
+    return encoded, magic.MAGIC_V2
 
 
-def _plain_draft(message: OutgoingMessage, options: WriteOptions) -> Draft:
+def _plain_draft(message: messages.OutgoingMessage, options: WriteOptions) -> Draft:
     dialect = options.dialect
     sys_flag = _sys_flag(message)
     topic_bytes, magic_code = _topic(message.topic, message, dialect)
     added: dict[str, str] = {}
     if message.delay_level:
-        added[DELAY] = str(message.delay_level)
+        added[props.DELAY] = str(message.delay_level)
     if message.multi_dispatch:
-        added[INNER_MULTI_DISPATCH] = MULTI_DISPATCH_SEPARATOR.join(message.multi_dispatch)
-    properties = with_properties(message.properties, added, dialect)
-    bare = without_crc(properties, dialect)
-    transaction = sys_flag & TRANSACTION_MASK
+        added[props.INNER_MULTI_DISPATCH] = props.MULTI_DISPATCH_SEPARATOR.join(message.multi_dispatch)
+    properties = messages.with_properties(message.properties, added, dialect)
+    bare = messages.without_crc(properties, dialect)
+    transaction = sys_flag & magic.TRANSACTION_MASK
     draft = Draft(
         message=message,
         topic=message.topic,
@@ -222,10 +189,10 @@ def _plain_draft(message: OutgoingMessage, options: WriteOptions) -> Draft:
         body=message.body,
         properties=bare,
         with_crc=options.append_property_crc or bare != properties,
-        message_count=int(transaction in (TRANSACTION_NOT, TRANSACTION_COMMIT)),
+        message_count=int(transaction in (magic.TRANSACTION_NOT, magic.TRANSACTION_COMMIT)),
     )
     if message.multi_dispatch and not takes_multi_dispatch(message.topic, options):
-        raise MessageError("multi_dispatch, which the settings of this store or topic exclude")
+        raise messages.MessageError("multi_dispatch, which the settings of this store or topic exclude")
     _check_inner_properties(draft, options)
     _check_multi_dispatch(draft, options)
     return draft
@@ -240,13 +207,13 @@ def multi_dispatch_names(draft: Draft, options: WriteOptions) -> list[str]:
     """The queues that a draft is dispatched to apart from its own."""
     if not takes_multi_dispatch(draft.topic, options):
         return []
-    listed = as_map(draft.properties, options.dialect).get(INNER_MULTI_DISPATCH)
-    return split_java(listed, MULTI_DISPATCH_SEPARATOR) if listed and listed.strip() else []
+    listed = messages.as_map(draft.properties, options.dialect).get(props.INNER_MULTI_DISPATCH)
+    return javatext.split_java(listed, props.MULTI_DISPATCH_SEPARATOR) if listed and listed.strip() else []
 
 
 def multi_dispatch_queue_id(name: str, queue_id: int) -> int:
     """The queueId of a queue in a multi-dispatch list: 0 for a light one, else the message's own."""
-    return 0 if name.startswith(LMQ_PREFIX) else queue_id
+    return 0 if name.startswith(messages.LMQ_PREFIX) else queue_id
 
 
 def _check_multi_dispatch(draft: Draft, options: WriteOptions) -> None:
@@ -254,47 +221,53 @@ def _check_multi_dispatch(draft: Draft, options: WriteOptions) -> None:
     if not names:
         return
     if (
-        draft.message.kind is not Kind.NORMAL
+        draft.message.kind is not messages.Kind.NORMAL
         or not draft.message_count
         or draft.topic in options.batch_topics
     ):
-        raise MessageError("only normal messages of ordinary topics are dispatched to several queues")
+        raise messages.MessageError(
+            "only normal messages of ordinary topics are dispatched to several queues"
+        )
     for name in names:
         _check_name(name, "queue")
-        if not name.startswith(LMQ_PREFIX) and options.dialect.light_queues_only:
-            raise MessageError(f"queue {name!r}: {options.dialect.version} dispatches to {LMQ_PREFIX}* only")
+        if not name.startswith(messages.LMQ_PREFIX) and options.dialect.light_queues_only:
+            raise messages.MessageError(
+                f"queue {name!r}: {options.dialect.version} dispatches to {messages.LMQ_PREFIX}* only"
+            )
         if name in options.batch_topics:
-            raise MessageError(f"queue {name!r} belongs to a batch topic")
+            raise messages.MessageError(f"queue {name!r} belongs to a batch topic")
         if (name, multi_dispatch_queue_id(name, draft.queue_id)) == (draft.topic, draft.queue_id):
-            raise MessageError(f"queue {name!r} is the message's own")
+            raise messages.MessageError(f"queue {name!r} is the message's own")
     if len(set(names)) != len(names):
-        raise MessageError("the multi-dispatch list names a queue twice")
+        raise messages.MessageError("the multi-dispatch list names a queue twice")
 
 
 def _check_inner_properties(draft: Draft, options: WriteOptions) -> None:
     """INNER_NUM and INNER_BASE make a record an inner batch to the dispatcher, whatever its sysFlag says."""
-    if options.dialect.batch_queues and draft.message.kind is not Kind.INNER_BATCH:
-        properties = as_map(draft.properties, options.dialect)
-        if INNER_NUM in properties and INNER_BASE in properties:
-            raise MessageError("INNER_NUM and INNER_BASE outside an inner batch")
+    if options.dialect.batch_queues and draft.message.kind is not messages.Kind.INNER_BATCH:
+        properties = messages.as_map(draft.properties, options.dialect)
+        if props.INNER_NUM in properties and props.INNER_BASE in properties:
+            raise messages.MessageError("INNER_NUM and INNER_BASE outside an inner batch")
 
 
 def _half(draft: Draft, options: WriteOptions) -> Draft:
     dialect = options.dialect
     if not dialect.half_topic:
-        raise MessageError(f"{dialect.version} has no half topic: its prepared records are in the real topic")
-    if INNER_MULTI_DISPATCH in as_map(draft.properties, dialect) and options.multi_dispatch:
-        raise MessageError("a half message cannot be dispatched to several queues")
-    properties = as_map(draft.properties, dialect)
-    if DELAY in properties:
-        raise MessageError("a half message cannot be delayed")
-    added = {REAL_TOPIC: draft.topic, REAL_QID: str(draft.queue_id)}
-    if TRAN_MSG not in properties:
-        added[TRAN_MSG] = "true"
-    unique_key = properties.get(UNIQ_KEY)
+        raise messages.MessageError(
+            f"{dialect.version} has no half topic: its prepared records are in the real topic"
+        )
+    if props.INNER_MULTI_DISPATCH in messages.as_map(draft.properties, dialect) and options.multi_dispatch:
+        raise messages.MessageError("a half message cannot be dispatched to several queues")
+    properties = messages.as_map(draft.properties, dialect)
+    if props.DELAY in properties:
+        raise messages.MessageError("a half message cannot be delayed")
+    added = {props.REAL_TOPIC: draft.topic, props.REAL_QID: str(draft.queue_id)}
+    if props.TRAN_MSG not in properties:
+        added[props.TRAN_MSG] = "true"
+    unique_key = properties.get(props.UNIQ_KEY)
     if unique_key and dialect.half_has_transaction_id:
-        added[TRANSACTION_ID] = unique_key
-    return _moved(draft, HALF_TOPIC, 0, added, dialect)
+        added[props.TRANSACTION_ID] = unique_key
+    return _moved(draft, props.HALF_TOPIC, 0, added, dialect)
 
 
 def _moved(draft: Draft, topic: str, queue_id: int, added: dict[str, str], dialect: Dialect) -> Draft:
@@ -302,54 +275,56 @@ def _moved(draft: Draft, topic: str, queue_id: int, added: dict[str, str], diale
         draft,
         topic=topic,
         topic_bytes=topic.encode(),
-        magic_code=MAGIC_V1,
+        magic_code=magic.MAGIC_V1,
         queue_id=queue_id,
-        properties=with_properties(draft.properties, added, dialect),
+        properties=messages.with_properties(draft.properties, added, dialect),
     )
 
 
 def _delayed(draft: Draft, options: WriteOptions) -> Draft:
     """A message with DELAY goes to the schedule topic if it is neither prepared nor rolled back."""
-    text = as_map(draft.properties, options.dialect).get(DELAY)
+    text = messages.as_map(draft.properties, options.dialect).get(props.DELAY)
     if text is None or not draft.message_count:
         return draft
-    level = parse_int32(text)
+    level = javatext.parse_int32(text)
     if level is None:
-        raise MessageError(f"DELAY is {text!r}, not a number")
+        raise messages.MessageError(f"DELAY is {text!r}, not a number")
     if level <= 0 or draft.topic == SCHEDULE_TOPIC:
         return draft
     if multi_dispatch_names(draft, options):
-        raise MessageError("a delayed message cannot be dispatched to several queues")
+        raise messages.MessageError("a delayed message cannot be dispatched to several queues")
     level = min(level, max(options.delay_levels, default=0))
     if level <= 0:
-        raise MessageError("a delayed message, but there are no delay levels")
-    added = {DELAY: str(level), REAL_TOPIC: draft.topic, REAL_QID: str(draft.queue_id)}
+        raise messages.MessageError("a delayed message, but there are no delay levels")
+    added = {props.DELAY: str(level), props.REAL_TOPIC: draft.topic, props.REAL_QID: str(draft.queue_id)}
     return _moved(draft, SCHEDULE_TOPIC, delay_queue_id(level), added, options.dialect)
 
 
 def _check_batch(draft: Draft) -> tuple[InnerItem, ...]:
     message = draft.message
     if message.body:
-        raise MessageError("a batch has items, not a body")
+        raise messages.MessageError("a batch has items, not a body")
     if not message.items:
-        raise MessageError("a batch without items")
+        raise messages.MessageError("a batch without items")
     if message.delay_level:
-        raise MessageError("a batch cannot be delayed")
+        raise messages.MessageError("a batch cannot be delayed")
     return message.items
 
 
 def _unpacked(draft: Draft, dialect: Dialect, options: WriteOptions) -> Iterable[Draft]:
     if not dialect.legacy_batch:
-        raise MessageError(f"{dialect.version} has no batches")
+        raise messages.MessageError(f"{dialect.version} has no batches")
     if draft.topic in options.batch_topics:
-        raise MessageError(f"a legacy batch in the batch topic {draft.topic}")
+        raise messages.MessageError(f"a legacy batch in the batch topic {draft.topic}")
     shared = _shared_properties(draft, options)
-    separator = PROPERTY_SEPARATOR.encode()
+    separator = props.PROPERTY_SEPARATOR.encode()
     for item in _check_batch(draft):
         own = item.properties
         joins = dialect.batch_joins_properties and shared and own and own[-1:] != separator
         whole = own + (separator if joins else b"") + shared
-        yield replace(draft, flag=item.flag, body=item.body, properties=property_bytes(whole, dialect))
+        yield replace(
+            draft, flag=item.flag, body=item.body, properties=messages.property_bytes(whole, dialect)
+        )
 
 
 def _shared_properties(draft: Draft, options: WriteOptions) -> bytes:
@@ -361,21 +336,23 @@ def _shared_properties(draft: Draft, options: WriteOptions) -> bytes:
     if not dialect.batch_shares_properties:
         return b""
     own = draft.properties
-    read = as_map(own, dialect) if isinstance(own, bytes) else own
-    return property_bytes(read, dialect, options.property_map_capacity)
+    read = messages.as_map(own, dialect) if isinstance(own, bytes) else own
+    return messages.property_bytes(read, dialect, options.property_map_capacity)
 
 
 def _inner_batch(draft: Draft, options: WriteOptions) -> Draft:
     items = _check_batch(draft)
     if draft.topic not in options.batch_topics:
-        raise MessageError(f"an inner batch, but {draft.topic} is not among the batch topics")
-    if len(items) > INT16_MAX:
-        raise MessageError(f"an inner batch of {len(items):,} messages: the limit is {INT16_MAX:,}")
-    added = {INNER_NUM: str(len(items))}
+        raise messages.MessageError(f"an inner batch, but {draft.topic} is not among the batch topics")
+    if len(items) > javatext.INT16_MAX:
+        raise messages.MessageError(
+            f"an inner batch of {len(items):,} messages: the limit is {javatext.INT16_MAX:,}"
+        )
+    added = {props.INNER_NUM: str(len(items))}
     return replace(
         draft,
-        sys_flag=draft.sys_flag | NEED_UNWRAP | INNER_BATCH,
+        sys_flag=draft.sys_flag | magic.NEED_UNWRAP | magic.INNER_BATCH,
         body=encode_items(items),
-        properties=with_properties(draft.properties, added, options.dialect),
+        properties=messages.with_properties(draft.properties, added, options.dialect),
         message_count=len(items),
     )

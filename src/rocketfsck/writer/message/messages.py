@@ -18,18 +18,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.properties import (
-    CRC32,
-    MAX_PROPERTIES_SIZE,
-    NAME_VALUE_SEPARATOR,
-    OP_TOPIC,
-    PROPERTY_CRC_SIZE,
-    PROPERTY_SEPARATOR,
-    java_hash_map_order,
-    parse_properties,
-    serialize_properties,
-)
 from rocketfsck.formats.record import GivenNumbers, Host, InnerItem
 
 Pairs = tuple[tuple[str, str | None], ...]
@@ -141,17 +131,17 @@ def op_message(
         raise MessageError(f"an op message for {len(numbers)} half messages")
     body = "".join(f"{number}," for number in numbers) if several else numbers[0]
     return OutgoingMessage(
-        OP_TOPIC, body.encode(), store_timestamp, queue_id=queue_id, properties={"TAGS": OP_TAG}
+        props.OP_TOPIC, body.encode(), store_timestamp, queue_id=queue_id, properties={"TAGS": OP_TAG}
     )
 
 
-_CRC_START = f"{CRC32}{NAME_VALUE_SEPARATOR}".encode()
+_CRC_START = f"{props.CRC32}{props.NAME_VALUE_SEPARATOR}".encode()
 
 
 def as_map(properties: Properties, dialect: Dialect) -> dict[str, str | None]:
     """The properties as the broker's map: the last of several equal names wins."""
     if isinstance(properties, bytes):
-        return dict(parse_properties(properties, dialect.property_parser) or {})
+        return dict(props.parse_properties(properties, dialect.property_parser) or {})
     return dict(properties)
 
 
@@ -179,9 +169,9 @@ def without_property(properties: Properties, name: str, dialect: Dialect) -> Pro
 
 def without_crc(properties: Properties, dialect: Dialect) -> Properties:
     """The properties without a CRC of the record that they are from: raw bytes lose only that."""
-    if isinstance(properties, bytes) and properties[-PROPERTY_CRC_SIZE:].startswith(_CRC_START):
-        return properties[:-PROPERTY_CRC_SIZE]
-    return without_property(properties, CRC32, dialect)
+    if isinstance(properties, bytes) and properties[-props.PROPERTY_CRC_SIZE :].startswith(_CRC_START):
+        return properties[: -props.PROPERTY_CRC_SIZE]
+    return without_property(properties, props.CRC32, dialect)
 
 
 def property_bytes(properties: Properties, dialect: Dialect, capacity: int | None = None) -> bytes:
@@ -193,14 +183,16 @@ def property_bytes(properties: Properties, dialect: Dialect, capacity: int | Non
     if isinstance(properties, bytes):
         return _checked(properties)
     if isinstance(properties, Mapping):
-        order = java_hash_map_order(properties, capacity or dialect.property_map_capacity)
+        order = props.java_hash_map_order(properties, capacity or dialect.property_map_capacity)
         pairs = tuple((name, properties[name]) for name in order)
     else:
         pairs = properties
     for name, value in pairs:
         _check_pair(name, value)
     return _checked(
-        serialize_properties(pairs, dialect.trailing_separator, null_as_text=dialect.null_property_as_text)
+        props.serialize_properties(
+            pairs, dialect.trailing_separator, null_as_text=dialect.null_property_as_text
+        )
     )
 
 
@@ -208,11 +200,11 @@ def _check_pair(name: str, value: str | None) -> None:
     if not name:
         raise MessageError("a property without a name")
     for text in (name, value or ""):
-        if NAME_VALUE_SEPARATOR in text or PROPERTY_SEPARATOR in text:
+        if props.NAME_VALUE_SEPARATOR in text or props.PROPERTY_SEPARATOR in text:
             raise MessageError(f"property {name!r} holds a separator (0x01 or 0x02)")
 
 
 def _checked(data: bytes) -> bytes:
-    if len(data) > MAX_PROPERTIES_SIZE:
-        raise MessageError(f"properties of {len(data)} bytes: the limit is {MAX_PROPERTIES_SIZE:,}")
+    if len(data) > props.MAX_PROPERTIES_SIZE:
+        raise MessageError(f"properties of {len(data)} bytes: the limit is {props.MAX_PROPERTIES_SIZE:,}")
     return data

@@ -35,21 +35,11 @@ from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file
 from rocketfsck.writer.manifest import crc32, crc32_of_zeros
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import CheckpointState, StoreWriter
-from rocketfsck.writer.synth.plan import (
-    BORN_DELAY_LIMIT,
-    CLUSTER_NAME,
-    CONTENTS,
-    FRAGMENTS,
-    STEP_STREAM,
-    TAG_PREFIX,
-    WORD_PREFIX,
-    SynthesisPlan,
-    largest_record,
-)
+from rocketfsck.writer.synth import plan as synth_plan
 from rocketfsck.writer.writing import WRITING, Fill, OnPut, Sums
 
 BUFFER_SIZE = 4 << 20
-_FIXED_VALUES = {WAIT: "true", CLUSTER: CLUSTER_NAME}
+_FIXED_VALUES = {WAIT: "true", CLUSTER: synth_plan.CLUSTER_NAME}
 _PLACES = {UNIQ_KEY: kernels.UNIQUE, KEYS: kernels.KEYS, TAGS: kernels.TAGS}
 
 
@@ -83,17 +73,17 @@ class KernelInput:
 
 
 def kernel_input(
-    plan: SynthesisPlan, options: WriteOptions, external_crc: int, end_number: int, end_offset: int
+    plan: synth_plan.SynthesisPlan, options: WriteOptions, external_crc: int, end_number: int, end_offset: int
 ) -> KernelInput:
     """What the kernel needs to know of a plan; `end_number` and `end_offset` are where the messages end."""
     fixed = [name for name in plan.property_order if name in _FIXED_VALUES]
     places = _PLACES | {name: kernels.FIXED_FIRST + number for number, name in enumerate(fixed)}
     names = [f"{name}\x01" for name in (UNIQ_KEY, KEYS, TAGS)]
     names += [f"{name}\x01{_FIXED_VALUES[name]}" for name in fixed]
-    tags = [""] + [f"{TAG_PREFIX}{number}" for number in range(1, plan.mix.tags + 1)]
+    tags = [""] + [f"{synth_plan.TAG_PREFIX}{number}" for number in range(1, plan.mix.tags + 1)]
     prefixes = [producer.unique_prefix for producer in plan.producers]
-    texts = [pieces_of(found) for found in (plan.topics, prefixes, tags, [*names, WORD_PREFIX])]
-    texts.append(Pieces(np.frombuffer(FRAGMENTS, np.uint8), np.zeros(1, np.int64)))
+    texts = [pieces_of(found) for found in (plan.topics, prefixes, tags, [*names, synth_plan.WORD_PREFIX])]
+    texts.append(Pieces(np.frombuffer(synth_plan.FRAGMENTS, np.uint8), np.zeros(1, np.int64)))
     topics, prefix, tag, name, fragments = texts
     words = Words(
         thresholds=_numbers(plan.topic_table.thresholds),
@@ -111,10 +101,10 @@ def kernel_input(
         name_bytes=name.address,
         fragments=fragments.address,
     )
-    chosen, largest = plan.mix, largest_record(plan)
+    chosen, largest = plan.mix, synth_plan.largest_record(plan)
     parameters = Parameters(
         seed=int64(mix(plan.seed)),
-        step_seed=int64(mix(plan.seed ^ STEP_STREAM)),
+        step_seed=int64(mix(plan.seed ^ synth_plan.STEP_STREAM)),
         start_time=plan.start_time,
         rate=chosen.rate,
         step_every=chosen.steps[0],
@@ -123,7 +113,7 @@ def kernel_input(
         body_low=chosen.body.low,
         body_high=chosen.body.high,
         body_octaves=int(chosen.body.octaves),
-        content=CONTENTS.index(chosen.content),
+        content=synth_plan.CONTENTS.index(chosen.content),
         key_low=chosen.keys[0],
         key_high=chosen.keys[1],
         word_count=chosen.words,
@@ -131,7 +121,7 @@ def kernel_input(
         tag_count=chosen.tags,
         index_tags=int(plan.dialect.tag_entries),
         producer_count=chosen.producers,
-        born_limit=BORN_DELAY_LIMIT,
+        born_limit=synth_plan.BORN_DELAY_LIMIT,
         store_host=_host_number(plan.store_host),
         largest=largest,
         trailing=int(plan.dialect.trailing_separator),
@@ -158,7 +148,7 @@ KEY_ROWS = 1 << 17
 INDEX_CHUNK_SIZE = 1 << 20
 
 
-def bulk_fill(plan: SynthesisPlan, size: int | None, limit: int) -> Fill:
+def bulk_fill(plan: synth_plan.SynthesisPlan, size: int | None, limit: int) -> Fill:
     """Puts the messages of a plain plan, as `synthesis.story_fill` does."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
@@ -174,7 +164,9 @@ def bulk_fill(plan: SynthesisPlan, size: int | None, limit: int) -> Fill:
 class _Bulk:
     """One run: the writer, what the kernels get, and what they keep between calls."""
 
-    def __init__(self, writer: StoreWriter, plan: SynthesisPlan, size: int | None, limit: int) -> None:
+    def __init__(
+        self, writer: StoreWriter, plan: synth_plan.SynthesisPlan, size: int | None, limit: int
+    ) -> None:
         external = chosen()
         if external is None:
             raise StoreError("the kernels find no CRC-32 on this machine; set ROCKETFSCK_KERNELS=plain")

@@ -31,16 +31,9 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats import properties as props
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.formats.properties import (
-    CLUSTER,
-    KEYS,
-    TAGS,
-    UNIQ_KEY,
-    WAIT,
-    java_hash_map_order,
-)
 from rocketfsck.formats.record import Host
 from rocketfsck.scan.synth.draws import (
     DRAW_BODY,
@@ -367,9 +360,9 @@ def make_plan(seed: int, mix: Mix, options: WriteOptions, start_time: int) -> Sy
     dialect = options.dialect
     if not -(1 << 63) <= seed < 1 << 64:
         raise UsageError(f"seed {seed} has more than 64 bits")
-    names = [UNIQ_KEY, KEYS, TAGS, WAIT]
-    names += [CLUSTER] if dialect.broker_writes_properties else []
-    order = java_hash_map_order(names, options.property_map_capacity or dialect.property_map_capacity)
+    names = [props.UNIQ_KEY, props.KEYS, props.TAGS, props.WAIT]
+    names += [props.CLUSTER] if dialect.broker_writes_properties else []
+    order = props.java_hash_map_order(names, options.property_map_capacity or dialect.property_map_capacity)
     plan = SynthesisPlan(
         seed=seed,
         mix=mix,
@@ -409,10 +402,10 @@ def largest_record(plan: SynthesisPlan) -> int:
     """Bytes of the largest normal message's record."""
     mix = plan.mix
     properties = (
-        len(UNIQ_KEY) + UNIQUE_KEY_SIZE
-        + len(KEYS) + mix.keys[1] * (MAX_WORD_SIZE + 1)
-        + len(TAGS) + len(TAG_PREFIX) + 4
-        + len(WAIT) + len("true") + len(CLUSTER) + len(CLUSTER_NAME) + 2 * 5
+        len(props.UNIQ_KEY) + UNIQUE_KEY_SIZE
+        + len(props.KEYS) + mix.keys[1] * (MAX_WORD_SIZE + 1)
+        + len(props.TAGS) + len(TAG_PREFIX) + 4
+        + len(props.WAIT) + len("true") + len(props.CLUSTER) + len(CLUSTER_NAME) + 2 * 5
     )  # fmt: skip
     return MIN_RECORD_SIZE + mix.body.high + len(plan.topics[-1]) + properties
 
@@ -496,12 +489,12 @@ def unique_key(found: Basics) -> str:
 
 def normal_properties(plan: SynthesisPlan, found: Basics) -> dict[str, str]:
     """The properties of a plain message."""
-    values: dict[str, str] = {UNIQ_KEY: unique_key(found), WAIT: "true"}
+    values: dict[str, str] = {props.UNIQ_KEY: unique_key(found), props.WAIT: "true"}
     words, chosen = key_words(plan, found.key), tag(plan, found.key)
     if words:
-        values[KEYS] = " ".join(words)
+        values[props.KEYS] = " ".join(words)
     if chosen is not None:
-        values[TAGS] = chosen
+        values[props.TAGS] = chosen
     if plan.dialect.broker_writes_properties:
-        values[CLUSTER] = CLUSTER_NAME
+        values[props.CLUSTER] = CLUSTER_NAME
     return {name: values[name] for name in plan.property_order if name in values}

@@ -15,39 +15,12 @@ from dataclasses import dataclass, field, replace
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_SHIFT, MULTI_TAGS
 from rocketfsck.formats.properties import KEYS, PGROUP, TAGS, TRAN_MSG, UNIQ_KEY, serialize_properties
 from rocketfsck.formats.record import Host, InnerItem
-from rocketfsck.scan.synth.draws import (
-    DRAW_CHOICE,
-    DRAW_COUNT,
-    DRAW_FIRST_ITEM,
-    DRAW_KIND,
-    DRAW_VARIANT,
-    below,
-    draw,
-)
+from rocketfsck.scan.synth import draws
 from rocketfsck.writer.manifest import PutRecord
+from rocketfsck.writer.message import messages
 from rocketfsck.writer.message.compose import takes_multi_dispatch
-from rocketfsck.writer.message.messages import (
-    LMQ_PREFIX,
-    RETRY_PREFIX,
-    Kind,
-    OutgoingMessage,
-    Properties,
-    op_message,
-)
 from rocketfsck.writer.options import WriteOptions
-from rocketfsck.writer.synth.plan import (
-    KIND_NAMES,
-    AliasTable,
-    Basics,
-    Clock,
-    SynthesisPlan,
-    alias_table,
-    basics,
-    body_bytes,
-    body_size,
-    is_text,
-    normal_properties,
-)
+from rocketfsck.writer.synth import plan as synth_plan
 
 INNER_TOPIC = "SynthBatch"
 GROUPS = 3
@@ -63,13 +36,13 @@ _ZSTD_BLOCK = 1 << 17
 _LONG_GROUP = "g" * 130
 _IPV6 = bytes.fromhex("20010db8000000000000000000000000")
 
-Story = Generator[OutgoingMessage, list[PutRecord], None]
+Story = Generator[messages.OutgoingMessage, list[PutRecord], None]
 """Yields messages and is sent the records that each became."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Half:
-    message: OutgoingMessage
+    message: messages.OutgoingMessage
     physical_offset: int
     queue_offset: int
 
@@ -78,32 +51,34 @@ class _Half:
 class Storyteller:
     """Tells the messages of a plan, in order."""
 
-    plan: SynthesisPlan
+    plan: synth_plan.SynthesisPlan
     options: WriteOptions
     halves: deque[_Half] = field(default_factory=deque)
 
     def tell(self) -> Story:
         """All messages, without an end."""
         names, table = kinds_of(self.plan, self.options)
-        clock = Clock(self.plan)
+        clock = synth_plan.Clock(self.plan)
         number = 0
         while True:
-            found = basics(self.plan, number, clock.at(number))
-            yield from _TELLERS[names[table.choose(draw(found.key, DRAW_KIND))]](self, found)
+            found = synth_plan.basics(self.plan, number, clock.at(number))
+            yield from _TELLERS[names[table.choose(draws.draw(found.key, draws.DRAW_KIND))]](self, found)
             number += 1
 
 
-def kinds_of(plan: SynthesisPlan, options: WriteOptions) -> tuple[tuple[str, ...], AliasTable]:
+def kinds_of(
+    plan: synth_plan.SynthesisPlan, options: WriteOptions
+) -> tuple[tuple[str, ...], synth_plan.AliasTable]:
     """The kinds that the mix has shares of, and the table that chooses one of them; what the version or the
     settings do not have counts as normal."""
     missing = {kind for kind, there in _NEEDS.items() if not there(options)}
     shares: dict[str, int] = {}
-    for kind in KIND_NAMES:
+    for kind in synth_plan.KIND_NAMES:
         share = plan.mix.shares.get(kind, 0)
         if share:
             name = "normal" if kind in missing else kind
             shares[name] = shares.get(name, 0) + share
-    return tuple(shares), alias_table(tuple(shares.values()))
+    return tuple(shares), synth_plan.alias_table(tuple(shares.values()))
 
 
 _NEEDS: Mapping[str, Callable[[WriteOptions], bool]] = {
@@ -115,82 +90,88 @@ _NEEDS: Mapping[str, Callable[[WriteOptions], bool]] = {
 }
 
 
-def _normal_message(teller: Storyteller, found: Basics) -> OutgoingMessage:
+def _normal_message(teller: Storyteller, found: synth_plan.Basics) -> messages.OutgoingMessage:
     plan = teller.plan
-    return OutgoingMessage(
+    return messages.OutgoingMessage(
         topic=found.topic,
-        body=body_bytes(found.key, body_size(plan, found.key), text=is_text(plan, found.key)),
+        body=synth_plan.body_bytes(
+            found.key, synth_plan.body_size(plan, found.key), text=synth_plan.is_text(plan, found.key)
+        ),
         store_timestamp=found.store_timestamp,
         queue_id=found.queue_id,
-        properties=normal_properties(plan, found),
+        properties=synth_plan.normal_properties(plan, found),
         born_timestamp=found.born_timestamp,
         born_host=found.producer.host,
         store_host=plan.store_host,
     )
 
 
-def _normal(teller: Storyteller, found: Basics) -> Story:
+def _normal(teller: Storyteller, found: synth_plan.Basics) -> Story:
     yield _normal_message(teller, found)
 
 
-def _delay(teller: Storyteller, found: Basics) -> Story:
+def _delay(teller: Storyteller, found: synth_plan.Basics) -> Story:
     levels = max(teller.options.delay_levels, default=0)
     message = _normal_message(teller, found)
-    yield replace(message, delay_level=1 + below(draw(found.key, DRAW_CHOICE), levels)) if levels else message
+    yield (
+        replace(message, delay_level=1 + draws.below(draws.draw(found.key, draws.DRAW_CHOICE), levels))
+        if levels
+        else message
+    )
 
 
-def _delivered(teller: Storyteller, found: Basics) -> Story:
-    yield replace(_normal_message(teller, found), kind=Kind.DELIVERED)
+def _delivered(teller: Storyteller, found: synth_plan.Basics) -> Story:
+    yield replace(_normal_message(teller, found), kind=messages.Kind.DELIVERED)
 
 
-def _group(found: Basics) -> int:
-    return below(draw(found.key, DRAW_CHOICE), GROUPS)
+def _group(found: synth_plan.Basics) -> int:
+    return draws.below(draws.draw(found.key, draws.DRAW_CHOICE), GROUPS)
 
 
-def _retry(teller: Storyteller, found: Basics) -> Story:
+def _retry(teller: Storyteller, found: synth_plan.Basics) -> Story:
     message = _normal_message(teller, found)
     properties = _with(message.properties, {"RETRY_TOPIC": found.topic, "ORIGIN_MESSAGE_ID": _id(found)})
     yield replace(
         message,
-        topic=f"{RETRY_PREFIX}group{_group(found)}",
+        topic=f"{messages.RETRY_PREFIX}group{_group(found)}",
         queue_id=0,
         properties=properties,
-        reconsume_times=1 + below(draw(found.key, DRAW_COUNT), 16),
+        reconsume_times=1 + draws.below(draws.draw(found.key, draws.DRAW_COUNT), 16),
     )
 
 
-def _dlq(teller: Storyteller, found: Basics) -> Story:
+def _dlq(teller: Storyteller, found: synth_plan.Basics) -> Story:
     message = _normal_message(teller, found)
     properties = _with(message.properties, {"RETRY_TOPIC": found.topic, "ORIGIN_MESSAGE_ID": _id(found)})
     topic = f"%DLQ%group{_group(found)}"
     yield replace(message, topic=topic, queue_id=0, properties=properties, reconsume_times=16)
 
 
-def _id(found: Basics) -> str:
+def _id(found: synth_plan.Basics) -> str:
     return f"{found.key:032X}"
 
 
-def _with(properties: Properties, added: Mapping[str, str]) -> Properties:
+def _with(properties: messages.Properties, added: Mapping[str, str]) -> messages.Properties:
     assert isinstance(properties, Mapping)
     return {**properties, **added}
 
 
-def _transaction(teller: Storyteller, found: Basics) -> Story:
+def _transaction(teller: Storyteller, found: synth_plan.Basics) -> Story:
     plain = _normal_message(teller, found)
     message = replace(plain, properties=_with(plain.properties, {TRAN_MSG: "true", PGROUP: "group"}))
     old = not teller.plan.dialect.half_topic
-    records = yield replace(message, kind=Kind.PREPARED if old else Kind.HALF)
+    records = yield replace(message, kind=messages.Kind.PREPARED if old else messages.Kind.HALF)
     placed = records[0]
     teller.halves.append(_Half(message, placed.physical_offset, placed.queue_offset))
     if len(teller.halves) <= OPEN_TRANSACTIONS:
         return
     half = teller.halves.popleft()
-    committed = below(draw(found.key, DRAW_VARIANT), 4) > 0
+    committed = draws.below(draws.draw(found.key, draws.DRAW_VARIANT), 4) > 0
     ended = replace(
         half.message,
         store_timestamp=found.store_timestamp,
         prepared_transaction_offset=half.physical_offset,
-        kind=Kind.COMMIT if committed else Kind.ROLLBACK,
+        kind=messages.Kind.COMMIT if committed else messages.Kind.ROLLBACK,
     )
     if old:
         yield ended if committed else replace(ended, body=b"")
@@ -198,64 +179,68 @@ def _transaction(teller: Storyteller, found: Basics) -> Story:
     if committed:
         yield ended
     several = teller.plan.dialect.op_offsets_end_in_comma
-    done = op_message([half.queue_offset], found.store_timestamp, several=several)
+    done = messages.op_message([half.queue_offset], found.store_timestamp, several=several)
     yield replace(done, store_host=teller.plan.store_host, born_host=teller.plan.store_host)
 
 
-def _batch_items(teller: Storyteller, found: Basics) -> tuple[InnerItem, ...]:
-    count = 1 + below(draw(found.key, DRAW_COUNT), MAX_ITEMS)
+def _batch_items(teller: Storyteller, found: synth_plan.Basics) -> tuple[InnerItem, ...]:
+    count = 1 + draws.below(draws.draw(found.key, draws.DRAW_COUNT), MAX_ITEMS)
     return tuple(_item(teller, found, place) for place in range(count))
 
 
-def _item(teller: Storyteller, found: Basics, place: int) -> InnerItem:
-    key = draw(found.key, DRAW_FIRST_ITEM + place)
+def _item(teller: Storyteller, found: synth_plan.Basics, place: int) -> InnerItem:
+    key = draws.draw(found.key, draws.DRAW_FIRST_ITEM + place)
     own = replace(found, key=key)
-    size = min(body_size(teller.plan, key), _MAX_ITEM_BODY)
-    properties = normal_properties(teller.plan, own)
+    size = min(synth_plan.body_size(teller.plan, key), _MAX_ITEM_BODY)
+    properties = synth_plan.normal_properties(teller.plan, own)
     properties[UNIQ_KEY] = f"{properties[UNIQ_KEY][:-4]}{key & 0xFFFF:04X}"
     return InnerItem(
-        body_bytes(key, size, text=is_text(teller.plan, key)),
+        synth_plan.body_bytes(key, size, text=synth_plan.is_text(teller.plan, key)),
         serialize_properties(properties, trailing_separator=True),
     )
 
 
-def _batch(teller: Storyteller, found: Basics) -> Story:
+def _batch(teller: Storyteller, found: synth_plan.Basics) -> Story:
     items = _batch_items(teller, found)
     yield replace(
-        _normal_message(teller, found), body=b"", properties={}, kind=Kind.LEGACY_BATCH, items=items
+        _normal_message(teller, found), body=b"", properties={}, kind=messages.Kind.LEGACY_BATCH, items=items
     )
 
 
-def _inner(teller: Storyteller, found: Basics) -> Story:
+def _inner(teller: Storyteller, found: synth_plan.Basics) -> Story:
     items = _batch_items(teller, found)
     yield replace(
-        _normal_message(teller, found), topic=INNER_TOPIC, body=b"", kind=Kind.INNER_BATCH, items=items
+        _normal_message(teller, found),
+        topic=INNER_TOPIC,
+        body=b"",
+        kind=messages.Kind.INNER_BATCH,
+        items=items,
     )
 
 
-def _lmq(teller: Storyteller, found: Basics) -> Story:
+def _lmq(teller: Storyteller, found: synth_plan.Basics) -> Story:
     message = _normal_message(teller, found)
     if not takes_multi_dispatch(message.topic, teller.options):
         yield message
         return
-    count = 1 + below(draw(found.key, DRAW_COUNT), LIGHT_QUEUES)
-    first = below(draw(found.key, DRAW_CHOICE), LIGHT_QUEUES)
-    names = tuple(f"{LMQ_PREFIX}light{(first + place) % LIGHT_QUEUES}" for place in range(count))
+    count = 1 + draws.below(draws.draw(found.key, draws.DRAW_COUNT), LIGHT_QUEUES)
+    first = draws.below(draws.draw(found.key, draws.DRAW_CHOICE), LIGHT_QUEUES)
+    names = tuple(f"{messages.LMQ_PREFIX}light{(first + place) % LIGHT_QUEUES}" for place in range(count))
     yield replace(message, multi_dispatch=names)
 
 
-def _long(teller: Storyteller, found: Basics) -> Story:
+def _long(teller: Storyteller, found: synth_plan.Basics) -> Story:
     yield replace(
         _normal_message(teller, found),
-        topic=f"{RETRY_PREFIX}{_LONG_GROUP}{_group(found)}",
+        topic=f"{messages.RETRY_PREFIX}{_LONG_GROUP}{_group(found)}",
         queue_id=0,
         reconsume_times=1,
     )
 
 
-def _ipv6(teller: Storyteller, found: Basics) -> Story:
+def _ipv6(teller: Storyteller, found: synth_plan.Basics) -> Story:
     message = _normal_message(teller, found)
-    which = below(draw(found.key, DRAW_VARIANT), 3)
+    which = draws.below(draws.draw(found.key, draws.DRAW_VARIANT), 3)
     born = Host(_IPV6[:-4] + found.producer.host.address, found.producer.host.port)
     store = Host(_IPV6[:-1] + b"\x01", teller.plan.store_host.port)
     if which != 0:
@@ -263,9 +248,11 @@ def _ipv6(teller: Storyteller, found: Basics) -> Story:
     yield replace(message, store_host=store) if which != 1 else message
 
 
-def _compressed(teller: Storyteller, found: Basics) -> Story:
+def _compressed(teller: Storyteller, found: synth_plan.Basics) -> Story:
     message = _normal_message(teller, found)
-    typed = teller.plan.dialect.compression_types and below(draw(found.key, DRAW_VARIANT), 2)
+    typed = teller.plan.dialect.compression_types and draws.below(
+        draws.draw(found.key, draws.DRAW_VARIANT), 2
+    )
     if typed:
         sys_flag = COMPRESSED | _ZSTD << COMPRESSION_TYPE_SHIFT
         yield replace(message, body=zstd_frame(message.body), sys_flag=sys_flag)
@@ -297,17 +284,17 @@ def zstd_frame(data: bytes) -> bytes:
     return b"\x28\xb5\x2f\xfd\xe0" + len(data).to_bytes(8, "little") + blocks
 
 
-def _edge(teller: Storyteller, found: Basics) -> Story:
+def _edge(teller: Storyteller, found: synth_plan.Basics) -> Story:
     message = _normal_message(teller, found)
-    yield _EDGES[below(draw(found.key, DRAW_VARIANT), len(_EDGES))](message)
+    yield _EDGES[draws.below(draws.draw(found.key, draws.DRAW_VARIANT), len(_EDGES))](message)
 
 
-def _serialized(message: OutgoingMessage, *, end: bool) -> bytes:
+def _serialized(message: messages.OutgoingMessage, *, end: bool) -> bytes:
     assert isinstance(message.properties, Mapping)
     return serialize_properties(message.properties, trailing_separator=end)
 
 
-_EDGES: tuple[Callable[[OutgoingMessage], OutgoingMessage], ...] = (
+_EDGES: tuple[Callable[[messages.OutgoingMessage], messages.OutgoingMessage], ...] = (
     lambda message: replace(message, body=b""),
     lambda message: replace(message, properties={}),
     lambda message: replace(message, properties=b"", body=b""),
@@ -324,7 +311,7 @@ _EDGES: tuple[Callable[[OutgoingMessage], OutgoingMessage], ...] = (
 )
 """Messages that are unusual and right: each is something that a producer can send."""
 
-_TELLERS: Mapping[str, Callable[[Storyteller, Basics], Story]] = {
+_TELLERS: Mapping[str, Callable[[Storyteller, synth_plan.Basics], Story]] = {
     "normal": _normal,
     "delay": _delay,
     "delivered": _delivered,
@@ -339,4 +326,4 @@ _TELLERS: Mapping[str, Callable[[Storyteller, Basics], Story]] = {
     "compressed": _compressed,
     "edge": _edge,
 }
-assert set(_TELLERS) == set(KIND_NAMES)
+assert set(_TELLERS) == set(synth_plan.KIND_NAMES)

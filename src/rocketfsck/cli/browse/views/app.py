@@ -16,26 +16,9 @@ from textual.timer import Timer
 from textual.widgets import Footer, Static
 
 from rocketfsck import progress
+from rocketfsck.cli.browse.model import tree
 from rocketfsck.cli.browse.model.files import FilePlace, OpenFile, Question
-from rocketfsck.cli.browse.model.tree import (
-    Folder,
-    file_title,
-    file_tree,
-    folder_counts,
-    line_text,
-    tree_lines,
-    unfolded_at_first,
-)
-from rocketfsck.cli.browse.views.base import (
-    UNCHECKED,
-    HelpScreen,
-    Offer,
-    QuestionScreen,
-    Result,
-    Session,
-    StoreScreen,
-    VerdictPane,
-)
+from rocketfsck.cli.browse.views import base
 from rocketfsck.cli.browse.views.filescreen import FileScreen
 from rocketfsck.cli.browse.views.lines import Lines, Stop
 from rocketfsck.cli.show.text import byte_size, count_of, visible
@@ -45,7 +28,7 @@ if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.tree import TreeLine
 
 
-class FilesScreen(StoreScreen):
+class FilesScreen(base.StoreScreen):
     """All files that can be looked at, as a tree; Enter unfolds a folder, and opens a file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,15 +38,15 @@ class FilesScreen(StoreScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tree: tuple[Folder, ...] = ()
+        self._tree: tuple[tree.Folder, ...] = ()
         self._unfolded: set[tuple[str, ...]] = set()
         self._shown: list[TreeLine] = []
         self._counts: dict[tuple[str, ...], FindingCounts] = {}
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", classes="title", markup=False)
-        yield VerdictPane()
-        yield Static(file_title(), classes="columns", markup=False)
+        yield base.VerdictPane()
+        yield Static(tree.file_title(), classes="columns", markup=False)
         yield Lines(id="files")
         yield Static(self.said, id="status", markup=False)
         yield Footer()
@@ -74,30 +57,32 @@ class FilesScreen(StoreScreen):
         live = "; a broker is running" if store.live.locked else ""
         said = f"{visible(self.session.name)}: {count_of(len(rows), 'file')}, {size}"
         self.query_one("#title", Static).update(f"{said}, RocketMQ {store.dialect.version}{live}")
-        self._tree = file_tree(rows)
-        self._unfolded = unfolded_at_first(self._tree)
+        self._tree = tree.file_tree(rows)
+        self._unfolded = tree.unfolded_at_first(self._tree)
         self._take_findings()
         is_open = bool(self._tree) and self._tree[0].key in self._unfolded
         self._show(cursor=1 if is_open else 0, above=1)
 
     def _show(self, cursor: int, above: int) -> None:
-        self._shown = tree_lines(self._tree, self._unfolded)
+        self._shown = tree.tree_lines(self._tree, self._unfolded)
         self.query_one(Lines).show(len(self._shown), self._lines, ready=True, cursor=cursor, above=above)
 
     def _lines(self, low: int, high: int) -> list[str]:
-        return [line_text(line, self._counts_of(line), self.size.width - 2) for line in self._shown[low:high]]
+        return [
+            tree.line_text(line, self._counts_of(line), self.size.width - 2) for line in self._shown[low:high]
+        ]
 
     def _counts_of(self, line: TreeLine) -> FindingCounts | None:
         findings = self.session.findings
         if findings is None:
             return None
         what = line.what
-        return self._counts.get(what.key) if isinstance(what, Folder) else findings.counts(what.key)
+        return self._counts.get(what.key) if isinstance(what, tree.Folder) else findings.counts(what.key)
 
     def _take_findings(self) -> None:
         findings = self.session.findings
-        self.query_one(VerdictPane).show(findings)
-        self._counts = {} if findings is None else folder_counts(self._tree, findings)
+        self.query_one(base.VerdictPane).show(findings)
+        self._counts = {} if findings is None else tree.folder_counts(self._tree, findings)
 
     def on_resize(self) -> None:
         self.query_one(Lines).again()
@@ -108,7 +93,7 @@ class FilesScreen(StoreScreen):
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
         what = self._shown[event.number].what
-        if isinstance(what, Folder):
+        if isinstance(what, tree.Folder):
             self._unfolded ^= {what.key}
             self._show(event.number, event.number - int(event.lines.scroll_offset.y))
         else:
@@ -118,7 +103,7 @@ class FilesScreen(StoreScreen):
         self.query_one(Lines).action_choose()
 
 
-class StoresScreen(StoreScreen, inherit_bindings=False):
+class StoresScreen(base.StoreScreen, inherit_bindings=False):
     """The stores that a pattern names; Enter opens one, and what was opened stays open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -129,10 +114,10 @@ class StoresScreen(StoreScreen, inherit_bindings=False):
         Binding("escape", "app.stop", "Stop", show=False),
     ]
 
-    def __init__(self, offers: Sequence[Offer]) -> None:
+    def __init__(self, offers: Sequence[base.Offer]) -> None:
         super().__init__()
         self._offers = offers
-        self._opened: dict[int, Session] = {}
+        self._opened: dict[int, base.Session] = {}
 
     def compose(self) -> ComposeResult:
         title = f"{count_of(len(self._offers), 'store')}: Enter opens one"
@@ -151,7 +136,7 @@ class StoresScreen(StoreScreen, inherit_bindings=False):
             self.browser.enter(known, again=True)
             return
 
-        def take(session: Session) -> None:
+        def take(session: base.Session) -> None:
             self._opened[event.number] = session
             self.browser.enter(session)
 
@@ -191,21 +176,21 @@ class BrowseApp(App[None]):
     .dialog Static { padding: 0 1; }
     """
 
-    def __init__(self, session: Session | Sequence[Offer]) -> None:
+    def __init__(self, session: base.Session | Sequence[base.Offer]) -> None:
         super().__init__()
-        self.offers = () if isinstance(session, Session) else session
-        self._session = session if isinstance(session, Session) else None
+        self.offers = () if isinstance(session, base.Session) else session
+        self._session = session if isinstance(session, base.Session) else None
         self.under_way: set[Stop] = set()
         self._back: list[FilePlace] = []
         self._watch: Timer | None = None
 
     @property
-    def session(self) -> Session:
+    def session(self) -> base.Session:
         """The store that is browsed."""
         assert self._session is not None
         return self._session
 
-    def get_default_screen(self) -> StoreScreen:
+    def get_default_screen(self) -> base.StoreScreen:
         if not self.offers:
             return FilesScreen()
 
@@ -216,7 +201,7 @@ class BrowseApp(App[None]):
         if self._session is not None:
             self.call_after_refresh(self._begin)
 
-    def enter(self, session: Session, *, again: bool = False) -> None:
+    def enter(self, session: base.Session, *, again: bool = False) -> None:
         """Browse one of several stores; `again` where it was browsed before."""
         self._session, self._back = session, []
         self.push_screen(FilesScreen())
@@ -232,9 +217,9 @@ class BrowseApp(App[None]):
             self._ask(asked.question)
 
     @property
-    def front(self) -> StoreScreen:
+    def front(self) -> base.StoreScreen:
         """The full screen in front, below any dialog."""
-        return next(screen for screen in reversed(self.screen_stack) if isinstance(screen, StoreScreen))
+        return next(screen for screen in reversed(self.screen_stack) if isinstance(screen, base.StoreScreen))
 
     @property
     def files_screen(self) -> FilesScreen:
@@ -269,7 +254,7 @@ class BrowseApp(App[None]):
             self.pop_screen()
 
     def action_help(self) -> None:
-        self.push_screen(HelpScreen())
+        self.push_screen(base.HelpScreen())
 
     def action_theme(self) -> None:
         """Light or dark."""
@@ -281,10 +266,10 @@ class BrowseApp(App[None]):
             stop.set()
 
     def action_search(self) -> None:
-        self.push_screen(QuestionScreen(self.session.last), self._asked)
+        self.push_screen(base.QuestionScreen(self.session.last), self._asked)
 
     def action_goto(self) -> None:
-        self.push_screen(QuestionScreen(None, "offset"), self._asked)
+        self.push_screen(base.QuestionScreen(None, "offset"), self._asked)
 
     def _asked(self, question: Question | None) -> None:
         if question is not None:
@@ -309,13 +294,13 @@ class BrowseApp(App[None]):
 
         self._search(lambda: self.session.search(question, file, pos), take)
 
-    def _search(self, find: Callable[[], Result], take: Callable[[Result], None]) -> None:
+    def _search(self, find: Callable[[], base.Result], take: Callable[[base.Result], None]) -> None:
         """Search in the background, and say how far it is."""
         self._end_search()
         self.front.say(f"{SEARCHING}… {STOPS}")
         self._watch = self.set_interval(LOOK_SECONDS, self._say_how_far)
 
-        def done(result: Result) -> None:
+        def done(result: base.Result) -> None:
             self._end_search()
             take(result)
 
@@ -336,7 +321,7 @@ class BrowseApp(App[None]):
             self._watch.stop()
             self._watch = None
         for screen in self.screen_stack:
-            if isinstance(screen, StoreScreen) and screen.said.startswith(SEARCHING):
+            if isinstance(screen, base.StoreScreen) and screen.said.startswith(SEARCHING):
                 screen.say("")
 
     def action_again(self, step: int) -> None:
@@ -403,9 +388,9 @@ class BrowseApp(App[None]):
         self.session.planned = None
         self.session.unfolded, self.session.finding = set(), 0
         for screen in self.screen_stack:
-            if isinstance(screen, StoreScreen):
+            if isinstance(screen, base.StoreScreen):
                 screen.findings_changed()
-                if screen.said == UNCHECKED:
+                if screen.said == base.UNCHECKED:
                     screen.say("")
         count = sum(findings.report.severity_counts.values())
         self.front.say(f"Checked: {count_of(count, 'finding')}. f lists, p plans repairs.")
@@ -420,9 +405,9 @@ class BrowseApp(App[None]):
 
         self._over(RepairsScreen)
 
-    def _over(self, kind: type[StoreScreen]) -> None:
+    def _over(self, kind: type[base.StoreScreen]) -> None:
         """Show a screen about findings over the others."""
         if self.session.findings is None:
-            self.front.say(UNCHECKED)
+            self.front.say(base.UNCHECKED)
         elif not isinstance(self.front, kind):
             self.push_screen(kind())

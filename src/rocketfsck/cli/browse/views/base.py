@@ -27,16 +27,7 @@ from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 from textual.worker import get_current_worker
 
-from rocketfsck.cli.browse.model.files import (
-    ASKED_KINDS,
-    HINTS,
-    NAMES,
-    FilePlace,
-    OpenFile,
-    Question,
-    SearchKind,
-    Shelf,
-)
+from rocketfsck.cli.browse.model import files
 from rocketfsck.cli.browse.views.lines import Lines, Stop, stoppable
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import CancelledError, RocketfsckError, StoreError
@@ -92,7 +83,7 @@ class HelpScreen(ModalScreen[None]):
         self.query_one(Lines).show(len(lines), lambda low, high: lines[low:high], ready=True)
 
 
-class QuestionScreen(ModalScreen[Question | None]):
+class QuestionScreen(ModalScreen[files.Question | None]):
     """A question and its kind; for a key also the topic. Dismissed with the question, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -102,10 +93,10 @@ class QuestionScreen(ModalScreen[Question | None]):
         Binding("down,up", "other", "Topic", priority=True),
     ]
 
-    def __init__(self, before: Question | None, kind: SearchKind | None = None) -> None:
+    def __init__(self, before: files.Question | None, kind: files.SearchKind | None = None) -> None:
         super().__init__()
-        self._before = before or Question("text", "")
-        self._kind: SearchKind = kind or self._before.kind
+        self._before = before or files.Question("text", "")
+        self._kind: files.SearchKind = kind or self._before.kind
         self._is_fixed = kind is not None
 
     def compose(self) -> ComposeResult:
@@ -121,19 +112,23 @@ class QuestionScreen(ModalScreen[Question | None]):
 
     def _show_kind(self) -> None:
         title = Text()
-        for kind in (self._kind,) if self._is_fixed else ASKED_KINDS:
+        for kind in (self._kind,) if self._is_fixed else files.ASKED_KINDS:
             mine = kind == self._kind
-            title.append(f"[{NAMES[kind]}]" if mine else f" {NAMES[kind]} ", "bold" if mine else "")
+            title.append(
+                f"[{files.NAMES[kind]}]" if mine else f" {files.NAMES[kind]} ", "bold" if mine else ""
+            )
             title.append(" ")
         self.query_one("#kinds", Static).update(title)
-        self.query_one("#text", Input).placeholder = HINTS[self._kind]
+        self.query_one("#text", Input).placeholder = files.HINTS[self._kind]
         self.query_one("#topic", Input).display = self._kind in ("key", "unique")
         self.query_one("#text", Input).focus()
 
     def action_kind(self, step: int) -> None:
         """Ask for another kind."""
         if not self._is_fixed:
-            self._kind = ASKED_KINDS[(ASKED_KINDS.index(self._kind) + step) % len(ASKED_KINDS)]
+            self._kind = files.ASKED_KINDS[
+                (files.ASKED_KINDS.index(self._kind) + step) % len(files.ASKED_KINDS)
+            ]
             self._show_kind()
 
     def action_other(self) -> None:
@@ -146,7 +141,7 @@ class QuestionScreen(ModalScreen[Question | None]):
 
     def on_input_submitted(self) -> None:
         text, topic = self.query_one("#text", Input).value, self.query_one("#topic", Input).value
-        self.dismiss(Question(self._kind, text, topic) if text else None)
+        self.dismiss(files.Question(self._kind, text, topic) if text else None)
 
 
 class LinksScreen(ModalScreen["Link | None"]):
@@ -204,8 +199,8 @@ class PathScreen(ModalScreen[str | None]):
 class BrowseRequest:
     """What the command line asked for: where to begin, a report to load, the level of a check."""
 
-    place: FilePlace | None = None
-    question: Question | None = None
+    place: files.FilePlace | None = None
+    question: files.Question | None = None
     level: Level = "full"
 
 
@@ -223,13 +218,13 @@ class Session:
     """One browsed store; `name` is what the user calls it. `unfolded` are the rules whose findings are
     listed, `finding` is the line among these that the cursor was on."""
 
-    shelf: Shelf
+    shelf: files.Shelf
     name: str
     asked: BrowseRequest = field(default_factory=BrowseRequest)
     findings: Findings | None = None
     planned: Planned | None = None
-    last: Question | None = None
-    hits: list[FilePlace] = field(default_factory=list)
+    last: files.Question | None = None
+    hits: list[files.FilePlace] = field(default_factory=list)
     hit: int = 0
     bodies: bool = False
     unfolded: set[str] = field(default_factory=set)
@@ -240,7 +235,7 @@ class Session:
     def store(self) -> Store:
         return self.shelf.store
 
-    def open(self, place: FilePlace) -> OpenFile:
+    def open(self, place: files.FilePlace) -> files.OpenFile:
         """The file of a place. Raises StoreError where it is not there."""
         row = self.shelf.row(place.name)
         if row is None:
@@ -248,7 +243,7 @@ class Session:
         file = self.shelf.open(row)
         return self.shelf.with_bodies(file, shown=True) if self.bodies else file
 
-    def links(self, file: OpenFile, item: Item) -> list[Link]:
+    def links(self, file: files.OpenFile, item: Item) -> list[Link]:
         """What a row leads to. For worker threads; raises StoreError."""
         from rocketfsck.cli.browse.model.links import links_of
         from rocketfsck.query.view import StoreView
@@ -267,7 +262,9 @@ class Session:
         finally:
             file.close()
 
-    def search(self, question: Question, file: OpenFile | None, pos: int) -> list[FilePlace]:
+    def search(
+        self, question: files.Question, file: files.OpenFile | None, pos: int
+    ) -> list[files.FilePlace]:
         """The places that answer a question. For worker threads; raises what `search` does."""
         from rocketfsck.cli.browse.model.search import search
         from rocketfsck.query.view import StoreView
@@ -275,21 +272,21 @@ class Session:
         with StoreView(self.store) as view:
             return search(self.shelf, view, question, file, pos)
 
-    def next_text(self, file: OpenFile | None, pos: int, *, backward: bool) -> FilePlace | None:
+    def next_text(self, file: files.OpenFile | None, pos: int, *, backward: bool) -> files.FilePlace | None:
         """The next place of the text that was searched for last. For worker threads; raises StoreError."""
         from rocketfsck.cli.browse.model.search import find_text, needle_of
 
         assert self.last is not None
         return find_text(self.shelf, file, pos, needle_of(self.last.text), backward=backward)
 
-    def step(self, by: int) -> FilePlace | None:
+    def step(self, by: int) -> files.FilePlace | None:
         """The next of several places that a search found; None after the last and before the first."""
         if not 0 <= self.hit + by < len(self.hits):
             return None
         self.hit += by
         return self.hits[self.hit]
 
-    def take(self, question: Question, hits: list[FilePlace]) -> None:
+    def take(self, question: files.Question, hits: list[files.FilePlace]) -> None:
         """Keep what a search found, for `step`."""
         self.last, self.hits, self.hit = question, hits, 0
 
@@ -316,7 +313,7 @@ class Browser(Protocol):
         """The full screen in front, below any dialog."""
         ...
 
-    def go(self, place: FilePlace) -> None:
+    def go(self, place: files.FilePlace) -> None:
         """Show a place, and remember where we were."""
 
     def enter(self, session: Session, *, again: bool = False) -> None:
