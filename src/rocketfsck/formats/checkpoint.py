@@ -12,9 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from rocketfsck.formats.javatext import int64
-from rocketfsck.formats.layout import I64, Buffer, Layout, declare, field, fields_of, values_of
-from rocketfsck.formats.versions import RecoveryMark
+from rocketfsck.formats import javatext, layout, versions
 
 CHECKPOINT_SIZE = 4096
 _MARGIN = 3000
@@ -26,29 +24,45 @@ class Checkpoint:
 
     physic_msg_timestamp: Annotated[
         int,
-        field("physicMsgTimestamp", I64, "ms", "storeTimestamp of the last record flushed to the commitlog"),
+        layout.field(
+            "physicMsgTimestamp",
+            layout.I64,
+            "ms",
+            "storeTimestamp of the last record flushed to the commitlog",
+        ),
     ] = 0
     logics_msg_timestamp: Annotated[
         int,
-        field("logicsMsgTimestamp", I64, "ms", "storeTimestamp of the last record put to a consume queue"),
+        layout.field(
+            "logicsMsgTimestamp", layout.I64, "ms", "storeTimestamp of the last record put to a consume queue"
+        ),
     ] = 0
     index_msg_timestamp: Annotated[
-        int, field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then")
+        int,
+        layout.field(
+            "indexMsgTimestamp", layout.I64, "ms", "endTimestamp of the last full index file, 0 until then"
+        ),
     ] = 0
     master_flushed_offset: Annotated[
-        int, field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master")
+        int,
+        layout.field(
+            "masterFlushedOffset", layout.I64, "bytes", "5.0.0+: commitlog offset flushed on the master"
+        ),
     ] = 0
     confirm_physical_offset: Annotated[
         int,
-        field(
-            "confirmPhyOffset", I64, "bytes", "5.1.1+: commitlog offset of the start of the last valid record"
+        layout.field(
+            "confirmPhyOffset",
+            layout.I64,
+            "bytes",
+            "5.1.1+: commitlog offset of the start of the last valid record",
         ),
     ] = 0
     logics_physical_offset: Annotated[
         int,
-        field(
+        layout.field(
             "logicsPhysicalOffset",
-            I64,
+            layout.I64,
             "bytes",
             "5.5.0+: commitlog offset of the last record in flushed queues",
         ),
@@ -56,12 +70,12 @@ class Checkpoint:
 
     def values(self) -> dict[str, int]:
         """The fields by RocketMQ's own names."""
-        return values_of(self)
+        return layout.values_of(self)
 
     @property
     def min_timestamp(self) -> int:
         """What was stored until then is in commitlog and consume queues: 3 s before the earlier time."""
-        return max(int64(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _MARGIN), 0)
+        return max(javatext.int64(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _MARGIN), 0)
 
     @property
     def min_timestamp_index(self) -> int:
@@ -69,7 +83,7 @@ class Checkpoint:
         return min(self.min_timestamp, self.index_msg_timestamp)
 
     def covers(
-        self, physical_offset: int, store_timestamp: int, mark: RecoveryMark, *, index_safe: bool
+        self, physical_offset: int, store_timestamp: int, mark: versions.RecoveryMark, *, index_safe: bool
     ) -> bool:
         """Whether a recovery after an unclean stop may begin with the file whose first record this is.
 
@@ -85,10 +99,12 @@ class Checkpoint:
         return store_timestamp <= self.logics_msg_timestamp
 
 
-CHECKPOINT: Layout = declare("checkpoint", "Store checkpoint", "5.1", *fields_of(Checkpoint))
+CHECKPOINT: layout.Layout = layout.declare(
+    "checkpoint", "Store checkpoint", "5.1", *layout.fields_of(Checkpoint)
+)
 
 
-def decode_checkpoint(data: Buffer) -> Checkpoint:
+def decode_checkpoint(data: layout.Buffer) -> Checkpoint:
     """The fields at the start of a checkpoint file; FormatError if it has fewer than 48 bytes."""
     return Checkpoint(*CHECKPOINT.parse(data).values())
 

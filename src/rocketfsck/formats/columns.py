@@ -16,52 +16,49 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from rocketfsck.formats.indexfile import ENTRY
-from rocketfsck.formats.layout import shown_name
-from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
-from rocketfsck.formats.record import RECORD, RECORD_HEADER, GivenNumbers
+from rocketfsck.formats import indexfile, layout, magic, record
 
-MAGIC_CODE_AT: Final = RECORD_HEADER.offset("magicCode")
-BODY_CRC_AT: Final = RECORD_HEADER.offset("bodyCRC")
-QUEUE_ID_AT: Final = RECORD_HEADER.offset("queueId")
-FLAG_AT: Final = RECORD_HEADER.offset("flag")
-QUEUE_OFFSET_AT: Final = RECORD_HEADER.offset("queueOffset")
-PHYSICAL_OFFSET_AT: Final = RECORD_HEADER.offset("physicalOffset")
-SYS_FLAG_AT: Final = RECORD_HEADER.offset("sysFlag")
-BORN_TIMESTAMP_AT: Final = RECORD_HEADER.offset("bornTimestamp")
-BORN_HOST_AT: Final = RECORD_HEADER.offset("bornHost")
-STORE_TIMESTAMP_AT: Final = RECORD_HEADER.offset("storeTimestamp")
-STORE_HOST_AT: Final = RECORD_HEADER.offset("storeHost")
-RECONSUME_TIMES_AT: Final = RECORD_HEADER.offset("reconsumeTimes")
-PREPARED_OFFSET_AT: Final = RECORD_HEADER.offset("preparedTransactionOffset")
-BODY_LENGTH_AT: Final = RECORD_HEADER.offset("bodyLength")
-BODY_AT: Final = RECORD_HEADER.size
+MAGIC_CODE_AT: Final = record.RECORD_HEADER.offset("magicCode")
+BODY_CRC_AT: Final = record.RECORD_HEADER.offset("bodyCRC")
+QUEUE_ID_AT: Final = record.RECORD_HEADER.offset("queueId")
+FLAG_AT: Final = record.RECORD_HEADER.offset("flag")
+QUEUE_OFFSET_AT: Final = record.RECORD_HEADER.offset("queueOffset")
+PHYSICAL_OFFSET_AT: Final = record.RECORD_HEADER.offset("physicalOffset")
+SYS_FLAG_AT: Final = record.RECORD_HEADER.offset("sysFlag")
+BORN_TIMESTAMP_AT: Final = record.RECORD_HEADER.offset("bornTimestamp")
+BORN_HOST_AT: Final = record.RECORD_HEADER.offset("bornHost")
+STORE_TIMESTAMP_AT: Final = record.RECORD_HEADER.offset("storeTimestamp")
+STORE_HOST_AT: Final = record.RECORD_HEADER.offset("storeHost")
+RECONSUME_TIMES_AT: Final = record.RECORD_HEADER.offset("reconsumeTimes")
+PREPARED_OFFSET_AT: Final = record.RECORD_HEADER.offset("preparedTransactionOffset")
+BODY_LENGTH_AT: Final = record.RECORD_HEADER.offset("bodyLength")
+BODY_AT: Final = record.RECORD_HEADER.size
 
 HEADER_SIZE: Final = SYS_FLAG_AT
 """totalSize to physicalOffset: what must be there before it is known that a record is at its own place."""
-IPV6_GROWTH: Final = IPV6_HOST_SIZE - IPV4_HOST_SIZE
+IPV6_GROWTH: Final = magic.IPV6_HOST_SIZE - magic.IPV4_HOST_SIZE
 MAX_BODY_AT: Final = BODY_AT + 2 * IPV6_GROWTH
 
-KEY_HASH_AT: Final = ENTRY.offset("keyHash")
-PHY_OFFSET_AT: Final = ENTRY.offset("phyOffset")
-TIME_DIFF_AT: Final = ENTRY.offset("timeDiff")
-PREV_INDEX_AT: Final = ENTRY.offset("prevIndex")
-ENTRY_SIZE: Final = ENTRY.size
+KEY_HASH_AT: Final = indexfile.ENTRY.offset("keyHash")
+PHY_OFFSET_AT: Final = indexfile.ENTRY.offset("phyOffset")
+TIME_DIFF_AT: Final = indexfile.ENTRY.offset("timeDiff")
+PREV_INDEX_AT: Final = indexfile.ENTRY.offset("prevIndex")
+ENTRY_SIZE: Final = indexfile.ENTRY.size
 
 
 def store_timestamp_place(sys_flag: int) -> int:
     """Where a record's storeTimestamp is."""
-    return STORE_TIMESTAMP_AT + (IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0)
+    return STORE_TIMESTAMP_AT + (IPV6_GROWTH if sys_flag & magic.BORN_HOST_V6 else 0)
 
 
 def store_host_place(sys_flag: int) -> int:
     """Where a record's storeHost is."""
-    return STORE_HOST_AT + (IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0)
+    return STORE_HOST_AT + (IPV6_GROWTH if sys_flag & magic.BORN_HOST_V6 else 0)
 
 
 def body_place(sys_flag: int) -> int:
     """Where a record's body is."""
-    is_v6 = bool(sys_flag & BORN_HOST_V6) + bool(sys_flag & STORE_HOST_V6)
+    is_v6 = bool(sys_flag & magic.BORN_HOST_V6) + bool(sys_flag & magic.STORE_HOST_V6)
     return BODY_AT + IPV6_GROWTH * is_v6
 
 
@@ -95,18 +92,18 @@ class MessageColumn:
 
 
 def _column(field: str, kind: ValueKind, unit: str = "") -> MessageColumn:
-    name = shown_name(field)
+    name = layout.shown_name(field)
     return MessageColumn(name, field, kind, unit, SCANNED_NAMES.get(name, name))
 
 
 NUMBERS: tuple[MessageColumn, ...] = tuple(
     _column(field.name, _KINDS[field.kind], field.unit)
-    for field in sorted(RECORD.fields, key=lambda field: field.name not in _FIRST)
+    for field in sorted(record.RECORD.fields, key=lambda field: field.name not in _FIRST)
     if field.kind in _KINDS and field.name not in _LENGTHS
 )
 """The integers of a record as they are on disk, in the order of the layout but for `_FIRST`."""
 
-GIVEN = tuple(column for column in NUMBERS if column.name in GivenNumbers.__slots__)
+GIVEN = tuple(column for column in NUMBERS if column.name in record.GivenNumbers.__slots__)
 """Those that a message brings with it."""
 
 DERIVED: tuple[MessageColumn, ...] = (

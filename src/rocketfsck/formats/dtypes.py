@@ -14,12 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats import tiered
-from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
-from rocketfsck.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX
-from rocketfsck.formats.indexfile import ENTRY, SLOT
-from rocketfsck.formats.record import RECORD_HEADER
-from rocketfsck.formats.timer import TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
+from rocketfsck.formats import consumequeue, dledger, indexfile, record, tiered, timer
 
 Longs = NDArray[np.int64]
 """Java's long: offsets, positions, times in ms, numbers of rows."""
@@ -36,23 +31,25 @@ Flags = NDArray[np.bool_]
 
 Dtype = np.dtype[Any]
 
-ENTRY_DTYPE: Final[Dtype] = ENTRY.dtype()
-SLOT_DTYPE: Final[Dtype] = SLOT.dtype()["newestIndex"]
+ENTRY_DTYPE: Final[Dtype] = indexfile.ENTRY.dtype()
+SLOT_DTYPE: Final[Dtype] = indexfile.SLOT.dtype()["newestIndex"]
 
-UNIT_DTYPE: Final[Dtype] = UNIT.dtype()
-BATCH_UNIT_DTYPE: Final[Dtype] = BATCH_UNIT.dtype()
-EXT_HEAD_DTYPE: Final[Dtype] = EXT_UNIT.dtype(last="bitMapSize")
+UNIT_DTYPE: Final[Dtype] = consumequeue.UNIT.dtype()
+BATCH_UNIT_DTYPE: Final[Dtype] = consumequeue.BATCH_UNIT.dtype()
+EXT_HEAD_DTYPE: Final[Dtype] = consumequeue.EXT_UNIT.dtype(last="bitMapSize")
 """An extension unit without its bitmap."""
 
-RECORD_HEAD_DTYPE: Final[Dtype] = RECORD_HEADER.dtype(last="physicalOffset")
+RECORD_HEAD_DTYPE: Final[Dtype] = record.RECORD_HEADER.dtype(last="physicalOffset")
 """A record up to the field that says where it is."""
 
-DLEDGER_INDEX_DTYPE: Final[Dtype] = DLEDGER_INDEX.dtype()
-DLEDGER_HEAD_DTYPE: Final[Dtype] = np.dtype([("entry", DLEDGER_ENTRY.dtype()), ("record", RECORD_HEAD_DTYPE)])
+DLEDGER_INDEX_DTYPE: Final[Dtype] = dledger.DLEDGER_INDEX.dtype()
+DLEDGER_HEAD_DTYPE: Final[Dtype] = np.dtype(
+    [("entry", dledger.DLEDGER_ENTRY.dtype()), ("record", RECORD_HEAD_DTYPE)]
+)
 """A DLedger entry's header, and the head of the record in its body."""
 
-TIMER_SLOT_DTYPE: Final[Dtype] = TIMER_WHEEL_SLOT.dtype()
-TIMER_UNIT_DTYPE: Final[Dtype] = TIMER_LOG_UNIT.dtype()
+TIMER_SLOT_DTYPE: Final[Dtype] = timer.TIMER_WHEEL_SLOT.dtype()
+TIMER_UNIT_DTYPE: Final[Dtype] = timer.TIMER_LOG_UNIT.dtype()
 
 TIERED_SLOT_DTYPE: Final[Dtype] = tiered.TIERED_INDEX_SLOT.dtype()
 TIERED_ITEM_DTYPE: Final[Dtype] = tiered.TIERED_INDEX_ITEM.dtype()

@@ -30,9 +30,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.indexfile import Entry, IndexHeader, slot_of
-from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, TAG_KEY_PREFIX, index_hash, tag_index_hash
-from rocketfsck.formats.magic import is_indexed
+from rocketfsck.formats import indexfile, javatext, magic
 from rocketfsck.query import answers
 from rocketfsck.query.content.evaluate import scan_log
 from rocketfsck.query.view import StoreView
@@ -43,7 +41,7 @@ from rocketfsck.store.dialect.sampling import lacks_tags
 from rocketfsck.store.model import IndexFile, Store
 
 
-def is_time_matched(header: IndexHeader, begin: int, end: int) -> bool:
+def is_time_matched(header: indexfile.IndexHeader, begin: int, end: int) -> bool:
     """Whether a broker looks into a file of these times."""
     first, last = header.begin_timestamp, header.end_timestamp
     return (begin < first and end > last) or first <= begin <= last or first <= end <= last
@@ -70,7 +68,7 @@ def select_offsets(
     A chain that runs in a circle holds a broker until `out` is full, or forever: the walk gives up after as
     many steps as the file has entries and says so.
     """
-    slot = slot_of(key_hash, index.slot_count)
+    slot = indexfile.slot_of(key_hash, index.slot_count)
     number = newest = index.newest(slot) or 0  # a broker makes a short file longer with zeros
     count = index.index_count
     steps: list[answers.EntryStep] = []
@@ -135,8 +133,8 @@ class KeyQuery:
     topic: str
     key: str
     kind: KeyKind = "key"
-    begin_timestamp: int = INT64_MIN
-    end_timestamp: int = INT64_MAX
+    begin_timestamp: int = javatext.INT64_MIN
+    end_timestamp: int = javatext.INT64_MAX
     max_count: int | None = None
 
     def is_of(self, message: Message) -> bool:
@@ -145,17 +143,17 @@ class KeyQuery:
             has_key = bool(self.key) and message.tags == self.key
         else:
             has_key = message.unique_key == self.key or (self.kind == "key" and self.key in message.keys)
-        return message.topic == self.topic and has_key and is_indexed(message.sys_flag)
+        return message.topic == self.topic and has_key and magic.is_indexed(message.sys_flag)
 
     @property
     def key_hash(self) -> int:
         """The keyHash of its index entries."""
-        return (tag_index_hash if self.kind == "tag" else index_hash)(self.topic, self.key)
+        return (javatext.tag_index_hash if self.kind == "tag" else javatext.index_hash)(self.topic, self.key)
 
     @property
     def index_text(self) -> str:
         """The text that is hashed."""
-        return f"{self.topic}#{TAG_KEY_PREFIX if self.kind == 'tag' else ''}{self.key}"
+        return f"{self.topic}#{javatext.TAG_KEY_PREFIX if self.kind == 'tag' else ''}{self.key}"
 
     @property
     def said(self) -> str:
@@ -200,8 +198,8 @@ def find_by_key(
     unique: bool = False,
     tag: bool = False,
     via: Via = "auto",
-    begin_timestamp: int = INT64_MIN,
-    end_timestamp: int = INT64_MAX,
+    begin_timestamp: int = javatext.INT64_MIN,
+    end_timestamp: int = javatext.INT64_MAX,
     max_count: int | None = None,
     max_body_size: int = MAX_BODY_SIZE,
     view: StoreView | None = None,
@@ -270,7 +268,7 @@ class _KeySearch:
 
     def _why_nothing(self, via: Via) -> str:
         what = f"no message of topic {self.query.topic} has {self.query.said}"
-        if (self.query.begin_timestamp, self.query.end_timestamp) != (INT64_MIN, INT64_MAX):
+        if (self.query.begin_timestamp, self.query.end_timestamp) != (javatext.INT64_MIN, javatext.INT64_MAX):
             what += " in this time"
         if via == "index":
             return f"{what}, by the index; --via scan reads the log itself"
@@ -290,7 +288,7 @@ class _KeySearch:
             return answers.IndexStep(
                 index.file.relative, 0, 0, 0, 0, 1, skipped="the file is too short for a header", broken=True
             )
-        slot = slot_of(self.key_hash, index.slot_count)
+        slot = indexfile.slot_of(self.key_hash, index.slot_count)
         steps: list[answers.EntryStep] = []
         ended, broken = "", False
         for item in index.chain(self.key_hash):
@@ -321,7 +319,7 @@ class _KeySearch:
             broken=broken,
         )
 
-    def _judge(self, index: IndexReader, entry: Entry) -> str:
+    def _judge(self, index: IndexReader, entry: indexfile.Entry) -> str:
         """What an entry leads to, in a few words."""
         if entry.key_hash != self.key_hash:
             return "another hash"
@@ -352,7 +350,7 @@ class _KeySearch:
             return other_message(message)
         return answers.STALE if self.view.liveness(offset) is False else message
 
-    def _lead(self, entry: Entry, source: str, why: str) -> str:
+    def _lead(self, entry: indexfile.Entry, source: str, why: str) -> str:
         if len(self.leads) < LEAD_LIMIT:
             self.leads.append(answers.Lead(entry.physical_offset, source, why))
         return why
@@ -363,8 +361,8 @@ class _KeySearch:
             topic=query.topic,
             key=None if query.kind == "tag" else query.key,
             tag=query.key if query.kind == "tag" else None,
-            begin_timestamp=None if query.begin_timestamp == INT64_MIN else query.begin_timestamp,
-            end_timestamp=None if query.end_timestamp == INT64_MAX else query.end_timestamp,
+            begin_timestamp=None if query.begin_timestamp == javatext.INT64_MIN else query.begin_timestamp,
+            end_timestamp=None if query.end_timestamp == javatext.INT64_MAX else query.end_timestamp,
         )
         count = 0
         for offset, message in scan_log(

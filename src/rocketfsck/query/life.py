@@ -17,12 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats import magic
-from rocketfsck.formats.config import consumer_offsets, split_topic_group
-from rocketfsck.formats.indexfile import slot_of
-from rocketfsck.formats.javatext import index_hash, java_decode, parse_int32, parse_int64
+from rocketfsck.formats import config, indexfile, javatext, magic, timer
 from rocketfsck.formats.properties import HALF_TOPIC, OP_TOPIC
-from rocketfsck.formats.timer import SCHEDULE_TOPIC, TIMER_TOPIC, deliver_timestamp, parse_delay_levels
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome, Trace, UnitState
 from rocketfsck.query.ids import find_by_id, find_unique_anywhere
 from rocketfsck.query.keys import Via
@@ -35,7 +31,7 @@ CHECKED_OUT_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 
-_SYSTEM_TOPICS = frozenset({SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, TIMER_TOPIC})
+_SYSTEM_TOPICS = frozenset({timer.SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, timer.TIMER_TOPIC})
 
 FOLLOW_LIMIT = 100_000
 """As many units of an op or revive queue behind a message are looked at."""
@@ -136,12 +132,12 @@ def _index_places(view: StoreView, found: Found) -> tuple[IndexPlace, ...]:
         try:
             with IndexReader(file, view.store.geometry) as index:
                 for key in keys:
-                    key_hash = index_hash(message.topic, key)
+                    key_hash = javatext.index_hash(message.topic, key)
                     for steps, entry in enumerate(index.chain(key_hash)):
                         if isinstance(entry, str) or steps > CHAIN_LIMIT:
                             break
                         if (entry.key_hash, entry.physical_offset) == (key_hash, found.offset):
-                            slot = slot_of(key_hash, index.slot_count)
+                            slot = indexfile.slot_of(key_hash, index.slot_count)
                             places.append(IndexPlace(key, file.relative, slot, entry.number))
         except StoreError:
             continue
@@ -178,9 +174,9 @@ def _role(found: Found, records: tuple[Found, ...]) -> tuple[str, str]:
     real = f"for topic {properties.get('REAL_TOPIC', '?')} queue {properties.get('REAL_QID', '?')}"
     if message.topic == HALF_TOPIC:
         return "half", f"stored as a half message {real}, at queue offset {message.queue_offset}"
-    if message.topic == SCHEDULE_TOPIC:
+    if message.topic == timer.SCHEDULE_TOPIC:
         return "delayed", f"delayed with level {properties.get('DELAY', '?')} {real}"
-    if message.topic == TIMER_TOPIC:
+    if message.topic == timer.TIMER_TOPIC:
         return "timer", f"put on the timer wheel {real}"
     if message.topic == CHECKED_OUT_TOPIC:
         return "given-up", "given up after too many checks of its transaction"
@@ -202,7 +198,7 @@ def _role(found: Found, records: tuple[Found, ...]) -> tuple[str, str]:
 
 def _waited_for(other: Found, found: Found) -> bool:
     """Whether `other` is the record that waited until `found` was due."""
-    if other.message.topic not in (SCHEDULE_TOPIC, TIMER_TOPIC) or other.offset >= found.offset:
+    if other.message.topic not in (timer.SCHEDULE_TOPIC, timer.TIMER_TOPIC) or other.offset >= found.offset:
         return False
     return (other.message.properties or {}).get("REAL_TOPIC") == found.message.topic
 
@@ -210,17 +206,17 @@ def _waited_for(other: Found, found: Found) -> bool:
 def _due(view: StoreView, found: Found) -> Iterator[LifeEvent]:
     message = found.message
     properties = message.properties or {}
-    if message.topic == SCHEDULE_TOPIC:
+    if message.topic == timer.SCHEDULE_TOPIC:
         unit = found.queues[0].unit
-        level = parse_int32(properties.get("DELAY", "")) or 0
+        level = javatext.parse_int32(properties.get("DELAY", "")) or 0
         if unit is not None and found.queues[0].state is UnitState.AGREES:
             yield LifeEvent(unit.tags_code, "due", "due for delivery", found.offset)
         elif level > 0:
-            levels = parse_delay_levels(view.store.delay_levels)
-            due = deliver_timestamp(level, message.store_timestamp, levels)
+            levels = timer.parse_delay_levels(view.store.delay_levels)
+            due = timer.deliver_timestamp(level, message.store_timestamp, levels)
             yield LifeEvent(due, "due", "due for delivery by its delay level", found.offset)
-    elif message.topic == TIMER_TOPIC:
-        timer_due = parse_int64(properties.get("TIMER_OUT_MS", ""))
+    elif message.topic == timer.TIMER_TOPIC:
+        timer_due = javatext.parse_int64(properties.get("TIMER_OUT_MS", ""))
         if timer_due is not None:
             yield LifeEvent(timer_due, "due", "due for delivery", found.offset)
 
@@ -233,12 +229,12 @@ def _consumed(view: StoreView, found: Found) -> Iterator[LifeEvent]:
     if value is None:
         return
     try:
-        table = consumer_offsets(value)
+        table = config.consumer_offsets(value)
     except FormatError:
         return
     for place in found.queues[:1]:
         for name, offsets in table.items():
-            topic, group = split_topic_group(name) or (name, "")
+            topic, group = config.split_topic_group(name) or (name, "")
             if topic == place.topic and place.queue_id in offsets:
                 offset = offsets[place.queue_id]
                 past = offset > place.queue_offset
@@ -266,7 +262,7 @@ def _following(view: StoreView, topic: str, queue_id: int, offset: int) -> Itera
 def _op_of(view: StoreView, half: Found) -> tuple[int, Message] | None:
     """The op message that completes a half message: its body lists queue offsets of half messages."""
     for offset, message in _following(view, OP_TOPIC, half.message.queue_id, half.offset):
-        words = java_decode(message.body or b"").split(",")
+        words = javatext.java_decode(message.body or b"").split(",")
         if str(half.message.queue_offset) in (word.strip() for word in words):
             return offset, message
     return None

@@ -18,10 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT
-from rocketfsck.formats.config import data_version
-from rocketfsck.formats.indexfile import HEADER, decode_header
-from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.formats import checkpoint, config, indexfile, timer
 from rocketfsck.progress import phase
 from rocketfsck.query.counts import LogStatistics, StoreCounts, count_file, statistics_of
 from rocketfsck.query.timers import delayed_units, wheel_messages
@@ -99,7 +96,7 @@ def _indexes(store: Store) -> Iterator[TimelineEvent]:
             yield TimelineEvent(at, "Creation Time", text, "file", index.relative)
         try:
             with FileReader(index.path) as reader:
-                header = decode_header(reader.read_upto(0, HEADER.size))
+                header = indexfile.decode_header(reader.read_upto(0, indexfile.HEADER.size))
         except (FormatError, StoreError):
             continue
         for name, at in (("first", header.begin_timestamp), ("last", header.end_timestamp)):
@@ -114,7 +111,7 @@ def _checkpoint(store: Store) -> Iterator[TimelineEvent]:
         return
     try:
         with FileReader(file.path) as reader:
-            values = CHECKPOINT.parse(reader.read_upto(0, CHECKPOINT.size))
+            values = checkpoint.CHECKPOINT.parse(reader.read_upto(0, checkpoint.CHECKPOINT.size))
     except (FormatError, StoreError):
         return
     for name, text in _CHECKPOINT_FIELDS.items():
@@ -128,7 +125,7 @@ def _configs(store: Store) -> Iterator[TimelineEvent]:
         for name in _VERSIONED:
             try:
                 value = view.config(name)
-                version = None if value is None else data_version(value)
+                version = None if value is None else config.data_version(value)
             except (FormatError, StoreError):
                 continue
             if version is not None and version.timestamp > 0:
@@ -163,8 +160,8 @@ def due_events(store: Store) -> Iterator[TimelineEvent]:
                 "Scheduled Delivery",
                 f"a message of delay level {level} waits",
                 "due",
-                topic=SCHEDULE_TOPIC,
-                queue_id=delay_queue_id(level),
+                topic=timer.SCHEDULE_TOPIC,
+                queue_id=timer.delay_queue_id(level),
                 physical_offset=unit.physical_offset,
             )
 

@@ -19,11 +19,8 @@ from itertools import islice
 import numpy as np
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.config import delay_offsets
-from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.javatext import parse_int32, parse_int64
+from rocketfsck.formats import config, consumequeue, javatext, timer
 from rocketfsck.formats.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, UNIQ_KEY
-from rocketfsck.formats.timer import MAGIC_DELETE, MAGIC_ROLL, SCHEDULE_TOPIC, delay_level_of_queue
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.timers import TimerBlock, read_progress, timer_log, timer_units, unit_at
@@ -79,12 +76,12 @@ def delayed_units(store: Store) -> Iterator[tuple[int, Iterator[Unit]]]:
     with StoreView(store) as view:
         try:
             value = view.config("delayOffset.json")
-            delivered = {} if value is None else delay_offsets(value)
+            delivered = {} if value is None else config.delay_offsets(value)
         except FormatError:
             delivered = {}
     for queue in store.queues:
-        if queue.topic == SCHEDULE_TOPIC and queue.kind == "file":
-            level = delay_level_of_queue(queue.queue_id)
+        if queue.topic == timer.SCHEDULE_TOPIC and queue.kind == "file":
+            level = timer.delay_level_of_queue(queue.queue_id)
             yield level, _waiting(queue, delivered.get(level, 0))
 
 
@@ -112,7 +109,7 @@ def _of_level(
             due = unit.tags_code
             if unit.physical_offset < start or due < (begin or 0) or (end is not None and due >= end):
                 continue
-            pos = unit.index * UNIT_SIZE
+            pos = unit.index * consumequeue.UNIT_SIZE
             message = TimedMessage(due, TimerAction.DELIVER, unit.physical_offset, unit.size, pos)
             yield replace(_with_record(message, records, store), delay_level=level)
 
@@ -144,9 +141,9 @@ def _message(log: StreamReader, records: LogReader, pos: int, store: Store) -> T
     offset, size = int(block.physical_offset[0]), int(block.units["sizePy"][0])
     magic, due = int(block.units["magic"][0]), int(block.deliver_timestamp[0])
     action = TimerAction.DELIVER
-    if magic & MAGIC_ROLL:
+    if magic & timer.MAGIC_ROLL:
         action = TimerAction.ROLL
-    elif magic & MAGIC_DELETE:
+    elif magic & timer.MAGIC_DELETE:
         action = TimerAction.RECALL
     return _with_record(TimedMessage(due, action, offset, size, pos), records, store)
 
@@ -159,9 +156,9 @@ def _with_record(message: TimedMessage, records: LogReader, store: Store) -> Tim
     properties = read[1]
     return replace(
         message,
-        deliver_timestamp=parse_int64(properties.get(TIMER_OUT_MS, "")),
+        deliver_timestamp=javatext.parse_int64(properties.get(TIMER_OUT_MS, "")),
         topic=properties.get(REAL_TOPIC),
-        queue_id=parse_int32(properties.get(REAL_QID, "")),
+        queue_id=javatext.parse_int32(properties.get(REAL_QID, "")),
         unique_key=properties.get(UNIQ_KEY),
         recalled_key=properties.get(TIMER_DEL_UNIQKEY),
     )

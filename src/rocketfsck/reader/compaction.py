@@ -19,10 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE
-from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, Longs
-from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
+from rocketfsck.formats import config, consumequeue, dtypes, javatext
 from rocketfsck.reader.units import BLOCK_COUNT
 from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
@@ -87,12 +84,12 @@ def decode_positions(data: bytes) -> dict[str, int]:
 
     Raises FormatError for what a broker does not load.
     """
-    value = decode_config(data)
+    value = config.decode_config(data)
     table = value.get("queueOffsetMap") if isinstance(value, Mapping) else None
     if not isinstance(table, Mapping):
         raise FormatError("position-checkpoint: queueOffsetMap is not an object", offset=0)
     for name, offset in table.items():
-        if type(offset) is not int or not INT64_MIN <= offset <= INT64_MAX:
+        if type(offset) is not int or not javatext.INT64_MIN <= offset <= javatext.INT64_MAX:
             raise FormatError(f"position-checkpoint: {str(name)[:80]}: {offset!r} is not an offset", offset=0)
     return {str(name): offset for name, offset in table.items()}
 
@@ -122,7 +119,7 @@ class FileUnits:
     """
 
     rows: Units
-    numbers: Longs
+    numbers: dtypes.Longs
     count: int
     end: bytes
 
@@ -137,8 +134,8 @@ def read_units(file: StoreFile) -> FileUnits:
 
     Raises StoreError where it cannot be read.
     """
-    size = BATCH_UNIT_SIZE
-    found, numbers = [np.zeros(0, BATCH_UNIT_DTYPE)], [np.zeros(0, np.int64)]
+    size = consumequeue.BATCH_UNIT_SIZE
+    found, numbers = [np.zeros(0, dtypes.BATCH_UNIT_DTYPE)], [np.zeros(0, np.int64)]
     left = MAX_UNIT_FILE_SIZE // size
     with FileReader(file.location) as reader:
         end = reader.size // size
@@ -146,7 +143,7 @@ def read_units(file: StoreFile) -> FileUnits:
             stop = min(high, low + left)
             for first in range(low, stop, BLOCK_COUNT):
                 count = min(BLOCK_COUNT, stop - first)
-                units = np.frombuffer(reader.read(first * size, count * size), BATCH_UNIT_DTYPE)
+                units = np.frombuffer(reader.read(first * size, count * size), dtypes.BATCH_UNIT_DTYPE)
                 rows = np.flatnonzero(used_rows(units))
                 found.append(units[rows])
                 numbers.append(rows + first)

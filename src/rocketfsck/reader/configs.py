@@ -16,11 +16,7 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from rocketfsck.formats.config import TopicConfig, data_version, decode_config, topic_configs
-from rocketfsck.formats.javatext import INT64_MAX
-from rocketfsck.formats.properties import HALF_TOPIC, OP_TOPIC
-from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs
+from rocketfsck.formats import checkpoint, config, javatext, properties, smallfiles
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.areas import list_directory
 from rocketfsck.store.elsewhere import has_queues_elsewhere
@@ -31,19 +27,19 @@ from rocketfsck.store.rocks.families import CONFIG_V2, database_at
 EPOCH_LIMIT = 16 << 20
 """Bytes; a longer file is not read."""
 BACKUP = ".bak"
-_SWEPT = (HALF_TOPIC, OP_TOPIC)
+_SWEPT = (properties.HALF_TOPIC, properties.OP_TOPIC)
 
 
-def read_checkpoint(store: Store) -> Checkpoint:
+def read_checkpoint(store: Store) -> checkpoint.Checkpoint:
     """The checkpoint as a broker maps it: zeros without one, and for what a short file lacks.
 
     Raises StoreError for a file that cannot be read.
     """
     if store.checkpoint is None:
-        return Checkpoint()
+        return checkpoint.Checkpoint()
     with FileReader(store.checkpoint.location) as reader:
-        data = reader.read_upto(0, CHECKPOINT.size)
-    return decode_checkpoint(data.ljust(CHECKPOINT.size, b"\0"))
+        data = reader.read_upto(0, checkpoint.CHECKPOINT.size)
+    return checkpoint.decode_checkpoint(data.ljust(checkpoint.CHECKPOINT.size, b"\0"))
 
 
 def epoch_files(store: Store) -> Mapping[str, StoreFile]:
@@ -52,15 +48,15 @@ def epoch_files(store: Store) -> Mapping[str, StoreFile]:
     return {file.name: file for file in files}
 
 
-def read_epochs(store: Store) -> tuple[EpochEntry, ...]:
+def read_epochs(store: Store) -> tuple[smallfiles.EpochEntry, ...]:
     """The epochs in the file itself, as in the file; without one: none.
 
     Raises FormatError for a damaged file and StoreError for one that cannot be read.
     """
-    found: tuple[EpochEntry, ...] = ()
+    found: tuple[smallfiles.EpochEntry, ...] = ()
     for name, file in epoch_files(store).items():
         if not name.endswith(BACKUP):
-            found += decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries
+            found += smallfiles.decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries
     return found
 
 
@@ -72,11 +68,11 @@ Value = TypeVar("Value")
 
 def loaded_config(store: Store, name: str) -> object | None:
     """The value that a broker goes by, of at most `CONFIG_LIMIT` bytes; None where neither file helps."""
-    value: object = _loaded(store, name, decode_config)
+    value: object = _loaded(store, name, config.decode_config)
     return value
 
 
-def loaded_topics(store: Store) -> Mapping[str, TopicConfig] | None:
+def loaded_topics(store: Store) -> Mapping[str, config.TopicConfig] | None:
     """What topics.json says; None without one of at most `CONFIG_LIMIT` bytes, or for another form."""
     return _loaded(store, "topics.json", _topics)
 
@@ -97,7 +93,7 @@ def may_lack_topics(store: Store) -> bool:
 
 def topics_changed(store: Store) -> int | None:
     """When the table of topics was last changed (ms), by its dataVersion; None where nothing says so."""
-    version = _loaded(store, "topics.json", lambda data: data_version(decode_config(data)))
+    version = _loaded(store, "topics.json", lambda data: config.data_version(config.decode_config(data)))
     return None if version is None else version.timestamp
 
 
@@ -133,12 +129,14 @@ def swept_before(
     if not is_swept(store, topic):
         return -1
     if has_queues_elsewhere(store):
-        return INT64_MAX
+        return javatext.INT64_MAX
     before = _last_offset(store) + 1
     if store.abort is not None:
         return before
     names = [name for name, offset in last.items() if offset >= before]
-    return INT64_MAX if all(is_swept(store, name[0]) or is_deleted(name) for name in names) else before
+    return (
+        javatext.INT64_MAX if all(is_swept(store, name[0]) or is_deleted(name) for name in names) else before
+    )
 
 
 def _last_offset(store: Store) -> int:
@@ -146,18 +144,18 @@ def _last_offset(store: Store) -> int:
     greatest = -2
     for queue in store.queues:
         with UnitReader(queue) as reader:
-            last = reader.unit(reader.find_offset(INT64_MAX) - 1)
+            last = reader.unit(reader.find_offset(javatext.INT64_MAX) - 1)
             if last is not None and last.is_used:
                 greatest = max(greatest, last.physical_offset)
     return greatest
 
 
 @lru_cache(maxsize=1)
-def _topics(data: bytes) -> Mapping[str, TopicConfig] | None:
+def _topics(data: bytes) -> Mapping[str, config.TopicConfig] | None:
     """Many ask for the same file, each start of a prediction several times: it is decoded once."""
-    value = decode_config(data)
+    value = config.decode_config(data)
     with suppress(FormatError):
-        return topic_configs(value)
+        return config.topic_configs(value)
     return None
 
 

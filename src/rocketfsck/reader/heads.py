@@ -9,18 +9,15 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from rocketfsck.formats.columns import store_timestamp_place
-from rocketfsck.formats.layout import Buffer
-from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rocketfsck.formats.record import BLANK_HEADER_SIZE, RECORD_HEADER, read_frame
+from rocketfsck.formats import columns, layout, magic, record
 from rocketfsck.scan.plain.entries import record_pos
 from rocketfsck.store.model import MappedFile, MappedFileQueue
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader
 
-HEAD_SIZE = store_timestamp_place(BORN_HOST_V6) + 8
+HEAD_SIZE = columns.store_timestamp_place(magic.BORN_HOST_V6) + 8
 
-_FIXED = RECORD_HEADER.packer(last="sysFlag")
+_FIXED = record.RECORD_HEADER.packer(last="sysFlag")
 _LONG = struct.Struct(">q")
 
 
@@ -39,7 +36,7 @@ class RecordHead:
     topic: bytes = b""
 
 
-def decode_head(data: Buffer, *, knows_ipv6: bool = True) -> RecordHead:
+def decode_head(data: layout.Buffer, *, knows_ipv6: bool = True) -> RecordHead:
     """The head of the record that begins with these bytes; struct.error where they end too early.
 
     Without `knows_ipv6` the host has 4 bytes whatever sysFlag says, as brokers before 4.6.0 read it.
@@ -47,7 +44,7 @@ def decode_head(data: Buffer, *, knows_ipv6: bool = True) -> RecordHead:
     total_size, magic_code, body_crc, queue_id, _, queue_offset, physical_offset, sys_flag = (
         _FIXED.unpack_from(data)
     )
-    (store_timestamp,) = _LONG.unpack_from(data, store_timestamp_place(sys_flag if knows_ipv6 else 0))
+    (store_timestamp,) = _LONG.unpack_from(data, columns.store_timestamp_place(sys_flag if knows_ipv6 else 0))
     return RecordHead(
         total_size, magic_code, body_crc, queue_id, queue_offset, physical_offset, sys_flag, store_timestamp
     )
@@ -57,13 +54,13 @@ def head_at(reader: FileReader, pos: int) -> RecordHead | None:
     """The head at a file position; None without a message's magic code. Raises StoreError."""
     data = reader.read_upto(pos, HEAD_SIZE)
     head = decode_head(data) if len(data) == HEAD_SIZE else None
-    return head if head is not None and head.magic_code in (MAGIC_V1, MAGIC_V2) else None
+    return head if head is not None and head.magic_code in (magic.MAGIC_V1, magic.MAGIC_V2) else None
 
 
 def whole_head_at(reader: FileReader, pos: int) -> RecordHead | None:
     """As `head_at`, where the file also has room for the record."""
     head = head_at(reader, pos)
-    fits = head is not None and MIN_RECORD_SIZE <= head.total_size <= reader.size - pos
+    fits = head is not None and magic.MIN_RECORD_SIZE <= head.total_size <= reader.size - pos
     return head if fits else None
 
 
@@ -91,5 +88,5 @@ def begins_record(queue: MappedFileQueue, physical_offset: int) -> bool:
         if head is not None:
             return head.physical_offset == physical_offset
         reader, pos = place
-        frame = reader.read_upto(pos, BLANK_HEADER_SIZE)
-    return len(frame) == BLANK_HEADER_SIZE and read_frame(frame)[1] == MAGIC_BLANK
+        frame = reader.read_upto(pos, record.BLANK_HEADER_SIZE)
+    return len(frame) == record.BLANK_HEADER_SIZE and record.read_frame(frame)[1] == magic.MAGIC_BLANK

@@ -19,10 +19,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.dtypes import Bytes, Longs
-from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.formats.rocks import AT, HOUR_MS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
+from rocketfsck.formats import dtypes, javatext, magic, rocks
 from rocketfsck.scan.columns import KEY_TAGS, KEY_UNIQUE, KEY_WORD, RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
@@ -38,8 +35,8 @@ CHUNK_SIZE = 8 << 20
 ROWS_SIZE = 16 << 20
 """Bytes of keys that are put together at a time."""
 
-_TYPES = {KEY_WORD: TYPE_KEY, KEY_TAGS: TYPE_TAG, KEY_UNIQUE: TYPE_UNIQUE}
-_CONSTANTS = b"".join(AT + kind + AT for _, kind in sorted(_TYPES.items()))
+_TYPES = {KEY_WORD: rocks.TYPE_KEY, KEY_TAGS: rocks.TYPE_TAG, KEY_UNIQUE: rocks.TYPE_UNIQUE}
+_CONSTANTS = b"".join(rocks.AT + kind + rocks.AT for _, kind in sorted(_TYPES.items()))
 _TYPE_SIZE = 3
 _LONG_SIZE = 8
 
@@ -50,9 +47,9 @@ class IndexRows:
     number more than rows), of each row the storeTime (ms) that is its value, and the physical offset."""
 
     keys: bytes
-    starts: Longs
-    store_timestamps: Longs
-    offsets: Longs
+    starts: dtypes.Longs
+    store_timestamps: dtypes.Longs
+    offsets: dtypes.Longs
 
     def pairs(self) -> Iterator[tuple[bytes, int, int]]:
         """Key, storeTime and physical offset of each row."""
@@ -83,9 +80,9 @@ class KeyedBatch:
         self._compiled = compiled
 
     @property
-    def offsets(self) -> Longs:
+    def offsets(self) -> dtypes.Longs:
         """The physical offset at which each record stands."""
-        found: Longs = self.batch["pos"] + np.int64(self.base_offset)
+        found: dtypes.Longs = self.batch["pos"] + np.int64(self.base_offset)
         return found
 
     def of_topics(self, topics: frozenset[bytes]) -> NDArray[np.bool_]:
@@ -94,7 +91,7 @@ class KeyedBatch:
         found: NDArray[np.bool_] = known[self.batch["queue_index"]]
         return found
 
-    def messages(self, rows: Longs) -> Iterator[tuple[int, Message]]:
+    def messages(self, rows: dtypes.Longs) -> Iterator[tuple[int, Message]]:
         """Physical offset and message, without its body, of some records."""
         for row in rows.tolist():
             message = read_message(self.reader, self.batch, row, self._parser, 0)
@@ -104,9 +101,9 @@ class KeyedBatch:
         """The topic of a record."""
         number = int(self.batch["queue_index"][row])
         if number >= 0:
-            return java_decode(self.table.names[number][0])
+            return javatext.java_decode(self.table.names[number][0])
         size = int(self.batch["topic_size"][row])
-        return java_decode(self.reader.read(int(self.batch["topic_pos"][row]), size))
+        return javatext.java_decode(self.reader.read(int(self.batch["topic_pos"][row]), size))
 
     def index_rows(self) -> Iterator[IndexRows]:
         """The rows of all records, in bounded texts.
@@ -120,7 +117,7 @@ class KeyedBatch:
         found = np.flatnonzero(filled & (batch["key_kind"] == KEY_UNIQUE))
         unique[batch["key_record"][found]] = found
         wanted = (unique >= 0) & (batch["topic_size"] > 0) & (batch["store_timestamp"] > 0)
-        wanted &= batch["sys_flag"] & TRANSACTION_MASK != TRANSACTION_ROLLBACK
+        wanted &= batch["sys_flag"] & magic.TRANSACTION_MASK != magic.TRANSACTION_ROLLBACK
         keys = np.flatnonzero(filled & wanted[batch["key_record"]])
         records = batch["key_record"][keys].astype(np.int64)
         ends = batch["pos"] + batch["total_size"]
@@ -138,7 +135,7 @@ class KeyedBatch:
             first = end
 
     def _rows(
-        self, keys: Longs, records: Longs, unique: Longs, buffer: Bytes, low: int
+        self, keys: dtypes.Longs, records: dtypes.Longs, unique: dtypes.Longs, buffer: dtypes.Bytes, low: int
     ) -> Iterator[IndexRows]:
         """The rows of these keys, whose records' bytes are in the buffer, which is from position `low` on."""
         batch = self.batch
@@ -163,7 +160,7 @@ class KeyedBatch:
             part = slice(first, end)
             times = batch["store_timestamp"][records[part]].astype(np.int64)
             offsets = self.offsets[records[part]]
-            hours = times // HOUR_MS * HOUR_MS
+            hours = times // rocks.HOUR_MS * rocks.HOUR_MS
             made, data = texts.put_together(part, hours, offsets, compiled=self._compiled)
             yield IndexRows(data, made, times, offsets)
             first = end
@@ -172,15 +169,17 @@ class KeyedBatch:
 class Texts:
     """Topic, text and unique key of rows: where they are in `buffer`, as a broker writes them again."""
 
-    def __init__(self, buffer: Bytes, starts: Longs, sizes: Longs, kinds: Longs) -> None:
+    def __init__(
+        self, buffer: dtypes.Bytes, starts: dtypes.Longs, sizes: dtypes.Longs, kinds: dtypes.Longs
+    ) -> None:
         self.starts, self.sizes, self.kinds = starts, sizes, kinds
         self.buffer = buffer
 
-    def chosen(self, rows: Longs) -> Texts:
+    def chosen(self, rows: dtypes.Longs) -> Texts:
         """Those rows alone."""
         return Texts(self.buffer, self.starts[rows], self.sizes[rows], self.kinds[rows])
 
-    def first_of_each(self, records: Longs, hashes: NDArray[np.int32]) -> Longs:
+    def first_of_each(self, records: dtypes.Longs, hashes: NDArray[np.int32]) -> dtypes.Longs:
         """The rows without those whose record has that key already: a broker puts it once."""
         owned = records << 32 | hashes.astype(np.int64) & 0xFFFFFFFF
         _, groups, counts = np.unique(owned, return_inverse=True, return_counts=True)
@@ -204,7 +203,7 @@ class Texts:
         for row, column in odd.tolist():
             start = int(self.starts[row, column])
             text = buffer[start : start + int(self.sizes[row, column])].tobytes()
-            again = java_decode(text).encode("utf-8", "replace")
+            again = javatext.java_decode(text).encode("utf-8", "replace")
             if again != text:
                 if again not in further:
                     further[again] = size
@@ -214,8 +213,8 @@ class Texts:
             self.buffer = np.concatenate([buffer, np.frombuffer(b"".join(further), np.uint8)])
 
     def put_together(
-        self, part: slice, hours: Longs, offsets: Longs, *, compiled: bool
-    ) -> tuple[Longs, bytes]:
+        self, part: slice, hours: dtypes.Longs, offsets: dtypes.Longs, *, compiled: bool
+    ) -> tuple[dtypes.Longs, bytes]:
         """Where each key begins, and all keys, of these rows."""
         starts, sizes, kinds = self.starts[part], self.sizes[part], self.kinds[part]
         count, text_end = len(starts), len(self.buffer)

@@ -15,11 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import tiered
-from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, Longs
-from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, parse_int64
-from rocketfsck.formats.magic import MAGIC_BLANK
+from rocketfsck.formats import config, dtypes, javatext, magic, tiered
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
@@ -65,7 +61,7 @@ class TieredMetadata:
 
 def decode_metadata(data: bytes) -> TieredMetadata:
     """The metadata in a file's bytes. Raises FormatError for what a broker does not load."""
-    value = decode_config(data)
+    value = config.decode_config(data)
     if not isinstance(value, Mapping):
         raise FormatError("tieredStoreMetadata.json is not an object", offset=0)
     segments: dict[tuple[str, str], tuple[SegmentRow, ...]] = {}
@@ -75,7 +71,7 @@ def decode_metadata(data: bytes) -> TieredMetadata:
             found = []
             for key, row in _table({path: rows}, path).items():
                 numbers = {name: _number(row, name, f"{table}.{path}.{key}") for name in _NUMBERS}
-                base = key if isinstance(key, int) else parse_int64(str(key))
+                base = key if isinstance(key, int) else javatext.parse_int64(str(key))
                 if (row.get("path"), numbers["type"], numbers["baseOffset"]) != (path, type_number, base):
                     odd.append(f"{table}.{path}.{key} has the path, type or baseOffset of another segment")
                 if numbers["size"] < 0 or numbers["baseOffset"] < 0:
@@ -111,7 +107,7 @@ def _table(value: Mapping[Any, Any], name: Any) -> Mapping[Any, Any]:
 
 def _number(row: Any, name: str, place: str) -> int:
     value = row.get(name, 0) if isinstance(row, Mapping) else None
-    if type(value) is not int or not INT64_MIN <= value <= INT64_MAX:
+    if type(value) is not int or not javatext.INT64_MIN <= value <= javatext.INT64_MAX:
         raise FormatError(f"tieredStoreMetadata.json: {place[:200]}: {name} is not a number", offset=0)
     return value
 
@@ -170,17 +166,17 @@ def tiered_queues(store: Store) -> tuple[TieredQueue, ...]:
     )
 
 
-def heads_at(log: StreamReader, places: Longs) -> tuple[Longs, NDArray[Any]]:
+def heads_at(log: StreamReader, places: dtypes.Longs) -> tuple[dtypes.Longs, NDArray[Any]]:
     """The places of the records that units or items name, and their heads: zeros where no log is.
 
     Brokers up to 5.2.0 name the place of the coda in front of a segment's first record.
     """
-    heads = log.gather(places, RECORD_HEAD_DTYPE)
-    coda = (heads["magicCode"] == MAGIC_BLANK) & (heads["totalSize"] == tiered.TIERED_CODA.size)
+    heads = log.gather(places, dtypes.RECORD_HEAD_DTYPE)
+    coda = (heads["magicCode"] == magic.MAGIC_BLANK) & (heads["totalSize"] == tiered.TIERED_CODA.size)
     if not coda.any():
         return places, heads
     moved = np.where(coda, places + tiered.TIERED_CODA.size, places)
-    return moved, log.gather(moved, RECORD_HEAD_DTYPE)
+    return moved, log.gather(moved, dtypes.RECORD_HEAD_DTYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +229,7 @@ def is_old_local(name: str) -> bool:
 
 
 def _slot_counts(store: Store) -> Iterator[int]:
-    stated = parse_int64(store.settings.get(SLOT_SETTING) or "")
+    stated = javatext.parse_int64(store.settings.get(SLOT_SETTING) or "")
     if stated is not None and stated > 0:
         yield stated
         return

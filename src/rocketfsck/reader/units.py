@@ -21,9 +21,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.consumequeue import EXT_UNIT, EXT_UNIT_MIN_SIZE, PRE_BLANK_SIZE
-from rocketfsck.formats.dtypes import Dtype, Longs, unit_dtype
-from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.formats import consumequeue, dtypes, properties
 from rocketfsck.scan.spans import distinct, group_bounds
 from rocketfsck.store.model import ConsumeQueue, ExtQueue, Store
 from rocketfsck.store.openfiles import OpenFiles
@@ -36,15 +34,15 @@ from rocketfsck.store.reading import FileReader
 # Reference 3.6.
 
 _CHUNK_SIZE = 1 << 16
-_HEAD = EXT_UNIT.packer(last="size")
+_HEAD = consumequeue.EXT_UNIT.packer(last="size")
 
 
 def unit_sizes(data: bytes) -> Iterator[int]:
     """The lengths in bytes of the units from the beginning of `data` on, up to the first that is not one."""
     pos = 0
-    while pos + EXT_UNIT_MIN_SIZE <= len(data):
+    while pos + consumequeue.EXT_UNIT_MIN_SIZE <= len(data):
         (size,) = _HEAD.unpack_from(data, pos)
-        if size < EXT_UNIT_MIN_SIZE or pos + size > len(data):
+        if size < consumequeue.EXT_UNIT_MIN_SIZE or pos + size > len(data):
             return
         yield size
         pos += size
@@ -58,7 +56,7 @@ def count_bit_maps(ext: ExtQueue) -> int:
             pos = 0
             while data := reader.read(pos, min(_CHUNK_SIZE, reader.size - pos)):
                 sizes = list(unit_sizes(data))
-                count += sum(size > EXT_UNIT_MIN_SIZE for size in sizes)
+                count += sum(size > consumequeue.EXT_UNIT_MIN_SIZE for size in sizes)
                 pos += sum(sizes)
                 if not sizes:
                     break
@@ -108,7 +106,7 @@ class Unit:
     @property
     def is_pre_blank(self) -> bool:
         """Whether it only fills the queue's first file (reference 3.3)."""
-        return (self.physical_offset, self.size, self.tags_code) == (0, PRE_BLANK_SIZE, 0)
+        return (self.physical_offset, self.size, self.tags_code) == (0, consumequeue.PRE_BLANK_SIZE, 0)
 
     @property
     def is_message(self) -> bool:
@@ -146,7 +144,7 @@ class StreamReader(OpenFiles):
                 self.reader(index).read_into(view[low - pos : high - pos], low - start)
         return data
 
-    def gather(self, places: Longs, dtype: Dtype) -> NDArray[Any]:
+    def gather(self, places: dtypes.Longs, dtype: dtypes.Dtype) -> NDArray[Any]:
         """The structures at these stream positions, in any order: zeros where none begins in the stream."""
         size = dtype.itemsize
         found = np.zeros((len(places), size), np.uint8)
@@ -166,7 +164,7 @@ class UnitReader(StreamReader):
 
     def __init__(self, queue: ConsumeQueue) -> None:
         super().__init__(queue.mapped_files)
-        self.dtype = unit_dtype(queue.kind)
+        self.dtype = dtypes.unit_dtype(queue.kind)
         self.unit_size = queue.unit_size
 
     @property
@@ -286,7 +284,7 @@ def kinds_of(units: Units) -> NDArray[np.int8]:
     else:
         empty = (offset == 0) & (units["tagsCode"] == 0)
         zero = empty & (size == 0)
-        blank = empty & (size == PRE_BLANK_SIZE)
+        blank = empty & (size == consumequeue.PRE_BLANK_SIZE)
     kinds = np.full(len(units), Kind.INVALID, np.int8)
     kinds[sound] = Kind.UNIT
     kinds[blank] = Kind.PRE_BLANK
@@ -344,10 +342,10 @@ OFFSET_LIMIT = 1 << 22
 
 def is_light_queue(queue: ConsumeQueue) -> bool:
     """Whether a queue lists records of others."""
-    return queue.topic.startswith(LMQ_PREFIX)
+    return queue.topic.startswith(properties.LMQ_PREFIX)
 
 
-def unit_offsets(reader: UnitReader, start: int, end: int) -> Iterator[Longs]:
+def unit_offsets(reader: UnitReader, start: int, end: int) -> Iterator[dtypes.Longs]:
     """The physical offsets that the units `start:end` of a queue name, block by block. Raises StoreError."""
     for low, high in reader.with_data(start, end):
         for first in range(low, high, BLOCK_COUNT):
@@ -355,7 +353,7 @@ def unit_offsets(reader: UnitReader, start: int, end: int) -> Iterator[Longs]:
             yield units["offset"][kinds_of(units) == Kind.UNIT].astype(np.int64)
 
 
-def light_offsets(store: Store, first: int) -> Longs:
+def light_offsets(store: Store, first: int) -> dtypes.Longs:
     """The physical offsets from `first` on that light queues list, in order, each once; at most about
     `OFFSET_LIMIT`. Raises StoreError for a file that fails."""
     found, count = [np.zeros(0, np.int64)], 0

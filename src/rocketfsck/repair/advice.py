@@ -37,10 +37,7 @@ import numpy as np
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of, visible
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.record import read_frame
-from rocketfsck.formats.smallfiles import filename_to_offset
+from rocketfsck.formats import dtypes, magic, record, smallfiles
 from rocketfsck.repair.carve.carve import carved_rows
 from rocketfsck.scan.columns import Fault, new_batch
 from rocketfsck.scan.queues import QueueTable
@@ -80,17 +77,21 @@ def _missing_logs(directory: Path, known: set[int | None]) -> Iterator[bool]:
         entries = list_directory(directory)
     except StoreError:
         return
-    named = (entry.path for entry in entries if filename_to_offset(entry.name) is not None)
+    named = (entry.path for entry in entries if smallfiles.filename_to_offset(entry.name) is not None)
     for path in islice(named, _LOOKED_AT):
         yield _is_missing_log(path_of(path), known)
 
 
 def _is_missing_log(path: Path, known: set[int | None]) -> bool:
-    offset = filename_to_offset(path.name)
+    offset = smallfiles.filename_to_offset(path.name)
     if offset is None or offset in known:
         return False
-    head = _head(path, BLANK_HEADER_SIZE)
-    return len(head) == BLANK_HEADER_SIZE and read_frame(head)[1] in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
+    head = _head(path, magic.BLANK_HEADER_SIZE)
+    return len(head) == magic.BLANK_HEADER_SIZE and record.read_frame(head)[1] in (
+        magic.MAGIC_V1,
+        magic.MAGIC_V2,
+        magic.MAGIC_BLANK,
+    )
 
 
 def files_of_lost(store: Store, account: MessageAccount) -> list[MappedFile]:
@@ -124,7 +125,7 @@ def displaced_records(store: Store, account: MessageAccount) -> tuple[int, list[
     return count, names
 
 
-def displaced_in(file: MappedFile) -> Longs:
+def displaced_in(file: MappedFile) -> dtypes.Longs:
     """The physical offsets of sound records that are in a file, but not there; without those of which the
     file has another at the right place. Of a file that cannot be read there are none."""
     away, at_place = [_NONE], [_NONE]
@@ -138,11 +139,11 @@ def displaced_in(file: MappedFile) -> Longs:
                 at_place.append(own[is_sound & is_right])
     except StoreError:
         return _NONE
-    displaced: Longs = np.setdiff1d(np.concatenate(away), np.concatenate(at_place))
+    displaced: dtypes.Longs = np.setdiff1d(np.concatenate(away), np.concatenate(at_place))
     return displaced
 
 
-def _places_of_lost(account: MessageAccount) -> tuple[Longs, Longs]:
+def _places_of_lost(account: MessageAccount) -> tuple[dtypes.Longs, dtypes.Longs]:
     """Where ranges of lost messages begin, rising; and the last place of the ranges before the first, before
     the second, and so on."""
     bounds = sorted(

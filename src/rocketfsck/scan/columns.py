@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import dtypes, magic, record
 from rocketfsck.formats.columns import NUMBERS
-from rocketfsck.formats.dtypes import Words
-from rocketfsck.formats.magic import MIN_RECORD_SIZE
-from rocketfsck.formats.record import RECORD_HEADER
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +26,16 @@ class PropertyPairs:
     value of the last of its name, at the place of the first.
     """
 
-    starts: Words
-    name_start: Words
-    name_size: Words
-    value_start: Words
-    value_size: Words
+    starts: dtypes.Words
+    name_start: dtypes.Words
+    name_size: dtypes.Words
+    value_start: dtypes.Words
+    value_size: dtypes.Words
 
 
 def _numbers(after: str, before: str) -> dict[str, str]:
     """The integers of a record's layout between two of its fields, in its order."""
-    names = [field.name for field in RECORD_HEADER.fields]
+    names = [field.name for field in record.RECORD_HEADER.fields]
     between = names[names.index(after) + 1 if after else 0 : names.index(before)]
     kinds = {column.field: column for column in NUMBERS}
     return {kinds[name].attribute: kinds[name].kind for name in between}
@@ -221,7 +219,7 @@ def batch_for(size: int) -> RecordBatch:
     Of a tiny file, the zeros of a whole batch would take longer than its records.
     """
     return new_batch(
-        min(RECORD_CAPACITY, size // MIN_RECORD_SIZE + 1),
+        min(RECORD_CAPACITY, size // magic.MIN_RECORD_SIZE + 1),
         min(KEY_CAPACITY, size + 1),
         min(DISPATCH_CAPACITY, size + 1),
     )

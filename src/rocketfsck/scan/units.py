@@ -35,10 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats import magic
-from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT_MIN_SIZE, UNIT
-from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, ENTRY_DTYPE, EXT_HEAD_DTYPE, UNIT_DTYPE, Longs, Words
-from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, INT64_MIN
+from rocketfsck.formats import consumequeue, dtypes, javatext, magic
 from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.join.keyjoin import FAR
 from rocketfsck.scan.machine.jit import in_form
@@ -134,7 +131,9 @@ def _with_multi_dispatch(columns: dict[str, NDArray[Any]], batch: RecordBatch) -
     return {name: column[order] for name, column in merged.items()}
 
 
-def link_entries(key_hash: Words, number: int, slots: Words, *, compiled: bool) -> tuple[Words, int]:
+def link_entries(
+    key_hash: dtypes.Words, number: int, slots: dtypes.Words, *, compiled: bool
+) -> tuple[dtypes.Words, int]:
     """The prevIndex of the entries `number` and on, and how many of them found their slot empty.
 
     `key_hash` is not negative, `slots` is moved on. A slot that says what no slot can say counts as empty.
@@ -147,7 +146,7 @@ def link_entries(key_hash: Words, number: int, slots: Words, *, compiled: bool) 
     return previous, int(in_form(_link, compiled)(*arrays, number))
 
 
-def _link(slot: Words, slots: Words, previous: Words, number: int) -> int:
+def _link(slot: dtypes.Words, slots: dtypes.Words, previous: dtypes.Words, number: int) -> int:
     empty = 0
     for row in range(len(slot)):
         newest = slots[slot[row]]
@@ -160,13 +159,13 @@ def _link(slot: Words, slots: Words, previous: Words, number: int) -> int:
 
 
 def put_entries(
-    key_hash: Words,
-    key_record: Words,
-    offset: Longs,
-    time: Longs,
+    key_hash: dtypes.Words,
+    key_record: dtypes.Words,
+    offset: dtypes.Longs,
+    time: dtypes.Longs,
     number: int,
     begin_timestamp: int,
-    slots: Words,
+    slots: dtypes.Words,
     *,
     compiled: bool,
 ) -> tuple[NDArray[np.void], int]:
@@ -174,19 +173,19 @@ def put_entries(
 
     `key_record` are rows of `offset` and `time`; `slots` is moved on.
     """
-    entries = np.empty(len(key_hash), ENTRY_DTYPE)
+    entries = np.empty(len(key_hash), dtypes.ENTRY_DTYPE)
     entries["keyHash"], entries["phyOffset"] = key_hash, offset[key_record]
     entries["timeDiff"] = time_diffs(time[key_record], begin_timestamp)
     entries["prevIndex"], empty = link_entries(key_hash, number, slots, compiled=compiled)
     return entries, empty
 
 
-def time_diffs(store_timestamp: Longs, begin_timestamp: int) -> Longs:
+def time_diffs(store_timestamp: dtypes.Longs, begin_timestamp: int) -> dtypes.Longs:
     """`formats.indexfile.time_diff` of many: the difference wraps around like Java's."""
     if begin_timestamp <= 0:
         return np.zeros_like(store_timestamp)
-    seconds: Longs = (store_timestamp - np.int64(begin_timestamp)) // 1000
-    return np.clip(seconds, 0, INT32_MAX)
+    seconds: dtypes.Longs = (store_timestamp - np.int64(begin_timestamp)) // 1000
+    return np.clip(seconds, 0, javatext.INT32_MAX)
 
 
 # the columns of a dispatch
@@ -218,16 +217,16 @@ class KeyRows:
     `key_hash[i]` is a key of the record in row `key_record[i]`; the keys are in the order of their puts.
     """
 
-    offset: Longs
-    time: Longs
-    key_hash: Words
-    key_record: Words
+    offset: dtypes.Longs
+    time: dtypes.Longs
+    key_hash: dtypes.Words
+    key_record: dtypes.Words
 
     def __len__(self) -> int:
         return len(self.offset)
 
 
-def unit_rows(batch: RecordBatch, base_offset: int, delay_levels: Mapping[int, int]) -> Longs:
+def unit_rows(batch: RecordBatch, base_offset: int, delay_levels: Mapping[int, int]) -> dtypes.Longs:
     """The dispatches of a batch's records in log order, a row of ROW_SIZE each, copied out of it."""
     found = dispatches_of(batch, base_offset, delay_levels=delay_levels)
     own = np.ones(len(found), np.bool_)
@@ -271,7 +270,7 @@ LEFT_OUT, REFUSED_NAME = -1, -2
 
 PLAIN, BATCH, EXT = range(3)
 """Kinds of units, which are kept apart: consumequeue, batchconsumequeue, consumequeue_ext."""
-UNIT_SIZES = (UNIT.size, BATCH_UNIT.size, EXT_UNIT_MIN_SIZE)
+UNIT_SIZES = (consumequeue.UNIT.size, consumequeue.BATCH_UNIT.size, consumequeue.EXT_UNIT_MIN_SIZE)
 
 # what is kept of each queue, a row of int64
 (
@@ -311,21 +310,21 @@ HOLE, PRE_BLANK = 0, 1
     EXT_FILE_SIZE,
 ) = range(5)
 
-MAX_UNIT_NUMBER = INT64_MAX // UNIT_SIZES[PLAIN] - (1 << 31)
+MAX_UNIT_NUMBER = javatext.INT64_MAX // UNIT_SIZES[PLAIN] - (1 << 31)
 
 
 _LOW_HALF, _SIGN = 0xFFFFFFFF, 1 << 31
-_UNITS = (UNIT_DTYPE, BATCH_UNIT_DTYPE, EXT_HEAD_DTYPE)
+_UNITS = (dtypes.UNIT_DTYPE, dtypes.BATCH_UNIT_DTYPE, dtypes.EXT_HEAD_DTYPE)
 
 
 def place_units(
-    rows: Longs,
-    numbers: Longs,
-    state: Longs,
-    how: Longs,
-    pending: tuple[Longs, Longs, Longs],
-    pending_counts: Longs,
-    gaps: Longs,
+    rows: dtypes.Longs,
+    numbers: dtypes.Longs,
+    state: dtypes.Longs,
+    how: dtypes.Longs,
+    pending: tuple[dtypes.Longs, dtypes.Longs, dtypes.Longs],
+    pending_counts: dtypes.Longs,
+    gaps: dtypes.Longs,
     *,
     compiled: bool,
 ) -> int:
@@ -343,15 +342,15 @@ def place_units(
 
 
 def _place(
-    rows: Longs,
-    numbers: Longs,
-    state: Longs,
-    how: Longs,
-    plain_units: Longs,
-    batch_units: Longs,
-    ext_units: Longs,
-    pending_counts: Longs,
-    gaps: Longs,
+    rows: dtypes.Longs,
+    numbers: dtypes.Longs,
+    state: dtypes.Longs,
+    how: dtypes.Longs,
+    plain_units: dtypes.Longs,
+    batch_units: dtypes.Longs,
+    ext_units: dtypes.Longs,
+    pending_counts: dtypes.Longs,
+    gaps: dtypes.Longs,
 ) -> int:
     gap_count = 0
     for row in range(0, len(rows), ROW_SIZE):
@@ -386,7 +385,7 @@ def _place(
             ext_units[unit + P_COUNT] = 0
             file = place // how[EXT_FILE_UNITS]
             at = place % how[EXT_FILE_UNITS]
-            tags = file * how[EXT_FILE_SIZE] + at * EXT_UNIT_MIN_SIZE + INT64_MIN
+            tags = file * how[EXT_FILE_SIZE] + at * consumequeue.EXT_UNIT_MIN_SIZE + javatext.INT64_MIN
         start = rows[row + OFFSET]
         end = start + rows[row + SIZE]
         reach = end if how[REACH_IS_END] != 0 and not is_batch else start
@@ -452,7 +451,7 @@ def _place(
     return gap_count
 
 
-def pack_units(pending: Longs, kind: int, file_units: int) -> tuple[NDArray[np.void], Longs]:
+def pack_units(pending: dtypes.Longs, kind: int, file_units: int) -> tuple[NDArray[np.void], dtypes.Longs]:
     """The bytes of pending units, those of a queue side by side, in their order; and their runs.
 
     A row of the runs says which units follow one another in a file: queue, first place, first row, row
@@ -461,7 +460,7 @@ def pack_units(pending: Longs, kind: int, file_units: int) -> tuple[NDArray[np.v
     pending = pending[np.argsort(pending[:, P_QUEUE], kind="stable")]
     units = np.zeros(len(pending), _UNITS[kind])
     if kind == EXT:
-        units["size"], units["tagsCode"] = EXT_UNIT_MIN_SIZE, pending[:, P_TAGS]
+        units["size"], units["tagsCode"] = consumequeue.EXT_UNIT_MIN_SIZE, pending[:, P_TAGS]
         units["msgStoreTime"] = pending[:, P_TIME]
     else:
         units["offset"], units["size"] = pending[:, P_OFFSET], pending[:, P_SIZE]

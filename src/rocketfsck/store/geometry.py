@@ -13,10 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-from rocketfsck.formats.indexfile import index_file_size
-from rocketfsck.formats.javatext import parse_int32
-from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
+from rocketfsck.formats import consumequeue, indexfile, javatext, timer
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, Geometry, Settings, Source
 from rocketfsck.store.index_geometry import IndexGuess, infer_index_geometry
 from rocketfsck.store.model import IndexFile, MappedFile
@@ -25,7 +22,7 @@ _MAX_INT = (1 << 31) - 1
 _MAX_STARTS = 4096
 _ROUND: Mapping[str, tuple[int, ...]] = {
     "commitlog_file_size": (1024,),
-    "timerlog_file_size": (1024, TIMER_LOG_UNIT_SIZE),
+    "timerlog_file_size": (1024, timer.TIMER_LOG_UNIT_SIZE),
 }
 """Sizes that people set in whole KiB, or in whole units; the others are always multiples of a unit."""
 _BLOCK_SIZE = 4096
@@ -43,10 +40,10 @@ class SizeSetting:
 SETTINGS: dict[str, SizeSetting] = {
     "commitlog_file_size": SizeSetting(("mappedFileSizeCommitLog", "mapedFileSizeCommitLog")),
     "consumequeue_file_size": SizeSetting(
-        ("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), UNIT_SIZE
+        ("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), consumequeue.UNIT_SIZE
     ),
     "batch_file_size": SizeSetting(
-        ("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), BATCH_UNIT_SIZE
+        ("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), consumequeue.BATCH_UNIT_SIZE
     ),
     "ext_file_size": SizeSetting(("mappedFileSizeConsumeQueueExt", "mapedFileSizeConsumeQueueExt")),
     "slot_count": SizeSetting(("maxHashSlotNum",)),
@@ -107,7 +104,7 @@ def file_size_of(files: Sequence[MappedFile], default: int, multiple: int = 1) -
 
 def rounded(name: str, text: str) -> str:
     """The size that a broker makes of the text of a setting; the text itself where it is not a size."""
-    value, multiple = parse_int32(text.strip()) or 0, SETTINGS[name].multiple
+    value, multiple = javatext.parse_int32(text.strip()) or 0, SETTINGS[name].multiple
     return str(-(-value // multiple) * multiple) if value > 0 else text.strip()
 
 
@@ -116,7 +113,7 @@ def _read_setting(draft: _Draft, settings: Settings, name: str) -> None:
     text = settings.get(*setting.names)
     if text is None:
         return
-    value = parse_int32(text.strip()) or 0
+    value = javatext.parse_int32(text.strip()) or 0
     if value <= 0:
         draft.note(name, f"broker.conf says {text[:40]!r}, which is not a positive 32-bit integer")
         return
@@ -232,7 +229,7 @@ def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
     given = {name for name in ("slot_count", "entry_count") if draft.sources[name] == "given"}
     if len(given) == 2 or not any(file.size for file in indexes):
         if len(given) == 2:
-            size = index_file_size(draft.values["slot_count"], draft.values["entry_count"])
+            size = indexfile.index_file_size(draft.values["slot_count"], draft.values["entry_count"])
             lengths = Counter(file.size for file in indexes if file.size)
             if lengths and size not in lengths:
                 common, count = lengths.most_common(1)[0]

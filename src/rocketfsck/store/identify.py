@@ -15,13 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, PRE_BLANK_SIZE, UNIT_SIZE
-from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, decode_header
-from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.formats import consumequeue, indexfile, javatext, record, smallfiles, tiered
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rocketfsck.formats.record import decode_record
-from rocketfsck.formats.smallfiles import filename_to_offset, index_filename_time, java_parse_long
-from rocketfsck.formats.tiered import segment_offset
 from rocketfsck.store.areas import CONFIG_NAMES, Lister, absolute_path, list_directory
 from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.geometry import file_size_of
@@ -116,14 +111,14 @@ _IN_TIERED: Mapping[str, FileKind] = {
 
 _SIZES: Mapping[FileKind, tuple[int, int]] = {
     FileKind.COMMITLOG: (GEOMETRY_DEFAULTS["commitlog_file_size"], 1),
-    FileKind.CONSUMEQUEUE: (GEOMETRY_DEFAULTS["consumequeue_file_size"], UNIT_SIZE),
-    FileKind.BATCH_CONSUMEQUEUE: (GEOMETRY_DEFAULTS["batch_file_size"], BATCH_UNIT_SIZE),
+    FileKind.CONSUMEQUEUE: (GEOMETRY_DEFAULTS["consumequeue_file_size"], consumequeue.UNIT_SIZE),
+    FileKind.BATCH_CONSUMEQUEUE: (GEOMETRY_DEFAULTS["batch_file_size"], consumequeue.BATCH_UNIT_SIZE),
     FileKind.CONSUMEQUEUE_EXT: (GEOMETRY_DEFAULTS["ext_file_size"], 1),
     FileKind.TIMER_LOG: (GEOMETRY_DEFAULTS["timerlog_file_size"], 1),
     FileKind.DLEDGER_DATA: (1 << 30, 1),
     FileKind.DLEDGER_INDEX: (32 * 5 * 1024 * 1024, 32),
     FileKind.COMPACTION_LOG: (100 << 20, 1),
-    FileKind.COMPACTION_CQ: (10 << 20, BATCH_UNIT_SIZE),
+    FileKind.COMPACTION_CQ: (10 << 20, consumequeue.BATCH_UNIT_SIZE),
 }
 """Default file size and unit of the kinds that are mapped file queues."""
 
@@ -150,7 +145,7 @@ def identify_file(path: Path | str) -> FileIdentity:
 
 def _by_place(path: Path, size: int) -> FileIdentity | None:
     name, directory = path.name, path.parent
-    offset = filename_to_offset(name)
+    offset = smallfiles.filename_to_offset(name)
     if offset is not None:
         kind = _IN_DIRECTORY.get(directory.name)
         if directory.parent.name.startswith("dledger-"):
@@ -162,7 +157,7 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
             )
         area = directory.parent.parent
         kind = _IN_QUEUES.get(area.name)
-        queue_id = parse_int32(directory.name)
+        queue_id = javatext.parse_int32(directory.name)
         if kind is not None and queue_id is not None:
             root = area.parent.parent if area.parent.name == "compaction" else area.parent
             how = f"the file is in {area.name}/<topic>/<queueId>/"
@@ -171,17 +166,17 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
                 path, kind, how, size, offset, topic=topic, queue_id=queue_id, store_root=root
             )
     kind = _IN_TIERED.get(directory.name)
-    offset = segment_offset(name)
+    offset = tiered.segment_offset(name)
     if kind is not None and offset is not None:
         how = f"the file is in <topic>/<queueId>/{directory.name}/ and has the name of a segment"
         queue = directory.parent
         return FileIdentity(
-            path, kind, how, size, offset, topic=queue.parent.name, queue_id=parse_int32(queue.name)
+            path, kind, how, size, offset, topic=queue.parent.name, queue_id=javatext.parse_int32(queue.name)
         )
-    if directory.name == "tiered_index_file" and java_parse_long(name) is not None:
+    if directory.name == "tiered_index_file" and smallfiles.java_parse_long(name) is not None:
         how = f"the file is in {directory.name}/"
         return FileIdentity(path, FileKind.TIERED_INDEX, how, size, store_root=directory.parent)
-    if directory.name == "index" and java_parse_long(name) is not None:
+    if directory.name == "index" and smallfiles.java_parse_long(name) is not None:
         return FileIdentity(path, FileKind.INDEX, "the file is in index/", size, store_root=directory.parent)
     kind = _AT_ROOT.get(name)
     if kind is not None:
@@ -192,7 +187,7 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
 
 
 def _by_bytes(path: Path, size: int, head: bytes) -> FileIdentity:
-    offset = filename_to_offset(path.name)
+    offset = smallfiles.filename_to_offset(path.name)
     for kind, how, test in _TESTS:
         if test(path, size, head):
             return FileIdentity(path, kind, how, size, offset if kind in _SIZES else None)
@@ -214,14 +209,14 @@ def _looks_like_dledger(_path: Path, _size: int, head: bytes) -> bool:
 
 
 def _is_named_as_index(path: Path, size: int, _head: bytes) -> bool:
-    return index_filename_time(path.name) is not None and size >= 64 and size % 4 == 0
+    return smallfiles.index_filename_time(path.name) is not None and size >= 64 and size % 4 == 0
 
 
 def _looks_like_index(path: Path, size: int, head: bytes) -> bool:
     """A header whose values can be, and numbers of slots and entries that fit the chains."""
-    if size < 64 or size % 4 or len(head) < INDEX_HEADER_SIZE:
+    if size < 64 or size % 4 or len(head) < indexfile.INDEX_HEADER_SIZE:
         return False
-    header = decode_header(head)
+    header = indexfile.decode_header(head)
     times, offsets = (
         (header.begin_timestamp, header.end_timestamp),
         (header.begin_physical_offset, header.end_physical_offset),
@@ -257,7 +252,7 @@ def _looks_like_units(unit_size: int) -> Callable[[Path, int, bytes], bool]:
             if (offset, length) == (0, 0):
                 break
             units += 1
-            if (offset, length) == (0, PRE_BLANK_SIZE) and before < 0:
+            if (offset, length) == (0, consumequeue.PRE_BLANK_SIZE) and before < 0:
                 continue
             if length < MIN_RECORD_SIZE or offset <= before:
                 return False
@@ -283,8 +278,12 @@ _TESTS: tuple[tuple[FileKind, str, Callable[[Path, int, bytes], bool]], ...] = (
     ),
     (FileKind.TIMER_LOG, "the file begins with timer log units", _looks_like_timer_log),
     (FileKind.INDEX, "header and chains are those of an index file", _looks_like_index),
-    (FileKind.CONSUMEQUEUE, "the file begins with 20-byte units", _looks_like_units(UNIT_SIZE)),
-    (FileKind.BATCH_CONSUMEQUEUE, "the file begins with 46-byte units", _looks_like_units(BATCH_UNIT_SIZE)),
+    (FileKind.CONSUMEQUEUE, "the file begins with 20-byte units", _looks_like_units(consumequeue.UNIT_SIZE)),
+    (
+        FileKind.BATCH_CONSUMEQUEUE,
+        "the file begins with 46-byte units",
+        _looks_like_units(consumequeue.BATCH_UNIT_SIZE),
+    ),
     (FileKind.CONFIG, "the file begins like JSON", _looks_like_json),
 )
 
@@ -309,7 +308,7 @@ def _with_file_size(identity: FileIdentity, head: bytes) -> FileIdentity:
 
 def _start_from_record(head: bytes) -> int | None:
     try:
-        start = decode_record(head).physical_offset
+        start = record.decode_record(head).physical_offset
     except FormatError:
         return None
     return start if start >= 0 else None
@@ -327,7 +326,7 @@ def _with_index_geometry(identity: FileIdentity) -> FileIdentity:
         if entry.kind is EntryKind.FILE
         and entry.name != identity.path.name
         and entry.size == identity.size
-        and java_parse_long(entry.name) is not None
+        and smallfiles.java_parse_long(entry.name) is not None
     ]
     files.sort(key=lambda file: file.name)
     guess = infer_index_geometry(files)

@@ -25,9 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE
-from rocketfsck.formats.javatext import INT64_MAX, parse_int32
-from rocketfsck.formats.tiered import is_cluster_directory, segment_offset
+from rocketfsck.formats import consumequeue, javatext, tiered
 from rocketfsck.store import areas
 from rocketfsck.store.circumstances import Settings, setting_path
 from rocketfsck.store.geometry import file_size_of
@@ -80,7 +78,7 @@ def is_base(lister: areas.Lister, entry: DirectoryEntry) -> bool:
         inside = areas.list_directory(entry.path) if lister.tree is None else lister.tree.entries(entry.path)
     except StoreError:
         return False
-    return any(item.kind is EntryKind.DIRECTORY and is_cluster_directory(item.name) for item in inside)
+    return any(item.kind is EntryKind.DIRECTORY and tiered.is_cluster_directory(item.name) for item in inside)
 
 
 def list_base(lister: areas.Lister, base: str) -> list[Other]:
@@ -94,7 +92,7 @@ def list_base(lister: areas.Lister, base: str) -> list[Other]:
 
 
 def _is_cluster(lister: areas.Lister, entry: DirectoryEntry) -> bool:
-    if not is_cluster_directory(entry.name):
+    if not tiered.is_cluster_directory(entry.name):
         lister.stray(entry, AREA)
         return False
     return True
@@ -106,7 +104,7 @@ def list_cluster(lister: areas.Lister, cluster: DirectoryEntry) -> list[Other]:
     for broker in _directories(lister, cluster.path):
         for topic in _directories(lister, broker.path):
             for queue in _directories(lister, topic.path):
-                queue_id = parse_int32(queue.name)
+                queue_id = javatext.parse_int32(queue.name)
                 if queue_id is None or str(queue_id) != queue.name:
                     lister.stray(queue, AREA, StrayReason.QUEUE_ID)
                     continue
@@ -131,8 +129,8 @@ def _directories(lister: areas.Lister, path: str) -> Sequence[DirectoryEntry]:
 def _segments(lister: areas.Lister, part: DirectoryEntry, topic: str, queue_id: int) -> Other:
     files = []
     for entry in lister.entries(part.path, AREA):
-        offset = segment_offset(entry.name) if entry.kind is EntryKind.FILE else None
-        if offset is None or entry.size > INT64_MAX - offset:
+        offset = tiered.segment_offset(entry.name) if entry.kind is EntryKind.FILE else None
+        if offset is None or entry.size > javatext.INT64_MAX - offset:
             lister.stray(entry, AREA)
             continue
         files.append(
@@ -193,7 +191,7 @@ _SIZES: Mapping[OtherKind, tuple[int, int]] = {
     OtherKind.DLEDGER_DATA: (1 << 30, 1),
     OtherKind.DLEDGER_INDEX: (32 * 5 * 1024 * 1024, 32),
     OtherKind.COMPACTION_LOG: (100 << 20, 1),
-    OtherKind.COMPACTION_CQ: (10 << 20, BATCH_UNIT_SIZE),
+    OtherKind.COMPACTION_CQ: (10 << 20, consumequeue.BATCH_UNIT_SIZE),
 }
 """Default file size in bytes, and the unit that it is a multiple of."""
 
@@ -217,7 +215,7 @@ def list_other(lister: areas.Lister, entry: DirectoryEntry) -> list[Other] | Non
         return handler(lister, entry)
     if areas.is_database(entry.path):
         return [areas.flat_directory(lister, entry, OtherKind.ROCKSDB, name)]
-    if is_cluster_directory(name):
+    if tiered.is_cluster_directory(name):
         return list_cluster(lister, entry)
     return list_base(lister, entry.path) if is_base(lister, entry) else None
 
@@ -280,7 +278,7 @@ def _list_compaction_topic(lister: areas.Lister, topic: DirectoryEntry, kind: Ot
         return []
     found = []
     for entry in lister.entries(topic.path, "compaction"):
-        queue_id = parse_int32(entry.name)
+        queue_id = javatext.parse_int32(entry.name)
         if entry.kind is not EntryKind.DIRECTORY:
             lister.stray(entry, "compaction", StrayReason.FILE if entry.kind is EntryKind.FILE else None)
         elif queue_id is None or str(queue_id) != entry.name:

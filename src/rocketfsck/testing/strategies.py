@@ -20,11 +20,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
+from rocketfsck.formats import consumequeue, magic, record
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES, WRITTEN_NAME, Dialect, dialect_for, parse_version
-from rocketfsck.formats.magic import COMPRESSED, MULTI_TAGS
 from rocketfsck.formats.properties import TRAN_MSG, serialize_properties
-from rocketfsck.formats.record import Host, InnerItem
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.testing.conformance import PlannedStore
 from rocketfsck.writer import EndState, Expiry, Kind, OutgoingMessage, Restart, WriteOptions
@@ -62,8 +60,8 @@ def geometries(*, largest: int = 8192) -> st.SearchStrategy[Geometry]:
     return st.builds(
         Geometry,
         commitlog_file_size=st.integers(2048, max(largest, 2048)),
-        consumequeue_file_size=st.integers(2, 12).map(lambda count: UNIT_SIZE * count),
-        batch_file_size=st.integers(2, 8).map(lambda count: BATCH_UNIT_SIZE * count),
+        consumequeue_file_size=st.integers(2, 12).map(lambda count: consumequeue.UNIT_SIZE * count),
+        batch_file_size=st.integers(2, 8).map(lambda count: consumequeue.BATCH_UNIT_SIZE * count),
         ext_file_size=st.integers(64, 300),
         slot_count=st.integers(1, 12),
         entry_count=st.integers(2, 40),
@@ -89,11 +87,11 @@ def bodies(largest: int = 200) -> st.SearchStrategy[bytes]:
     return st.binary(max_size=largest)
 
 
-def hosts(version: str = WRITTEN_NAME) -> st.SearchStrategy[Host]:
+def hosts(version: str = WRITTEN_NAME) -> st.SearchStrategy[record.Host]:
     """Addresses with ports; IPv6 where the version stores it."""
     sizes = (4, 16) if dialect_for(version).ipv6_hosts else (4,)
     addresses = st.sampled_from(sizes).flatmap(lambda size: st.binary(min_size=size, max_size=size))
-    return st.builds(Host, addresses, st.integers(1, 65535))
+    return st.builds(record.Host, addresses, st.integers(1, 65535))
 
 
 @st.composite
@@ -133,7 +131,7 @@ def messages(
         properties=draw(properties()) | transaction_properties(kind),
         kind=kind,
         flag=draw(st.integers(-(1 << 31), (1 << 31) - 1)),
-        sys_flag=0 if is_batch else draw(st.sampled_from((0, MULTI_TAGS))),
+        sys_flag=0 if is_batch else draw(st.sampled_from((0, magic.MULTI_TAGS))),
         born_timestamp=store_timestamp - draw(st.integers(0, 500)),
         born_host=draw(hosts(options.version)),
         store_host=draw(hosts(options.version)),
@@ -166,7 +164,9 @@ def _topic_version(options: WriteOptions, kind: Kind) -> str:
 def _embellished(draw: st.DrawFn, message: OutgoingMessage, options: WriteOptions) -> OutgoingMessage:
     """Compressed, delayed, or dispatched to light queues, some of the time."""
     if draw(st.integers(0, 4)) == 0:
-        message = replace(message, body=zlib.compress(message.body), sys_flag=message.sys_flag | COMPRESSED)
+        message = replace(
+            message, body=zlib.compress(message.body), sys_flag=message.sys_flag | magic.COMPRESSED
+        )
     if message.kind is not Kind.NORMAL or message.topic.startswith(("%RETRY%", "rmq_sys_")):
         return message
     extra = draw(st.sampled_from(("", "", "delay", "dispatch" if options.multi_dispatch else "")))
@@ -178,9 +178,9 @@ def _embellished(draw: st.DrawFn, message: OutgoingMessage, options: WriteOption
     return message
 
 
-def _items() -> st.SearchStrategy[tuple[InnerItem, ...]]:
+def _items() -> st.SearchStrategy[tuple[record.InnerItem, ...]]:
     listed = properties().map(lambda pairs: serialize_properties(pairs, trailing_separator=True))
-    item = st.builds(InnerItem, bodies(120), listed, flag=st.integers(0, 9))
+    item = st.builds(record.InnerItem, bodies(120), listed, flag=st.integers(0, 9))
     return st.lists(item, min_size=1, max_size=4).map(tuple)
 
 

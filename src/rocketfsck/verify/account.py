@@ -15,9 +15,7 @@ from typing import NamedTuple, TypeVar, get_args
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.timer import DELIVERY
+from rocketfsck.formats import dtypes, properties, timer
 from rocketfsck.scan.spans import merge_spans, subtract_spans
 from rocketfsck.verify import finding as verify_finding
 
@@ -69,8 +67,8 @@ NOTICED: Mapping[str, str] = {
     RuleName.CONSUMER_OFFSET_OF_LOST_UNITS: "",
     RuleName.CONSUMER_OFFSETS_OLDER: "",
     RuleName.CONSUMER_OFFSETS_GONE: "",
-    RuleName.DELAY_OFFSET_GONE: DELIVERY,
-    RuleName.DELAY_OFFSET_LATE: DELIVERY,
+    RuleName.DELAY_OFFSET_GONE: timer.DELIVERY,
+    RuleName.DELAY_OFFSET_LATE: timer.DELIVERY,
     RuleName.DATABASE_CONFIG: "",
 }
 """Rules whose findings say what consumer groups notice, and the group where a finding names none."""
@@ -84,7 +82,7 @@ class Gatherer:
         self._lost: list[verify_finding.LostRun] = []
         self._unlisted_count = 0
         self._missed: dict[Name, list[Span]] = {}
-        self._merged: dict[Name, tuple[Longs, Longs]] = {}
+        self._merged: dict[Name, tuple[dtypes.Longs, dtypes.Longs]] = {}
         self._lost_ends: dict[Name, int] = {}
         self._committed: dict[Name, Span] = {}
         self._is_checkpoint_ahead = False
@@ -173,7 +171,7 @@ class Gatherer:
         for span in spans:
             self._lose_runs(name, subtract_spans(*span, *known), NEITHER)
 
-    def gaps(self, topic: str, queue_id: int, starts: Longs, ends: Longs) -> None:
+    def gaps(self, topic: str, queue_id: int, starts: dtypes.Longs, ends: dtypes.Longs) -> None:
         """Take the queue offsets `starts:ends` that records of a queue have of which no unit is left."""
         starts, ends = self._merged[topic, queue_id] = merge_spans(starts, ends)
         self._lose_runs((topic, queue_id), zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True), NEITHER)
@@ -281,7 +279,7 @@ class Gatherer:
                 )
                 self._lose_runs(name, lost, kind, first, end, copies if isinstance(copies, int) else 0)
             return
-        if kind.fate == "replaced" and name[0].startswith(LMQ_PREFIX):
+        if kind.fate == "replaced" and name[0].startswith(properties.LMQ_PREFIX):
             return  # the record's own queue has the message, too
         count = finding.found.get("unit_count", finding.found.get("record_count"))
         if finding.rule == RuleName.UNIT_IN_MISNAMED_FILE and span is not None:
@@ -294,7 +292,7 @@ class Gatherer:
                 return
         count = count if isinstance(count, int) else 0
         self._counts[kind] += count
-        if kind.fate == "unreachable" and name[0].startswith(LMQ_PREFIX):
+        if kind.fate == "unreachable" and name[0].startswith(properties.LMQ_PREFIX):
             self._counts[SERVED] -= count  # a message has one fate, also if one of its queues serves it
         if span is not None and kind.fate == "unreachable":
             missed = self._missed.setdefault(name, [])
@@ -312,7 +310,7 @@ class Gatherer:
         offset = where.physical_offset
         return offset is not None and _is_within(offset, self._misplaced)
 
-    def _missed_in(self, name: Name) -> tuple[Longs, Longs]:
+    def _missed_in(self, name: Name) -> tuple[dtypes.Longs, dtypes.Longs]:
         """The queue offsets of a queue's records without a unit, once all are known."""
         if name not in self._merged:
             self._merged[name] = _merged(self._missed.get(name, ()))
@@ -361,7 +359,7 @@ def _is_within(offset: int, spans: Iterable[Span]) -> bool:
     return any(start <= offset < end for start, end in spans)
 
 
-def _merged(spans: Iterable[Span]) -> tuple[Longs, Longs]:
+def _merged(spans: Iterable[Span]) -> tuple[dtypes.Longs, dtypes.Longs]:
     """Spans as starts and ends, merged and in order."""
     columns = np.array(list(spans), np.int64).reshape(-1, 2)
     return merge_spans(columns[:, 0], columns[:, 1])

@@ -32,7 +32,7 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.store.opening import reopen_store
-from rocketfsck.verify import watched as verify_watched
+from rocketfsck.verify import watched as watch
 from rocketfsck.verify.account import Gatherer
 from rocketfsck.verify.finding import Facts, Finding, Scalar, Severity, Where
 from rocketfsck.verify.log.regions import unknown_frames
@@ -256,7 +256,7 @@ def _unknown_frames(
             "record_count": frames.record_count,
             "byte_count": frames.byte_count,
             "magic": f"{frames.magic & 0xFFFFFFFF:#010x}",
-            verify_watched.AREAS: f"{verify_watched.LOG} {verify_watched.QUEUES} {verify_watched.INDEX} checkpoint",
+            watch.AREAS: f"{watch.LOG} {watch.QUEUES} {watch.INDEX} checkpoint",
             "newest_version": NEWEST_NAME,
         },
     )
@@ -279,7 +279,7 @@ def _is_one_of(names: Collection[str], finding: Finding) -> bool:
 
 def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -> Iterator[Finding]:
     counts = kept.counts
-    for watched in verify_watched.WATCHED:
+    for watched in watch.WATCHED:
         rules = watched.rules
         count = sum(counts.get(rule, 0) for rule in rules)
         if not count:
@@ -291,13 +291,11 @@ def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -
         first = next((finding for finding in kept.findings if chosen(finding)), None)
         if first is None:
             continue
-        if watched.places in verify_watched.FILES:
+        if watched.places in watch.FILES:
             count = _file_count(finding for finding in kept.findings if finding.rule in rules)
         elif watched.words:
             count = _with_words(watched, kept.findings, count)
-        if not verify_watched.is_regular(
-            watched.places, count, asked.get(rules[0]) or asked.get(watched.places, 0)
-        ):
+        if not watch.is_regular(watched.places, count, asked.get(rules[0]) or asked.get(watched.places, 0)):
             continue
         areas = watched.areas or _areas(filter(chosen, kept.findings))
         kept.take_out(chosen)
@@ -306,7 +304,7 @@ def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -
         facts: Facts = {
             "rules": " ".join(rules),
             "deviating_count": count,
-            verify_watched.AREAS: areas,
+            watch.AREAS: areas,
             "newest_version": NEWEST_NAME,
         }
         yield Finding(RuleName.REGULAR_DEVIATION, first.where, facts)
@@ -314,12 +312,10 @@ def _deviations(kept: Collector, asked: Mapping[str, int], gatherer: Gatherer) -
 
 def _areas(findings: Iterable[Finding]) -> str:
     """The areas of the files that deviate. What counts further findings names no file."""
-    return " ".join(
-        sorted({verify_watched.area_of(finding.where.file) for finding in findings if finding.where.file})
-    )
+    return " ".join(sorted({watch.area_of(finding.where.file) for finding in findings if finding.where.file}))
 
 
-def _with_words(watched: verify_watched.Watched, findings: Iterable[Finding], count: int) -> int:
+def _with_words(watched: watch.Watched, findings: Iterable[Finding], count: int) -> int:
     """How many of `count` findings are about a deviating value. Those that are only counted are like those
     that are named."""
     named = [finding for finding in findings if finding.rule in watched.rules and not is_aggregate(finding)]
@@ -328,7 +324,7 @@ def _with_words(watched: verify_watched.Watched, findings: Iterable[Finding], co
     return count * about // total if total else 0
 
 
-def _has_words(watched: verify_watched.Watched, finding: Finding) -> bool:
+def _has_words(watched: watch.Watched, finding: Finding) -> bool:
     texts = [value for value in finding.found.values() if isinstance(value, str)]
     return any(word in text for word in watched.words for text in texts)
 
@@ -341,7 +337,7 @@ def _file_count(findings: Iterable[Finding]) -> int:
     return max(map(len, files.values()), default=0)
 
 
-def _is_of(watched: verify_watched.Watched, finding: Finding) -> bool:
+def _is_of(watched: watch.Watched, finding: Finding) -> bool:
     if finding.rule not in watched.rules or _is_by_setting(finding):
         return False
     return not watched.words or is_aggregate(finding) or _has_words(watched, finding)
@@ -371,7 +367,7 @@ def files_alike(store: Store) -> Iterator[FilesAlike]:
     """Patterns of files that nearly every file, or nearly every directory, of an area has, but that are not
     copies of files."""
     strays = [stray for stray in store.strays if stray.reason in _ALIKE]
-    if len(strays) < verify_watched.LEAST_FILES:
+    if len(strays) < watch.LEAST_FILES:
         return
     sizes: dict[str, dict[str, int]] = {"index": {file.relative: file.size for file in store.indexes}}
     for file in (*store.commitlog.files, *(file for queue in store.queues for file in queue.files)):
@@ -391,7 +387,7 @@ def files_alike(store: Store) -> Iterator[FilesAlike]:
         if own is None or stray.size != sizes[area][own]:
             found.setdefault(key, set()).add(name)
     for (area, pattern, count), names in sorted(found.items()):
-        if len(names) >= verify_watched.LEAST_FILES and len(names) >= verify_watched.SHARE * count:
+        if len(names) >= watch.LEAST_FILES and len(names) >= watch.SHARE * count:
             yield FilesAlike(area, pattern, frozenset(names))
 
 

@@ -25,12 +25,9 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.formats import timer
-from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, Flags, Longs
-from rocketfsck.formats.javatext import java_hash, parse_int64
+from rocketfsck.formats import dtypes, javatext, smallfiles, timer
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
-from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.reader import timers
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import StreamReader, UnitReader
@@ -82,7 +79,7 @@ class Messages:
         if not self.heads.files or not len(block.pos):
             return
         offset, size = block.physical_offset, block.units["sizePy"].astype(np.int64)
-        head = self.heads.gather(offset, RECORD_HEAD_DTYPE)
+        head = self.heads.gather(offset, dtypes.RECORD_HEAD_DTYPE)
         sound = (head["magicCode"] == MAGIC_V1) | (head["magicCode"] == MAGIC_V2)
         sound &= (head["physicalOffset"] == offset) & (head["totalSize"] == size)
         pending = block.deliver_timestamp >= self.read_timestamp
@@ -130,7 +127,7 @@ class Messages:
             facts: Facts = {"unit_count": self.expired_count, "log_start_offset": self.heads.start}
             yield Finding(RuleName.TIMER_MESSAGE_EXPIRED, self._expired_where, facts)
 
-    def _contents(self, block: timers.TimerBlock, chosen: Flags) -> Iterator[Finding]:
+    def _contents(self, block: timers.TimerBlock, chosen: dtypes.Flags) -> Iterator[Finding]:
         for row in np.flatnonzero(chosen).tolist():
             offset = int(block.physical_offset[row])
             read = self.records.properties(offset, self.store.dialect.property_parser)
@@ -170,7 +167,7 @@ class Messages:
                         return
                     offset = int(units["offset"][row])
                     read = self.records.properties(offset, self.store.dialect.property_parser)
-                    due = None if read is None else parse_int64(read[1].get(TIMER_OUT_MS, ""))
+                    due = None if read is None else javatext.parse_int64(read[1].get(TIMER_OUT_MS, ""))
                     if due is not None and due > horizon:
                         where = unit_place(queue, int(index[row]), physical_offset=offset)
                         yield Finding(RuleName.TIMER_NOT_SCHEDULED, where, {"deliver_timestamp": due})
@@ -203,15 +200,15 @@ def _differences(
         return
     unit = block.units[row]
     magic, due = int(unit["magic"]), int(block.deliver_timestamp[row])
-    out = parse_int64(properties.get(TIMER_OUT_MS, ""))
+    out = javatext.parse_int64(properties.get(TIMER_OUT_MS, ""))
     expected = timer.MAGIC_DEFAULT | (timer.MAGIC_DELETE if TIMER_DEL_UNIQKEY in properties else 0)
     if magic & ~timer.MAGIC_ROLL != expected:
         yield "magic", magic, expected | magic & timer.MAGIC_ROLL
     if out is not None and (due >= out if magic & timer.MAGIC_ROLL else due != out):
         yield "delivery time", due, out
     real_topic = properties.get(REAL_TOPIC)
-    if real_topic is not None and int(unit["hashCodeOfRealTopic"]) not in (0, java_hash(real_topic)):
-        yield "hashCodeOfRealTopic", int(unit["hashCodeOfRealTopic"]), java_hash(real_topic)
+    if real_topic is not None and int(unit["hashCodeOfRealTopic"]) not in (0, javatext.java_hash(real_topic)):
+        yield "hashCodeOfRealTopic", int(unit["hashCodeOfRealTopic"]), javatext.java_hash(real_topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +254,9 @@ def check_slots(file: StoreFile, slots: timers.Slots, made: WheelByLog, shared: 
     yield from _missing_slots(file, slots, number[~placed], made)
 
 
-def _positions(file: StoreFile, number: Longs, rows: timers.Slots, made: WheelByLog) -> Iterator[Finding]:
+def _positions(
+    file: StoreFile, number: dtypes.Longs, rows: timers.Slots, made: WheelByLog
+) -> Iterator[Finding]:
     time, last, first = (rows[name].astype(np.int64) for name in ("slotTime", "lastPos", "firstPos"))
     must = made.floor.has(number, time)
     expired = (last < made.log.start) & (last >= 0) & ~must
@@ -273,7 +272,12 @@ def _positions(file: StoreFile, number: Longs, rows: timers.Slots, made: WheelBy
 
 
 def _wrong(
-    file: StoreFile, name: str, number: Longs, value: Longs, expected: Longs, wrong: Flags
+    file: StoreFile,
+    name: str,
+    number: dtypes.Longs,
+    value: dtypes.Longs,
+    expected: dtypes.Longs,
+    wrong: dtypes.Flags,
 ) -> Iterator[Finding]:
     for row in np.flatnonzero(wrong).tolist():
         found: Facts = {"field": name, "value": int(value[row])}
@@ -285,7 +289,7 @@ def _wrong(
         )
 
 
-def _counts(file: StoreFile, number: Longs, rows: timers.Slots, made: WheelByLog) -> Iterator[Finding]:
+def _counts(file: StoreFile, number: dtypes.Longs, rows: timers.Slots, made: WheelByLog) -> Iterator[Finding]:
     """A number of messages that the log does not have. One too low is what a crash leaves."""
     known = made.whole.has(number, rows["slotTime"].astype(np.int64)) & made.whole.whole[number]
     count, expected = rows["num"].astype(np.int64), made.whole.count[number]
@@ -300,7 +304,7 @@ def _counts(file: StoreFile, number: Longs, rows: timers.Slots, made: WheelByLog
 
 
 def _missing_slots(
-    file: StoreFile, slots: timers.Slots, misplaced: Longs, made: WheelByLog
+    file: StoreFile, slots: timers.Slots, misplaced: dtypes.Longs, made: WheelByLog
 ) -> Iterator[Finding]:
     """Times that are still to come, and whose slot the wheel does not have."""
     state = made.floor
@@ -347,7 +351,7 @@ def check_presence(store: Store) -> Iterator[Finding]:
     for file, after in pairwise(log.files):
         expected = (file.start_offset or 0) + file.size
         if (after.start_offset or 0) > expected:
-            yield _missing(f"{TIMER_LOG}/{offset_to_filename(expected)}", GAP_OUTCOME)
+            yield _missing(f"{TIMER_LOG}/{smallfiles.offset_to_filename(expected)}", GAP_OUTCOME)
     if _has_units(log):
         if not timers.wheel_files(store):
             yield _missing(timers.WHEEL, WHEEL_OUTCOME)
@@ -472,7 +476,7 @@ def _floor(store: Store, file: StoreFile, log: StreamReader, progress: timers.Ti
 
 def _split(block: timers.TimerBlock, floors: Sequence[int]) -> Iterator[timers.TimerBlock]:
     """The block in parts that have no floor inside."""
-    cuts: Longs = np.unique(np.searchsorted(block.pos, floors))
+    cuts: dtypes.Longs = np.unique(np.searchsorted(block.pos, floors))
     bounds = [0, *(cut for cut in cuts.tolist() if 0 < cut < len(block.pos)), len(block.pos)]
     for first, last in pairwise(bounds):
         yield timers.TimerBlock(block.pos[first:last], block.units[first:last])

@@ -17,12 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rocketfsck.formats import columns, magic, smallfiles
 from rocketfsck.formats import properties as props
-from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE
 from rocketfsck.formats.record import Blank, Record, encode_blank, encode_record, make_record
-from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.message.compose import Draft
@@ -65,7 +63,7 @@ class MappedFileStream:
 
     def path_of(self, start: int) -> Path:
         """The file that begins at this offset."""
-        return self.directory / offset_to_filename(start)
+        return self.directory / smallfiles.offset_to_filename(start)
 
     def begin_file(self, start: int) -> None:
         """Make the next file and go to its first byte."""
@@ -169,7 +167,7 @@ def draft_record(draft: Draft, properties: bytes) -> Record:
         properties=properties,
         magic_code=draft.magic_code,
         sys_flag=draft.sys_flag,
-        **{column.name: column.of(message) for column in GIVEN} | {"flag": draft.flag},
+        **{column.name: column.of(message) for column in columns.GIVEN} | {"flag": draft.flag},
     )
 
 
@@ -197,7 +195,7 @@ def check_sizes(records: Sequence[Record], options: WriteOptions) -> None:
         limit += PROPERTY_ALLOWANCE
     if total > limit:
         raise MessageError(f"{total:,} bytes: the limit is {limit:,}")
-    room = options.geometry.commitlog_file_size - BLANK_HEADER_SIZE
+    room = options.geometry.commitlog_file_size - magic.BLANK_HEADER_SIZE
     if total > room:
         raise MessageError(f"{total:,} bytes do not fit in a commit log file: the limit is {room:,}")
 
@@ -207,7 +205,7 @@ def make_room(log: CommitLog, size: int, *, single: bool) -> int:
     stream = log.stream
     if stream.last_start is None:
         stream.begin_file(stream.position)
-    elif size + BLANK_HEADER_SIZE > stream.remaining:
+    elif size + magic.BLANK_HEADER_SIZE > stream.remaining:
         _end_file(log, single=single)
         stream.next_file()
     return stream.position

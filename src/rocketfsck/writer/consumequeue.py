@@ -14,11 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocketfsck.formats import consumequeue
+from rocketfsck.formats import consumequeue, indexfile, javatext, magic, timer
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.formats.javatext import TAG_KEY_PREFIX, parse_int16, parse_int32, parse_int64, split_java
-from rocketfsck.formats.magic import is_in_consume_queue, is_indexed
 from rocketfsck.formats.properties import (
     DELAY,
     INNER_BASE,
@@ -34,7 +31,6 @@ from rocketfsck.formats.properties import (
     tags_code,
 )
 from rocketfsck.formats.record import Record
-from rocketfsck.formats.timer import SCHEDULE_TOPIC, deliver_timestamp
 from rocketfsck.writer.commitlog import MappedFileStream
 from rocketfsck.writer.indexfile import IndexService, index_record
 from rocketfsck.writer.message.compose import multi_dispatch_queue_id, takes_multi_dispatch
@@ -246,7 +242,7 @@ class DispatchOutcome:
 
     in_queue: bool
     extra_units: tuple[ExtraUnit, ...]
-    full_index_files: tuple[IndexHeader, ...]
+    full_index_files: tuple[indexfile.IndexHeader, ...]
 
 
 def dispatch_record(
@@ -256,15 +252,15 @@ def dispatch_record(
     options = queues.options
     properties = parse_properties(record.properties, options.dialect.property_parser) or {}
     topic = record.topic.decode()
-    in_queue = is_in_consume_queue(record.sys_flag)
+    in_queue = magic.is_in_consume_queue(record.sys_flag)
     extra: tuple[ExtraUnit, ...] = ()
     if in_queue:
         code = record_tags_code(record, topic, properties, options)
         _put_own_unit(record, topic, properties, code, queues, filter_bit_map)
         extra = _put_extra_units(record, topic, properties, code, queues)
-    full: list[IndexHeader] = []
+    full: list[indexfile.IndexHeader] = []
     if options.message_index:
-        keys = _keys(properties, options) if is_indexed(record.sys_flag) else []
+        keys = _keys(properties, options) if magic.is_indexed(record.sys_flag) else []
         full = index_record(index, topic, keys, record.physical_offset, record.store_timestamp)
     return DispatchOutcome(in_queue, extra, tuple(full))
 
@@ -274,15 +270,15 @@ def _keys(properties: dict[str, str], options: WriteOptions) -> list[str]:
     # UNIQ_KEY is put even when it is empty, KEYS' pieces and TAGS are not.
     keys = ([] if unique_key is None else [unique_key]) + split_keys(properties.get(KEYS, ""))
     tags = properties.get(TAGS) if options.dialect.tag_entries else None
-    return [*keys, f"{TAG_KEY_PREFIX}{tags}"] if tags else keys
+    return [*keys, f"{javatext.TAG_KEY_PREFIX}{tags}"] if tags else keys
 
 
 def record_tags_code(record: Record, topic: str, properties: dict[str, str], options: WriteOptions) -> int:
     """The tagsCode of a record's unit: the hash of its tags, or when it is due."""
-    if topic == SCHEDULE_TOPIC and DELAY in properties:
-        level = parse_int32(properties[DELAY]) or 0
+    if topic == timer.SCHEDULE_TOPIC and DELAY in properties:
+        level = javatext.parse_int32(properties[DELAY]) or 0
         if level > 0:
-            return deliver_timestamp(level, record.store_timestamp, options.delay_levels)
+            return timer.deliver_timestamp(level, record.store_timestamp, options.delay_levels)
     return tags_code(properties.get(TAGS))
 
 
@@ -299,8 +295,8 @@ def _put_own_unit(
     if queue.is_batch:
         base, count = record.queue_offset, 1
         if INNER_NUM in properties and INNER_BASE in properties:
-            count = parse_int16(properties[INNER_NUM]) or 0
-            base = parse_int64(properties[INNER_BASE]) or 0
+            count = javatext.parse_int16(properties[INNER_NUM]) or 0
+            base = javatext.parse_int64(properties[INNER_BASE]) or 0
         put_batch_unit(queue, offset, size, code, record.store_timestamp, base, count)
         return
     if queue.ext is not None:
@@ -316,11 +312,11 @@ def _put_extra_units(
     if not takes_multi_dispatch(topic, queues.options) or not names or not offsets:
         return ()
     found = []
-    name_list = split_java(names, MULTI_DISPATCH_SEPARATOR)
-    offset_list = split_java(offsets, MULTI_DISPATCH_SEPARATOR)
+    name_list = javatext.split_java(names, MULTI_DISPATCH_SEPARATOR)
+    offset_list = javatext.split_java(offsets, MULTI_DISPATCH_SEPARATOR)
     for name, text in zip(name_list, offset_list, strict=True):
         queue_id = multi_dispatch_queue_id(name, record.queue_id)
-        queue_offset = parse_int64(text) or 0
+        queue_offset = javatext.parse_int64(text) or 0
         put_unit(
             queues.state(name, queue_id),
             record.physical_offset,

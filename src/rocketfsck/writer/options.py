@@ -9,13 +9,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats import consumequeue, indexfile, javatext, magic, timer
 from rocketfsck.formats.checkpoint import Checkpoint
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rocketfsck.formats.dialect import WRITTEN_NAME, Dialect, dialect_for
-from rocketfsck.formats.indexfile import index_file_size
-from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, parse_int32
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.store.circumstances import Geometry, Settings
 from rocketfsck.store.geometry import read_geometry
 
@@ -66,7 +62,7 @@ class WriteOptions:
     append_property_crc: bool = False
     message_index: bool = True
     sync_flush: bool = False
-    delay_levels: Mapping[int, int] = field(default_factory=lambda: dict(DEFAULT_DELAY_LEVELS))
+    delay_levels: Mapping[int, int] = field(default_factory=lambda: dict(timer.DEFAULT_DELAY_LEVELS))
     max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE
     preallocate: bool = True
     property_map_capacity: int | None = None
@@ -87,30 +83,42 @@ class WriteOptions:
 def check_options(options: WriteOptions) -> None:
     """UsageError for settings that contradict each other or that this version does not have."""
     dialect, geometry = options.dialect, options.geometry
-    least = MIN_RECORD_SIZE + 1 + BLANK_HEADER_SIZE
+    least = magic.MIN_RECORD_SIZE + 1 + magic.BLANK_HEADER_SIZE
     limits = (
         ("commitlog_file_size", geometry.commitlog_file_size, least, 1),
-        ("consumequeue_file_size", geometry.consumequeue_file_size, UNIT_SIZE, UNIT_SIZE),
-        ("batch_file_size", geometry.batch_file_size, BATCH_UNIT_SIZE, BATCH_UNIT_SIZE),
+        (
+            "consumequeue_file_size",
+            geometry.consumequeue_file_size,
+            consumequeue.UNIT_SIZE,
+            consumequeue.UNIT_SIZE,
+        ),
+        (
+            "batch_file_size",
+            geometry.batch_file_size,
+            consumequeue.BATCH_UNIT_SIZE,
+            consumequeue.BATCH_UNIT_SIZE,
+        ),
         ("ext_file_size", geometry.ext_file_size, _MIN_EXT_FILE_SIZE, 1),
         ("slot_count", geometry.slot_count, 1, 1),
         ("entry_count", geometry.entry_count, 2, 1),
     )
     for name, value, minimum, multiple in limits:
-        if not minimum <= value <= INT32_MAX or value % multiple:
-            raise UsageError(f"{name} {value}: needs {minimum} to {INT32_MAX}, a multiple of {multiple}")
-    if index_file_size(geometry.slot_count, geometry.entry_count) > INT32_MAX:
+        if not minimum <= value <= javatext.INT32_MAX or value % multiple:
+            raise UsageError(
+                f"{name} {value}: needs {minimum} to {javatext.INT32_MAX}, a multiple of {multiple}"
+            )
+    if indexfile.index_file_size(geometry.slot_count, geometry.entry_count) > javatext.INT32_MAX:
         raise UsageError(
             "an index file of 2 GiB or more: the broker counts its bytes as a signed 32-bit number"
         )
-    if not 0 <= options.start_offset <= INT64_MAX - (1 << 40):
+    if not 0 <= options.start_offset <= javatext.INT64_MAX - (1 << 40):
         raise UsageError(f"start_offset {options.start_offset} is not a commit log offset")
     if options.start_offset % geometry.commitlog_file_size:
         raise UsageError(
             f"start_offset {options.start_offset} is not a multiple of {geometry.commitlog_file_size}"
         )
     for (topic, queue_id), offset in options.queue_start_offsets.items():
-        if not 0 <= offset <= INT64_MAX // 64:
+        if not 0 <= offset <= javatext.INT64_MAX // 64:
             raise UsageError(f"queue {topic}-{queue_id} cannot begin at {offset}")
     wanted = (
         ("batch queues", bool(options.batch_topics), dialect.batch_queues),
@@ -146,10 +154,10 @@ def options_of_settings(settings: Settings, version: str) -> dict[str, Any]:
     }
     levels = settings.get("messageDelayLevel")
     if levels is not None:
-        options["delay_levels"] = parse_delay_levels(levels)
+        options["delay_levels"] = timer.parse_delay_levels(levels)
     largest = settings.get("maxMessageSize")
     if largest is not None:
-        size = parse_int32(largest.strip())
+        size = javatext.parse_int32(largest.strip())
         if size is None or size <= 0:
             raise UsageError(f"{settings.path}: maxMessageSize is {largest[:40]!r}, not a positive number")
         options["max_message_size"] = size

@@ -14,10 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rocketfsck.errors import FormatError, UsageError
-from rocketfsck.formats import consumequeue
-from rocketfsck.formats.checkpoint import decode_checkpoint
-from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, SLOT_SIZE, decode_header, index_file_size
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
+from rocketfsck.formats import checkpoint, consumequeue, indexfile, magic
 from rocketfsck.formats.record import body_crc, decode_record, read_frame
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
@@ -57,7 +54,7 @@ def open_for_append(root: Path, options: WriteOptions) -> Store:
     for ext in store.ext_queues:
         _check_files(ext.files, geometry.ext_file_size)
     for index in store.indexes:
-        if index.size != index_file_size(geometry.slot_count, geometry.entry_count):
+        if index.size != indexfile.index_file_size(geometry.slot_count, geometry.entry_count):
             raise UsageError(
                 f"{index.relative} has {index.size:,} bytes, which the given geometry does not allow"
             )
@@ -103,7 +100,7 @@ def resumed_writer(root: Path, store: Store, options: WriteOptions) -> StoreWrit
     _resume_index(writer.index, store)
     if store.checkpoint is not None:
         with FileReader(store.checkpoint.path) as reader:
-            writer.checkpoint.reload(decode_checkpoint(reader.read(0, reader.size)))
+            writer.checkpoint.reload(checkpoint.decode_checkpoint(reader.read(0, reader.size)))
     return writer
 
 
@@ -125,13 +122,13 @@ def _walk_log_file(log: CommitLog, file: MappedFile) -> tuple[int, bool]:
     start = file.start_offset or 0
     pos = 0
     with FileReader(file.path) as reader:
-        while pos + BLANK_HEADER_SIZE <= reader.size:
-            size, magic_code = read_frame(reader.read(pos, BLANK_HEADER_SIZE))
-            if magic_code == MAGIC_BLANK:
+        while pos + magic.BLANK_HEADER_SIZE <= reader.size:
+            size, magic_code = read_frame(reader.read(pos, magic.BLANK_HEADER_SIZE))
+            if magic_code == magic.MAGIC_BLANK:
                 return start + pos, True
             if size == magic_code == 0:
                 break
-            if not BLANK_HEADER_SIZE <= size <= reader.size - pos:
+            if not magic.BLANK_HEADER_SIZE <= size <= reader.size - pos:
                 raise UsageError(
                     f"{file.relative} at byte {pos}does not hold a record; check the store first"
                 )
@@ -205,7 +202,7 @@ def _resume_ext(stream: MappedFileStream, files: Sequence[MappedFile]) -> None:
 def _resume_index(service: IndexService, store: Store) -> None:
     for file in store.indexes:
         with FileReader(file.path) as reader:
-            header = decode_header(reader.read(0, INDEX_HEADER_SIZE))
+            header = indexfile.decode_header(reader.read(0, indexfile.INDEX_HEADER_SIZE))
         service.finished.append((file.name, header))
     # The broker puts into the last file only; where that is full, the next put finishes it.
     if service.finished:
@@ -214,7 +211,12 @@ def _resume_index(service: IndexService, store: Store) -> None:
         with FileReader(store.indexes[-1].path) as reader:
             for start in range(0, service.slot_count, _SCAN_SIZE):
                 count = min(_SCAN_SIZE, service.slot_count - start)
-                words = array("i", reader.read(INDEX_HEADER_SIZE + SLOT_SIZE * start, SLOT_SIZE * count))
+                words = array(
+                    "i",
+                    reader.read(
+                        indexfile.INDEX_HEADER_SIZE + indexfile.SLOT_SIZE * start, indexfile.SLOT_SIZE * count
+                    ),
+                )
                 if sys.byteorder == "little":
                     words.byteswap()
                 slots[start : start + count] = memoryview(words)

@@ -22,10 +22,8 @@ from typing import Any
 
 from rocketfsck.common.outputs import is_special
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
+from rocketfsck.formats import consumequeue, magic, smallfiles
 from rocketfsck.formats.record import Record, decode_record, read_frame
-from rocketfsck.formats.smallfiles import encode_abort
 from rocketfsck.progress import phase
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import named_errors
@@ -161,7 +159,7 @@ def restart(writer: StoreWriter, event: Restart) -> None:
         begin, at_begin = _dispatch_start(writer), dialect.dispatch_restart != "recovery"
         state.reload(state.in_memory)
     if dialect.abort_has_pid:
-        writer.abort_backup = encode_abort(writer.options.pid) if event.killed else b""
+        writer.abort_backup = smallfiles.encode_abort(writer.options.pid) if event.killed else b""
     if begin is not None:
         for record in records_from(writer.log, begin):
             # Newer recoveries take "behind the queues' end" strictly: the record that begins there is left.
@@ -178,7 +176,7 @@ def restart(writer: StoreWriter, event: Restart) -> None:
         state.confirm_physical_offset = writer.log.last_record_offset
     for queue in writer.queues.states.values():
         if not queue.is_batch and queue.stream.last_start is not None:
-            queue.next_offset = queue.stream.position // UNIT_SIZE
+            queue.next_offset = queue.stream.position // consumequeue.UNIT_SIZE
 
 
 def _dispatch_start(writer: StoreWriter) -> int | None:
@@ -222,8 +220,8 @@ def records_from(log: CommitLog, begin: int) -> Iterator[Record]:
     stream = log.stream
     position = max(begin, log.min_offset)
     while position < stream.position:
-        size, magic_code = read_frame(stream.read_back(position, BLANK_HEADER_SIZE))
-        if magic_code != MAGIC_BLANK:
+        size, magic_code = read_frame(stream.read_back(position, magic.BLANK_HEADER_SIZE))
+        if magic_code != magic.MAGIC_BLANK:
             yield decode_record(stream.read_back(position, size))
         position += size
 

@@ -21,12 +21,8 @@ from rocketfsck.cli.dump.records import record_spans
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import count_of, timestamp
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import consumequeue, dledger
-from rocketfsck.formats.checkpoint import CHECKPOINT
+from rocketfsck.formats import checkpoint, consumequeue, dledger, properties, smallfiles, timer
 from rocketfsck.formats.layout import Layout, shown_unit_name
-from rocketfsck.formats.properties import tags_code
-from rocketfsck.formats.smallfiles import decode_epochs
-from rocketfsck.formats.timer import SCHEDULE_TOPIC
 
 TEXT_LIMIT = 1 << 20
 
@@ -62,7 +58,7 @@ def struct_items(source: dump_item.DumpSource, layout: Layout, kind: str) -> Ite
 
 def checkpoint_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The store's checkpoint: five longs, of which older brokers write three or four."""
-    yield from struct_items(source, CHECKPOINT, "checkpoint")
+    yield from struct_items(source, checkpoint.CHECKPOINT, "checkpoint")
 
 
 def rest_items(
@@ -131,7 +127,7 @@ def epoch_items(source: dump_item.DumpSource, _wanted: dump_item.DumpFilter) -> 
     """`epochFileCheckpoint`: their number, a CRC, then a line an epoch; judged as a broker does."""
     data = source.read(0, min(source.size, TEXT_LIMIT))
     try:
-        entries = decode_epochs(data).entries
+        entries = smallfiles.decode_epochs(data).entries
     except FormatError as error:
         said = str(error)
         yield dump_item.Item(
@@ -281,7 +277,7 @@ def consumequeue_items(
     source: dump_item.DumpSource, wanted: dump_item.DumpFilter
 ) -> Iterator[dump_item.Item]:
     """The units of a consume queue file; `queueOffset` follows from the file's name and the position."""
-    code = None if wanted.tag is None else tags_code(wanted.tag)
+    code = None if wanted.tag is None else properties.tags_code(wanted.tag)
     whose = _whose(source)
     blank = consumequeue.UNIT.parse(consumequeue.PRE_BLANK_UNIT)
 
@@ -306,12 +302,12 @@ def _tags_note(source: dump_item.DumpSource, shown: dict[str, Any]) -> str:
     if consumequeue.is_ext_address(code):
         shown["extOffset"] = consumequeue.ext_offset(code)
         return f"ext unit at {shown['extOffset']}"
-    return f"deliver at {timestamp(code)}" if source.topic == SCHEDULE_TOPIC and code > 0 else ""
+    return f"deliver at {timestamp(code)}" if source.topic == timer.SCHEDULE_TOPIC and code > 0 else ""
 
 
 def batch_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The units of a batch consume queue, or of a compaction queue."""
-    code = None if wanted.tag is None else tags_code(wanted.tag)
+    code = None if wanted.tag is None else properties.tags_code(wanted.tag)
     whose = _whose(source)
     end_mark = consumequeue.BATCH_UNIT.parse(consumequeue.SPARSE_END_UNIT)
 
@@ -334,7 +330,7 @@ def batch_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> I
 
 def ext_items(source: dump_item.DumpSource, wanted: dump_item.DumpFilter) -> Iterator[dump_item.Item]:
     """The units of a consume queue extension file, found by their sizes from its start."""
-    code = None if wanted.tag is None else tags_code(wanted.tag)
+    code = None if wanted.tag is None else properties.tags_code(wanted.tag)
     whose = _whose(source)
     pos = piece_pos = source.first_pos
     piece = b""
@@ -492,7 +488,7 @@ SPECS = {
         (),
         epoch_items,
     ),
-    "checkpoint": dump_item.Spec(dump_item.layout_columns(CHECKPOINT), (), (), checkpoint_items),
+    "checkpoint": dump_item.Spec(dump_item.layout_columns(checkpoint.CHECKPOINT), (), (), checkpoint_items),
     "config": dump_item.Spec(CONFIG_COLUMNS, (), (), config_items),
     "raw": dump_item.Spec((), (), (), raw_items),
     "text": dump_item.Spec(TEXT_COLUMNS, (), (), text_items),

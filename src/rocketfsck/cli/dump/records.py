@@ -20,11 +20,8 @@ from rocketfsck.cli.dump import item
 from rocketfsck.cli.output import COLUMNS, BodyForm, Column, body_values
 from rocketfsck.cli.show.text import count_of, timestamp, visible
 from rocketfsck.common.rows import ColumnKind
-from rocketfsck.formats import magic
+from rocketfsck.formats import magic, properties, record, tiered
 from rocketfsck.formats.columns import DERIVED, NUMBERS, ValueKind
-from rocketfsck.formats.properties import serialize_properties
-from rocketfsck.formats.record import BLANK, RECORD, decode_host
-from rocketfsck.formats.tiered import segment_offset
 
 if TYPE_CHECKING:
     from rocketfsck.scan.log.resync import Region
@@ -70,7 +67,7 @@ class _Fields:
         self.numbers: dict[str, int] = {}
 
     def spans(self) -> Iterator[item.Span]:
-        for declared in RECORD.fields:
+        for declared in record.RECORD.fields:
             size = self._size(declared.name, declared.kind, declared.size)
             if size < 0 or self.pos + size > self.end:
                 return
@@ -102,7 +99,7 @@ class _Fields:
 
     def _text(self, name: str, data: bytes) -> str:
         if name in _HOST_BITS:
-            return visible(decode_host(data).text)
+            return visible(record.decode_host(data).text)
         if name == "topic":
             return f'"{visible(data)}"'
         value = self.numbers[name]
@@ -110,7 +107,7 @@ class _Fields:
             return f"0x{value & 0xFFFFFFFF:08x} {_MAGIC_NAMES.get(value, 'no known magic code')}"
         if name == "sysFlag":
             return sys_flag_text(value)
-        return item.field_text(RECORD.field(name), value)
+        return item.field_text(record.RECORD.field(name), value)
 
 
 def _property_spans(data: bytes, start: int) -> Iterator[item.Span]:
@@ -241,7 +238,7 @@ def _is_log(source: item.DumpSource) -> bool:
 
 def _is_segment(source: item.DumpSource) -> bool:
     """Whether the file is a log segment of tiered storage, which has no fixed length."""
-    return segment_offset(Path(source.reader.path).name) is not None
+    return tiered.segment_offset(Path(source.reader.path).name) is not None
 
 
 def _only_records(wanted: item.DumpFilter) -> bool:
@@ -257,7 +254,7 @@ def region_item(source: item.DumpSource, wanted: item.DumpFilter, region: Region
     note = f"{count_of(region.size, 'byte')}{f': {reason}' if reason else ''}"
     values: dict[str, Any] = {"reason": str(region.reason) or None}
     if kind == "blank":
-        header = BLANK.parse(source.read(region.start, BLANK.size))
+        header = record.BLANK.parse(source.read(region.start, record.BLANK.size))
         note = f"end of the file's records, totalSize {header['totalSize']}{f': {reason}' if reason else ''}"
         return item.Item(
             kind,
@@ -265,7 +262,7 @@ def region_item(source: item.DumpSource, wanted: item.DumpFilter, region: Region
             region.end,
             {**header, **values},
             note,
-            lambda: item.layout_spans(BLANK, region.start, header),
+            lambda: item.layout_spans(record.BLANK, region.start, header),
         )
     partial = kind in ("torn", "malformed", "damaged")
     return item.Item(
@@ -308,7 +305,7 @@ def message_values(message: Message) -> dict[str, Any]:
 def _is_said(message: Message) -> bool:
     """Whether the pairs say all there is in the properties string, so that it could be made of them again."""
     pairs = message.properties or {}
-    written = (serialize_properties(pairs, ending) for ending in (True, False))
+    written = (properties.serialize_properties(pairs, ending) for ending in (True, False))
     return all(pairs) and message.properties_bytes in written
 
 

@@ -20,9 +20,7 @@ from rocketfsck.common.wording import count_of
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.passes import give_back_memory
 from rocketfsck.errors import FormatError, RocketfsckError, StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT
-from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
-from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT, entry_pos
+from rocketfsck.formats import checkpoint, consumequeue, indexfile
 from rocketfsck.formats.layout import Layout, shown_name, shown_unit_name
 from rocketfsck.page.after import Tried
 from rocketfsck.page.findings import left_report
@@ -189,8 +187,8 @@ def _names(queue: ConsumeQueue) -> list[str]:
 BEFORE = 32
 _NAME_LIMIT = 80
 _TEXT_LIMIT = 120
-_UNITS: dict[str, Layout] = {"consumequeue": UNIT, "batchconsumequeue": BATCH_UNIT}
-_SMALL: dict[str, Layout] = {"checkpoint": CHECKPOINT}
+_UNITS: dict[str, Layout] = {"consumequeue": consumequeue.UNIT, "batchconsumequeue": consumequeue.BATCH_UNIT}
+_SMALL: dict[str, Layout] = {"checkpoint": checkpoint.CHECKPOINT}
 
 
 class Windows:
@@ -294,13 +292,21 @@ def _named(spans: Iterable[Span]) -> list[Span]:
 
 def _index(source: DumpSource, first: int, last: int) -> Iterator[Span]:
     """Header, slots and entries."""
-    if first < INDEX_HEADER_SIZE <= source.size:
-        yield from _named(layout_spans(HEADER, 0, HEADER.parse(source.read(0, HEADER.size))))
+    if first < indexfile.INDEX_HEADER_SIZE <= source.size:
+        yield from _named(
+            layout_spans(indexfile.HEADER, 0, indexfile.HEADER.parse(source.read(0, indexfile.HEADER.size)))
+        )
     slots = source.store.geometry.slot_count if source.store is not None else 0
-    entries = entry_pos(0, slots)
-    yield from _array(source, SLOT, INDEX_HEADER_SIZE, max(first, INDEX_HEADER_SIZE), min(last, entries))
-    if last > entries and ENTRY_SIZE:
-        yield from _array(source, ENTRY, entries, max(first, entries), last)
+    entries = indexfile.entry_pos(0, slots)
+    yield from _array(
+        source,
+        indexfile.SLOT,
+        indexfile.INDEX_HEADER_SIZE,
+        max(first, indexfile.INDEX_HEADER_SIZE),
+        min(last, entries),
+    )
+    if last > entries and indexfile.ENTRY_SIZE:
+        yield from _array(source, indexfile.ENTRY, entries, max(first, entries), last)
 
 
 COLUMNS = 100

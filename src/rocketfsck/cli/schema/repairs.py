@@ -19,10 +19,8 @@ from rocketfsck.commands.explain import Explained
 from rocketfsck.common.rows import columns_of
 from rocketfsck.engine.passes import Pass
 from rocketfsck.errors import Outcome
-from rocketfsck.formats.checkpoint import CHECKPOINT
-from rocketfsck.formats.indexfile import HEADER
+from rocketfsck.formats import checkpoint, indexfile, timer
 from rocketfsck.formats.layout import Layout, shown_name
-from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.pipeline.export.model import DeletedRange
 from rocketfsck.query.answers import Dispatched, IndexStep, Lead, ScanStep
 from rocketfsck.query.answers import Outcome as QueryOutcome
@@ -78,7 +76,7 @@ def info_store() -> Any:
 def info_file() -> Any:
     """The document of `info FILE`: what is inside has names of the layout."""
     inside = ("unit_count", "min_offset", "max_offset", "used_entry_count")
-    layouts = (HEADER, CHECKPOINT, TIMER_CHECK)
+    layouts = (indexfile.HEADER, checkpoint.CHECKPOINT, timer.TIMER_CHECK)
     fields = {name: kind for layout in layouts for name, kind in _fields(layout).items()}
     return record(
         "InfoFile",

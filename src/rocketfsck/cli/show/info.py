@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rocketfsck.cli.show import text as show_text
+from rocketfsck.cli.show import text as say
 from rocketfsck.common.documents import members
 from rocketfsck.query.info import model
 
@@ -24,7 +24,7 @@ TEXT = ("topic", "day", "broker")
 """Columns that are not numbers."""
 
 
-def statistics_lines(facts: StatisticsInfo, palette: show_text.Palette, *, everything: bool) -> Iterator[str]:
+def statistics_lines(facts: StatisticsInfo, palette: say.Palette, *, everything: bool) -> Iterator[str]:
     """The facts as text. `everything` shows all rows of every table, else the first of many."""
     total = facts.total
     yield ""
@@ -32,8 +32,8 @@ def statistics_lines(facts: StatisticsInfo, palette: show_text.Palette, *, every
         yield palette.bold("Messages: none")
     else:
         yield palette.bold(
-            f"Messages: {show_text.count_of(total.message_count, 'record')}, {show_text.byte_size(total.byte_count)}, "
-            f"stored {show_text.timestamp(total.first_timestamp)} to {show_text.timestamp(total.last_timestamp)}"
+            f"Messages: {say.count_of(total.message_count, 'record')}, {say.byte_size(total.byte_count)}, "
+            f"stored {say.timestamp(total.first_timestamp)} to {say.timestamp(total.last_timestamp)}"
         )
         for title, names, items in (
             ("by topic", ("topic",), facts.topics),
@@ -43,7 +43,7 @@ def statistics_lines(facts: StatisticsInfo, palette: show_text.Palette, *, every
             yield from tally_table(title, names, [dict(members(item)) for item in items], everything)
     if facts.uncounted_queues:
         yield (
-            f"  {show_text.count_of(facts.uncounted_queues, 'record belongs', 'records belong')} to queues "
+            f"  {say.count_of(facts.uncounted_queues, 'record belongs', 'records belong')} to queues "
             "beyond those counted"
         )
     yield from _retention_lines(facts.retention)
@@ -59,13 +59,13 @@ def tally_table(
     head = [name.replace("_", " ") for name in names]
     table = [[*head, "messages", "bytes", "first stored", "last stored"]]
     for row in shown:
-        cells = [show_text.shorten(show_text.visible(_text(row[name])), NAME_SHOWN) for name in names]
-        times = [show_text.timestamp(row["first_timestamp"]), show_text.timestamp(row["last_timestamp"])]
+        cells = [say.shorten(say.visible(_text(row[name])), NAME_SHOWN) for name in names]
+        times = [say.timestamp(row["first_timestamp"]), say.timestamp(row["last_timestamp"])]
         table.append([*cells, f"{row['message_count']:,}", f"{row['byte_count']:,}", *times])
     yield f"  {title}"
     numbers = [at for at, name in enumerate(names) if name not in TEXT]
     right = (*numbers, len(names), len(names) + 1)
-    yield from (f"    {line}" for line in show_text.aligned(table, right=right))
+    yield from (f"    {line}" for line in say.aligned(table, right=right))
     if len(shown) < len(rows):
         yield f"    … {len(rows) - len(shown):,} more (-v shows all)"
 
@@ -78,30 +78,30 @@ def _retention_lines(retention: RetentionInfo) -> Iterator[str]:
     count = retention.expired_file_count
     yield (
         f"  retention: {retention.reserved_hours} hours ({retention.reserved_source}); "
-        f"{show_text.count_of(count, 'commit log file')} ({show_text.byte_size(retention.expired_byte_count)}) "
+        f"{say.count_of(count, 'commit log file')} ({say.byte_size(retention.expired_byte_count)}) "
         f"{'is' if count == 1 else 'are'} older"
     )
 
 
-def _skew_lines(index: SkewInfo, palette: show_text.Palette) -> Iterator[str]:
+def _skew_lines(index: SkewInfo, palette: say.Palette) -> Iterator[str]:
     yield ""
-    yield palette.bold(f"Chains of {show_text.visible(index.file)}")
+    yield palette.bold(f"Chains of {say.visible(index.file)}")
     skew = index.skew
     if skew is None:
-        yield f"  {show_text.visible(index.error or '', keep_backslash=True)}"
+        yield f"  {say.visible(index.error or '', keep_backslash=True)}"
         return
     slots = f"{skew.used_slot_count:,} of {skew.slot_count:,} slots"
     even = f"{skew.expected_used_slot_count:,} if the keys were spread evenly"
-    yield f"  {show_text.count_of(skew.entry_count, 'entry', 'entries')} in {slots}; {even}"
-    rows = [[_range(item), show_text.count_of(item.slot_count, "slot")] for item in skew.chain_lengths]
-    yield from (f"    {line}" for line in show_text.aligned(rows, right=(1,)))
+    yield f"  {say.count_of(skew.entry_count, 'entry', 'entries')} in {slots}; {even}"
+    rows = [[_range(item), say.count_of(item.slot_count, "slot")] for item in skew.chain_lengths]
+    yield from (f"    {line}" for line in say.aligned(rows, right=(1,)))
     hot = skew.hot_key
     if hot is not None:
         name = "no record has a key with this hash"
         if hot.key is not None and hot.topic is not None:
-            name = f"the key {show_text.visible(hot.key)} of {show_text.visible(hot.topic)}"
+            name = f"the key {say.visible(hot.key)} of {say.visible(hot.topic)}"
         yield (
-            f"  longest: {show_text.count_of(skew.longest_chain, 'entry', 'entries')}, "
+            f"  longest: {say.count_of(skew.longest_chain, 'entry', 'entries')}, "
             f"slot {skew.longest_chain_slot}; "
             f"{hot.entry_count:,} of them have the hash {hot.key_hash} ({name})"
         )
@@ -109,7 +109,7 @@ def _skew_lines(index: SkewInfo, palette: show_text.Palette) -> Iterator[str]:
 
 def _range(item: Chains) -> str:
     low, high = item.from_, item.to
-    return show_text.count_of(low, "entry", "entries") if low == high else f"{low:,} to {high:,} entries"
+    return say.count_of(low, "entry", "entries") if low == high else f"{low:,} to {high:,} entries"
 
 
 TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -122,7 +122,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def count_lines(
-    statistics: ClusterStatistics, wanted: Collection[str], palette: show_text.Palette, *, everything: bool
+    statistics: ClusterStatistics, wanted: Collection[str], palette: say.Palette, *, everything: bool
 ) -> Iterator[str]:
     """The tables that are `wanted`. `everything` shows all rows of each, else the first of many."""
     found: dict[str, list[dict[str, Any]]] = {}
@@ -130,14 +130,14 @@ def count_lines(
         found.setdefault(row["by"], []).append(row)
     total = statistics.total
     if "total" in wanted:
-        stores = show_text.count_of(len(statistics.brokers), "store")
+        stores = say.count_of(len(statistics.brokers), "store")
         if total is None:
             yield palette.bold(f"Messages of {stores}: none")
         else:
             yield palette.bold(
-                f"Messages of {stores}: {show_text.count_of(total.message_count, 'record')}, "
-                f"{show_text.byte_size(total.byte_count)}, "
-                f"stored {show_text.timestamp(total.first_timestamp)} to {show_text.timestamp(total.last_timestamp)}"
+                f"Messages of {stores}: {say.count_of(total.message_count, 'record')}, "
+                f"{say.byte_size(total.byte_count)}, "
+                f"stored {say.timestamp(total.first_timestamp)} to {say.timestamp(total.last_timestamp)}"
             )
     for name, (title, columns) in TABLES.items():
         if name in wanted and name in found:
@@ -145,13 +145,13 @@ def count_lines(
     for log in (log for _, log in statistics.brokers):
         if log.uncounted_queues:
             yield (
-                f"  {show_text.count_of(log.uncounted_queues, 'record belongs', 'records belong')} to queues beyond "
-                "those counted"
+                f"  {say.count_of(log.uncounted_queues, 'record belongs', 'records belong')} to queues "
+                "beyond those counted"
             )
         if log.uncounted_days:
             yield (
-                f"  {show_text.count_of(log.uncounted_days, 'record belongs', 'records belong')} to topics and days "
-                "beyond those counted"
+                f"  {say.count_of(log.uncounted_days, 'record belongs', 'records belong')} to topics and "
+                "days beyond those counted"
             )
     if "key" in wanted and statistics.keys is not None:
         yield from _key_lines(statistics.keys, everything)
@@ -162,17 +162,17 @@ def _key_lines(keys: KeyStatistics, everything: bool) -> Iterator[str]:
     shown = keys.top if everything else keys.top[:STATS_SHOWN]
     table = [["topic", "key", "messages"]]
     for item in shown:
-        names = [show_text.shorten(show_text.visible(name), NAME_SHOWN) for name in (item.topic, item.key)]
+        names = [say.shorten(say.visible(name), NAME_SHOWN) for name in (item.topic, item.key)]
         table.append([*names, f"{item.count:,}"])
-    yield from (f"    {line}" for line in show_text.aligned(table, right=(2,)))
+    yield from (f"    {line}" for line in say.aligned(table, right=(2,)))
     if len(shown) < len(keys.top):
         yield f"    … {len(keys.top) - len(shown):,} more (-v shows all)"
     yield (
-        f"    {show_text.count_of(keys.word_count, 'word')}, about {keys.distinct_words:,} different; about "
+        f"    {say.count_of(keys.word_count, 'word')}, about {keys.distinct_words:,} different; about "
         f"{keys.distinct_unique:,} different unique keys"
     )
     if not keys.is_complete:
-        yield f"    other words may have up to {show_text.count_of(keys.missed, 'message')} each"
+        yield f"    other words may have up to {say.count_of(keys.missed, 'message')} each"
 
 
 def count_rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
@@ -202,13 +202,13 @@ Item = TypeVar("Item")
 
 
 def store_lines(
-    facts: model.StoreInfo, palette: show_text.Palette, *, columns: int, everything: bool
+    facts: model.StoreInfo, palette: say.Palette, *, columns: int, everything: bool
 ) -> Iterator[str]:
     """A store. `everything` shows every file and queue, else the first and the last of many."""
-    yield palette.bold(f"Store {show_text.visible(facts.root)}")
+    yield palette.bold(f"Store {say.visible(facts.root)}")
     yield from _written_by(facts.written_by, palette, columns)
     for note in facts.notes:
-        yield from show_text.wrapped(_sentence(f"{note.what}: {note.why}"), columns, "  ")
+        yield from say.wrapped(_sentence(f"{note.what}: {note.why}"), columns, "  ")
     yield from _state(facts, palette, columns)
     yield from _commitlog(facts.commitlog, palette, everything)
     yield from _queues(facts.queues, palette, everything)
@@ -218,10 +218,10 @@ def store_lines(
 
 
 def _sentence(text: str) -> str:
-    return show_text.visible(text, keep_backslash=True)
+    return say.visible(text, keep_backslash=True)
 
 
-def _written_by(written: model.WrittenByInfo, palette: show_text.Palette, columns: int) -> Iterator[str]:
+def _written_by(written: model.WrittenByInfo, palette: say.Palette, columns: int) -> Iterator[str]:
     versions = written.versions
     if written.given:
         line = f"written by: RocketMQ {written.dialect} (given by the user)"
@@ -235,17 +235,17 @@ def _written_by(written: model.WrittenByInfo, palette: show_text.Palette, column
     for item in written.known_from:
         yield from (
             palette.dim(part)
-            for part in show_text.wrapped(_sentence(f"- {item.what}: {item.why}"), columns, "    ")
+            for part in say.wrapped(_sentence(f"- {item.what}: {item.why}"), columns, "    ")
         )
 
 
-def _state(facts: model.StoreInfo, palette: show_text.Palette, columns: int) -> Iterator[str]:
+def _state(facts: model.StoreInfo, palette: say.Palette, columns: int) -> Iterator[str]:
     live = facts.live
     text = f"broker: {live.state} ({_sentence(live.how)})"
     if live.command:
-        text += f": {show_text.visible(live.command)}"
+        text += f": {say.visible(live.command)}"
     held = live.state == "held"
-    yield from (palette.warning(line) if held else line for line in show_text.wrapped(text, columns, "  "))
+    yield from (palette.warning(line) if held else line for line in say.wrapped(text, columns, "  "))
     abort = facts.abort
     if abort.present:
         pid = "" if abort.pid is None else f" by process {abort.pid}"
@@ -261,14 +261,14 @@ def _state(facts: model.StoreInfo, palette: show_text.Palette, columns: int) -> 
         yield palette.error(f"  checkpoint: {_sentence(checkpoint.error)}")
     else:
         rows = [
-            (name, str(value), show_text.timestamp(value) if value and name.endswith("timestamp") else "")
+            (name, str(value), say.timestamp(value) if value and name.endswith("timestamp") else "")
             for name, value in members(checkpoint)
         ]
         yield "  checkpoint"
-        yield from (f"    {line}" for line in show_text.aligned(rows, right=(1,)))
+        yield from (f"    {line}" for line in say.aligned(rows, right=(1,)))
 
 
-def _group(facts: model.StoreInfo, palette: show_text.Palette, columns: int) -> Iterator[str]:
+def _group(facts: model.StoreInfo, palette: say.Palette, columns: int) -> Iterator[str]:
     """Who the broker takes itself for in controller mode, and what its node of DLedger's knows."""
     for name, found, words in (
         ("identity", facts.identity, _identity(facts.identity)),
@@ -276,29 +276,29 @@ def _group(facts: model.StoreInfo, palette: show_text.Palette, columns: int) -> 
     ):
         if found is not None and found.error is not None:
             text = f"{name}: {_sentence(found.error)}"
-            yield from (palette.error(line) for line in show_text.wrapped(text, columns, "  "))
+            yield from (palette.error(line) for line in say.wrapped(text, columns, "  "))
         elif found is not None:
-            yield from show_text.wrapped(f"{name}: {words}", columns, "  ")
+            yield from say.wrapped(f"{name}: {words}", columns, "  ")
 
 
 def _identity(found: model.IdentityInfo | None) -> str:
     if found is None or found.broker_name is None or found.cluster is None:
         return ""
     return (
-        f"broker {show_text.visible(found.broker_name)}, id {found.broker_id}, cluster "
-        f"{show_text.visible(found.cluster)} ({show_text.visible(found.file)})"
+        f"broker {say.visible(found.broker_name)}, id {found.broker_id}, cluster "
+        f"{say.visible(found.cluster)} ({say.visible(found.file)})"
     )
 
 
 def _node(info: model.NodeInfo | None) -> str:
     if info is None or (found := info.state) is None:
         return ""
-    group = "a group that only broker.conf names" if found.group is None else show_text.visible(found.group)
+    group = "a group that only broker.conf names" if found.group is None else say.visible(found.group)
     term = "unknown" if found.current_term is None else found.current_term
-    vote = "nobody" if found.voted_for is None else show_text.visible(found.voted_for)
+    vote = "nobody" if found.voted_for is None else say.visible(found.voted_for)
     agreed = found.committed_index
     until = "no recorded group agreement" if agreed is None else f"group agreement up to entry {agreed}"
-    return f"node {show_text.visible(found.node)} of {group}; term {term}, voted for {vote}; {until}"
+    return f"node {say.visible(found.node)} of {group}; term {term}, voted for {vote}; {until}"
 
 
 def _some(items: Sequence[Item], everything: bool) -> tuple[Sequence[Item | None], int]:
@@ -309,7 +309,7 @@ def _some(items: Sequence[Item], everything: bool) -> tuple[Sequence[Item | None
 
 
 def _table(rows: Iterator[list[str]], left_out: int, right: Sequence[int]) -> Iterator[str]:
-    for line in show_text.aligned(rows, right=right):
+    for line in say.aligned(rows, right=right):
         yield f"  {line}" if line else f"  … {left_out:,} more (-v shows all)"
 
 
@@ -317,18 +317,18 @@ def _error_or(facts: model.LogFileInfo | model.QueueInfo, cells: list[str]) -> l
     return cells if facts.error is None else [*cells, _sentence(facts.error)]
 
 
-def _commitlog(log: model.LogInfo, palette: show_text.Palette, everything: bool) -> Iterator[str]:
+def _commitlog(log: model.LogInfo, palette: say.Palette, everything: bool) -> Iterator[str]:
     files = log.files
     size = sum(file.size for file in files)
     yield ""
-    title = f"Commit log: {show_text.count_of(len(files), 'file')}, {show_text.byte_size(size)}"
+    title = f"Commit log: {say.count_of(len(files), 'file')}, {say.byte_size(size)}"
     if files:
         title += f", physical offsets {log.start_offset} to {log.end_offset}"
     yield palette.bold(title)
     if log.dispatched_end_offset:
         yield f"  the consume queues cover the log up to physical offset {log.dispatched_end_offset}"
     for directory in log.directories if len(log.directories) > 1 else ():
-        yield f"  directory {show_text.visible(directory)}"
+        yield f"  directory {say.visible(directory)}"
     shown, left_out = _some(files, everything)
 
     def rows() -> Iterator[list[str]]:
@@ -339,20 +339,21 @@ def _commitlog(log: model.LogInfo, palette: show_text.Palette, everything: bool)
                 yield []
                 continue
             first = file.first_store_timestamp
-            when = "no record" if first is None else show_text.timestamp(first)
-            cells = [show_text.visible(file.file), str(file.size), when]
-            cells += [show_text.byte_size(file.allocated_size)] if everything else []
+            when = "no record" if first is None else say.timestamp(first)
+            cells = [say.visible(file.file), str(file.size), when]
+            cells += [say.byte_size(file.allocated_size)] if everything else []
             yield _error_or(file, cells)
 
     yield from _table(rows(), left_out, (1, 3))
 
 
-def _queues(queues: Sequence[model.QueueInfo], palette: show_text.Palette, everything: bool) -> Iterator[str]:
+def _queues(queues: Sequence[model.QueueInfo], palette: say.Palette, everything: bool) -> Iterator[str]:
     topics = len({queue.topic for queue in queues})
     size = sum(queue.files.byte_count for queue in queues)
     yield ""
     yield palette.bold(
-        f"Consume queues: {show_text.count_of(len(queues), 'queue')} of {show_text.count_of(topics, 'topic')}, {show_text.byte_size(size)}"
+        f"Consume queues: {say.count_of(len(queues), 'queue')} of {say.count_of(topics, 'topic')}, "
+        f"{say.byte_size(size)}"
     )
     shown, left_out = _some(queues, everything)
 
@@ -364,7 +365,7 @@ def _queues(queues: Sequence[model.QueueInfo], palette: show_text.Palette, every
                 yield []
                 continue
             cells = [
-                show_text.shorten(show_text.visible(queue.topic), NAME_SHOWN),
+                say.shorten(say.visible(queue.topic), NAME_SHOWN),
                 str(queue.queue_id),
                 queue.kind,
                 _number(queue.min_offset),
@@ -383,16 +384,14 @@ def _number(value: int | None) -> str:
 def _indexes(
     indexes: Sequence[model.IndexFileInfo],
     geometry: Mapping[str, model.SizeInfo],
-    palette: show_text.Palette,
+    palette: say.Palette,
     everything: bool,
 ) -> Iterator[str]:
     size = sum(index.size for index in indexes)
     yield ""
     slots, entries = geometry["slot_count"].value, geometry["entry_count"].value
     shape = f", each with {slots:,} slots and {entries:,} entries" if indexes else ""
-    yield palette.bold(
-        f"Index: {show_text.count_of(len(indexes), 'file')}, {show_text.byte_size(size)}{shape}"
-    )
+    yield palette.bold(f"Index: {say.count_of(len(indexes), 'file')}, {say.byte_size(size)}{shape}")
     shown, left_out = _some(indexes, everything)
 
     def rows() -> Iterator[list[str]]:
@@ -402,96 +401,92 @@ def _indexes(
             if index is None:
                 yield []
             elif (header := index.header) is None:
-                yield [show_text.visible(index.file), _sentence(index.error or "")]
+                yield [say.visible(index.file), _sentence(index.error or "")]
             else:
                 yield [
-                    show_text.visible(index.file),
+                    say.visible(index.file),
                     str(index.used_entry_count),
-                    show_text.timestamp(header.begin_timestamp),
-                    show_text.timestamp(header.end_timestamp),
+                    say.timestamp(header.begin_timestamp),
+                    say.timestamp(header.end_timestamp),
                     f"{header.begin_physical_offset} to {header.end_physical_offset}",
                 ]
 
     yield from _table(rows(), left_out, (1,))
 
 
-def _small(facts: model.StoreInfo, palette: show_text.Palette) -> Iterator[str]:
-    rows = [
-        ["config", show_text.visible(file.file), show_text.byte_size(file.size)] for file in facts.configs
-    ]
+def _small(facts: model.StoreInfo, palette: say.Palette) -> Iterator[str]:
+    rows = [["config", say.visible(file.file), say.byte_size(file.size)] for file in facts.configs]
     rows += [
         [
-            f"extension of {show_text.shorten(show_text.visible(ext.topic), NAME_SHOWN)}/{ext.queue_id}",
+            f"extension of {say.shorten(say.visible(ext.topic), NAME_SHOWN)}/{ext.queue_id}",
             "without a consume queue" if ext.orphan else "",
-            show_text.byte_size(ext.files.byte_count),
+            say.byte_size(ext.files.byte_count),
         ]
         for ext in facts.ext_queues
     ]
     rows += [
         [
-            show_text.visible(other.kind),
-            show_text.visible(other.file),
-            show_text.byte_size(other.files.byte_count),
+            say.visible(other.kind),
+            say.visible(other.file),
+            say.byte_size(other.files.byte_count),
         ]
         for other in facts.others
     ]
     if rows:
         yield ""
         yield palette.bold("Other files")
-        yield from (f"  {line}" for line in show_text.aligned(rows, right=(2,)))
+        yield from (f"  {line}" for line in say.aligned(rows, right=(2,)))
     databases = [_families(other, other.rows) for other in facts.others if other.rows is not None]
     if databases:
         yield ""
         yield palette.bold("Rows of the databases")
-        yield from (f"  {line}" for line in show_text.aligned(databases))
+        yield from (f"  {line}" for line in say.aligned(databases))
     if facts.strays:
         yield ""
         yield palette.bold(palette.warning("Strays: no broker reads these files in their places"))
         strays = (
             [
-                show_text.visible(stray.file),
+                say.visible(stray.file),
                 stray.reason,
-                show_text.byte_size(stray.size),
+                say.byte_size(stray.size),
                 _sentence(stray.detail),
             ]
             for stray in facts.strays
         )
-        yield from (f"  {line}" for line in show_text.aligned(strays, right=(2,)))
+        yield from (f"  {line}" for line in say.aligned(strays, right=(2,)))
 
 
 def _families(database: model.OtherInfo, rows: model.FamiliesInfo) -> list[str]:
     """A database: how many rows its families have."""
     if rows.families is None:
-        return [show_text.visible(database.file), _sentence(database.error or "")]
+        return [say.visible(database.file), _sentence(database.error or "")]
     about = "about " if rows.estimated else ""
-    counts = (f"{show_text.visible(name)} {about}{count:,}" for name, count in rows.families.items())
-    return [show_text.visible(database.file), ", ".join(counts)]
+    counts = (f"{say.visible(name)} {about}{count:,}" for name, count in rows.families.items())
+    return [say.visible(database.file), ", ".join(counts)]
 
 
-def _geometry(
-    geometry: Mapping[str, model.SizeInfo], palette: show_text.Palette, columns: int
-) -> Iterator[str]:
+def _geometry(geometry: Mapping[str, model.SizeInfo], palette: say.Palette, columns: int) -> Iterator[str]:
     yield ""
     yield palette.bold("Geometry")
-    for line in show_text.aligned(
+    for line in say.aligned(
         ([name, str(item.value), item.source, _sentence(item.note or "")] for name, item in geometry.items()),
         right=(1,),
     ):
-        yield f"  {show_text.shorten(line, columns)}"
+        yield f"  {say.shorten(line, columns)}"
 
 
-def file_lines(facts: model.FileInfo, palette: show_text.Palette) -> Iterator[str]:
+def file_lines(facts: model.FileInfo, palette: say.Palette) -> Iterator[str]:
     """A single file."""
-    yield palette.bold(f"File {show_text.visible(facts.path)}")
+    yield palette.bold(f"File {say.visible(facts.path)}")
     rows = [
         (
             name,
-            f"{show_text.visible(str(value))}  {show_text.timestamp(value) if _is_time(name, value) else ''}",
+            f"{say.visible(str(value))}  {say.timestamp(value) if _is_time(name, value) else ''}",
         )
         for name, value in members(facts)
         if name not in ("path", "allocated_size")
     ]
-    yield from (f"  {line}" for line in show_text.aligned(rows))
+    yield from (f"  {line}" for line in say.aligned(rows))
 
 
 def _is_time(name: str, value: Any) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.show import text as show_text
+from rocketfsck.cli.show import text as say
 from rocketfsck.common.wording import duration
 from rocketfsck.pipeline.fleet.model import FleetReport, StoreRow
 
@@ -35,7 +35,7 @@ def replication_lines(found: configs.Replication) -> Iterator[str]:
     """DLedger's nodes, where their entries part, who may lead; the epochs of controller mode."""
     for name, node in zip(("A", "B"), found.nodes, strict=True):
         if node is not None:
-            yield f"{name} is DLedger's node {show_text.visible(node.directory)}: {_node(node)}"
+            yield f"{name} is DLedger's node {say.visible(node.directory)}: {_node(node)}"
     if found.parting is not None:
         terms = [_term(term) for term in found.parting.terms]
         what = "headers" if found.parting.in_header else "bodies"
@@ -76,11 +76,12 @@ def config_lines(found: configs.ConfigsCompared) -> Iterator[str]:
     yield from _committed(found.committed)
     if found.delays.difference_count:
         delays = found.delays
-        yield f"Delay offsets differ at {show_text.count_of(delays.queue_count, 'level')}:"
+        yield f"Delay offsets differ at {say.count_of(delays.queue_count, 'level')}:"
         for name, change in (("B", delays.to_b), ("A", delays.to_a)):
+            again = say.count_of(change.again_count, "message")
             yield (
-                f"  a broker that continues with {name} delivers {show_text.count_of(change.again_count, 'message')} "
-                f"again, and passes over {change.skipped_count:,}"
+                f"  a broker that continues with {name} delivers {again} again, "
+                f"and passes over {change.skipped_count:,}"
             )
         yield from _after(delays)
     for side in found.one_sided:
@@ -89,10 +90,9 @@ def config_lines(found: configs.ConfigsCompared) -> Iterator[str]:
             ("group", side.group_count, side.groups),
         ):
             if count:
-                yield f"Only {side.side} lists {show_text.count_of(count, noun)}: {_names(names, count)}"
+                yield f"Only {side.side} lists {say.count_of(count, noun)}: {_names(names, count)}"
     yield from (
-        f"Groups and topics not compared: {show_text.visible(reason)}"
-        for reason in found.not_compared[:SHOWN]
+        f"Groups and topics not compared: {say.visible(reason)}" for reason in found.not_compared[:SHOWN]
     )
     if len(found.not_compared) > SHOWN:
         yield f"  and {len(found.not_compared) - SHOWN:,} more reasons (--format json has them)"
@@ -108,17 +108,17 @@ def differing_offsets(found: configs.ConfigsCompared) -> str:
 def _committed(found: configs.OffsetsCompared) -> Iterator[str]:
     if not found.difference_count:
         return
-    queues = show_text.count_of(found.queue_count, "queue")
-    yield f"Committed offsets differ in {queues} of {show_text.count_of(found.group_count, 'group')}:"
+    queues = say.count_of(found.queue_count, "queue")
+    yield f"Committed offsets differ in {queues} of {say.count_of(found.group_count, 'group')}:"
     yield f"  consumers that change from A to B {_notice(found.to_b)}"
     yield f"  consumers that change from B to A {_notice(found.to_a)}"
     rows: list[tuple[str, ...]] = [_HEAD]
     for row in found.differences[:SHOWN]:
         counts = (row.queue_count, row.apart_count)
         changes = [n for to in (row.to_b, row.to_a) for n in (to.again_count, to.skipped_count)]
-        group, topic = show_text.visible(row.group), show_text.visible(row.topic)
+        group, topic = say.visible(row.group), say.visible(row.topic)
         rows.append((group, topic, *(f"{number:,}" for number in (*counts, *changes))))
-    yield from (f"  {line}" for line in show_text.aligned(rows, right=range(2, len(_HEAD))))
+    yield from (f"  {line}" for line in say.aligned(rows, right=range(2, len(_HEAD))))
     if found.difference_count > SHOWN:
         yield f"  and {found.difference_count - SHOWN:,} more rows (--format json has up to 1,000)"
     yield from _after(found)
@@ -127,8 +127,7 @@ def _committed(found: configs.OffsetsCompared) -> Iterator[str]:
 def _notice(change: configs.ConsumerEffect) -> str:
     counts = (("get up to {} again", change.again_count), ("never get up to {}", change.skipped_count))
     return (
-        " and ".join(text.format(show_text.count_of(n, "message")) for text, n in counts if n)
-        or "notice nothing"
+        " and ".join(text.format(say.count_of(n, "message")) for text, n in counts if n) or "notice nothing"
     )
 
 
@@ -141,7 +140,7 @@ def _after(found: configs.OffsetsCompared) -> Iterator[str]:
 
 def _names(names: Sequence[str], count: int) -> str:
     further = f", and {count - SHOWN:,} more" if count > SHOWN else ""
-    return ", ".join(map(show_text.visible, names[:SHOWN])) + further
+    return ", ".join(map(say.visible, names[:SHOWN])) + further
 
 
 _NODES = {"dledger": "nodes of DLedger", "controller": "replicas under a controller", "plain": "replicas"}
@@ -154,14 +153,14 @@ def group_lines(group: ReplicaGroup, names: Sequence[str]) -> Iterator[str]:
     if group.is_level:
         yield f"Group: {head}, all with the same records: any of them may be started first"
         return
-    yield f"Group: {head}; start {show_text.visible(first[1])} first"
-    yield f"  {show_text.visible(first[1])} {_ends(first[0], group)}"
+    yield f"Group: {head}; start {say.visible(first[1])} first"
+    yield f"  {say.visible(first[1])} {_ends(first[0], group)}"
     for member, name in others:
-        yield f"  {show_text.visible(name)} {_standing(member, group)}"
+        yield f"  {say.visible(name)} {_standing(member, group)}"
     if group.next_loss_count:
-        lost = show_text.count_of(group.next_loss_count, "record")
-        second = show_text.visible(others[0][1])
-        yield f"  Without {show_text.visible(first[1])}, {second} leads, and {lost} of the first are lost"
+        lost = say.count_of(group.next_loss_count, "record")
+        second = say.visible(others[0][1])
+        yield f"  Without {say.visible(first[1])}, {second} leads, and {lost} of the first are lost"
     if group.manner == "plain" and any(member.relation == "parted" for member in group.members):
         yield "  A slave removes nothing: copy the log of the first to it, or heal it (compare --heal)"
 
@@ -178,18 +177,18 @@ def _standing(member: Replica, group: ReplicaGroup) -> str:
     if member.relation == "level":
         return "has the same records"
     if member.relation == "behind":
-        lacks = f"is behind by {show_text.count_of(member.lacking_count, 'record')}"
+        lacks = f"is behind by {say.count_of(member.lacking_count, 'record')}"
         if member.cut_off:
             return f"{lacks}, and never gets them: no epoch holds its end (rocketfsck convert controller)"
         return f"{lacks}, and gets them"
     if member.relation == "damaged":
-        count = show_text.count_of(member.only_here_count or member.lacking_count, "record")
+        count = say.count_of(member.only_here_count or member.lacking_count, "record")
         behind = member.behind_count if member.only_here_count else 0
-        rest = f", and is behind by {show_text.count_of(behind, 'record')}" if behind else ""
+        rest = f", and is behind by {say.count_of(behind, 'record')}" if behind else ""
         return f"has the same records, but for {count} that one of the two has damaged{rest}"
     of = f" of {_epoch(group)} {member.last_epoch}" if member.last_epoch is not None else ""
     parted = f"parted at {member.parting_offset or 0:,}, and ends with other records{of}"
-    mine = show_text.count_of(member.only_here_count, "record")
+    mine = say.count_of(member.only_here_count, "record")
     if group.manner == "plain":
         return f"{parted}: it alone has {mine}, and keeps them"
     agreed = ", which its own majority had confirmed" if member.agreed else ""
@@ -221,19 +220,17 @@ def _is_sound(row: StoreRow) -> bool:
 
 
 def stores_lines(
-    report: FleetReport, palette: show_text.Palette, columns: int, *, everything: bool, quiet: bool
+    report: FleetReport, palette: say.Palette, columns: int, *, everything: bool, quiet: bool
 ) -> Iterator[str]:
     """The head; unless `quiet`, the stores that are not healthy, or `everything`, and the next commands."""
     base = _base([row.root for row in report.stores])
-    yield from show_text.wrapped(_summary(report, base), columns)
+    yield from say.wrapped(_summary(report, base), columns)
     if report.oldest_read_timestamp is not None:
-        yield from show_text.wrapped(_since(report, report.oldest_read_timestamp), columns)
+        yield from say.wrapped(_since(report, report.oldest_read_timestamp), columns)
     if report.not_compared is not None:
-        yield from show_text.wrapped(
-            f"Not compared with earlier runs: {show_text.visible(report.not_compared)}", columns
-        )
+        yield from say.wrapped(f"Not compared with earlier runs: {say.visible(report.not_compared)}", columns)
     elif report.compared_timestamp is not None:
-        yield from show_text.wrapped(_changes(report, report.compared_timestamp), columns)
+        yield from say.wrapped(_changes(report, report.compared_timestamp), columns)
     if quiet:
         return
     worst = report.worst_first()
@@ -242,12 +239,12 @@ def stores_lines(
     if shown:
         yield ""
         for number, line in enumerate(
-            show_text.aligned(_table(shown, base, bool(report.compared)), right=(1, 2, 3, 4))
+            say.aligned(_table(shown, base, bool(report.compared)), right=(1, 2, 3, 4))
         ):
             yield f"  {palette.bold(line) if number == 0 else line}"
     hidden = len(listed) - len(shown)
     if hidden:
-        yield f"  and {show_text.count_of(hidden, 'store')} more: -v shows every store"
+        yield f"  and {say.count_of(hidden, 'store')} more: -v shows every store"
     yield from _errors(shown, columns, everything=everything)
     yield from _new(report, base, columns)
     yield from _groups(report, base, columns)
@@ -255,33 +252,34 @@ def stores_lines(
 
 
 def _summary(report: FleetReport, base: str) -> str:
-    size = show_text.byte_size(sum(row.byte_count or 0 for row in report.stores))
+    size = say.byte_size(sum(row.byte_count or 0 for row in report.stores))
     states = ", ".join(f"{count:,} {state}" for state, count in report.state_counts.items())
-    where = f" below {show_text.visible(base)}" if base else ""
-    stores = show_text.count_of(len(report.stores), "store")
+    where = f" below {say.visible(base)}" if base else ""
+    stores = say.count_of(len(report.stores), "store")
     about = f"{size}, level {report.level}, {duration(report.seconds)}"
     return f"Checked {stores}{where} ({about}): {states}."
 
 
 def _since(report: FleetReport, oldest: int) -> str:
     read, taken = (
-        show_text.byte_size(sum(getattr(row, name) or 0 for row in report.stores))
+        say.byte_size(sum(getattr(row, name) or 0 for row in report.stores))
         for name in ("read_byte_count", "taken_over_byte_count")
     )
-    return f"{read} read, {taken} taken over; the part that was read longest ago was read {show_text.timestamp(oldest)}."
+    oldest_read = say.timestamp(oldest)
+    return f"{read} read, {taken} taken over; the part that was read longest ago was read {oldest_read}."
 
 
 def _changes(report: FleetReport, since: int) -> str:
     compared = report.compared
-    having = show_text.count_of(sum(bool(row.new_finding_count) for row in compared), "store")
+    having = say.count_of(sum(bool(row.new_finding_count) for row in compared), "store")
     new, gone = (
         sum(getattr(row, name) or 0 for row in compared)
         for name in ("new_finding_count", "gone_finding_count")
     )
     rest = len(report.stores) - len(compared)
-    more = f" Not compared: {show_text.count_of(rest, 'store')}." if rest else ""
+    more = f" Not compared: {say.count_of(rest, 'store')}." if rest else ""
     among = f" in {having}" if new else ""
-    return f"New since {show_text.timestamp(since)}: {show_text.count_of(new, 'problem')}{among}; gone: {gone:,}.{more}"
+    return f"New since {say.timestamp(since)}: {say.count_of(new, 'problem')}{among}; gone: {gone:,}.{more}"
 
 
 def _base(roots: Sequence[str]) -> str:
@@ -297,16 +295,16 @@ def _below(root: str, base: str) -> str:
 
 
 def _name(row: StoreRow, base: str) -> str:
-    return show_text.visible(_below(row.root, base))
+    return say.visible(_below(row.root, base))
 
 
 def _table(rows: Sequence[StoreRow], base: str, has_new: bool) -> Iterator[tuple[str, ...]]:
     """The rows, with names as long as there is room for them on a terminal; `has_new`: with what is new."""
     cells = [(*_TABLE_HEAD, _NEW) if has_new else _TABLE_HEAD, *(_cells(row, has_new) for row in rows)]
-    limit = show_text.table_columns()
+    limit = say.table_columns()
     before = sum(max(map(len, column)) + _GAP for column in zip(*cells, strict=True))
     for cell, name in zip(cells, [_STORE, *(_name(row, base) for row in rows)], strict=True):
-        short = name if limit is None else _end_of(name, max(limit - show_text.MARGIN - before, _LEAST_NAME))
+        short = name if limit is None else _end_of(name, max(limit - say.MARGIN - before, _LEAST_NAME))
         yield (*cell, short)
 
 
@@ -318,9 +316,9 @@ def _cells(row: StoreRow, has_new: bool) -> tuple[str, ...]:
 
 def _end_of(text: str, room: int) -> str:
     """A path, without its begin where it is too long: the end tells stores apart."""
-    if show_text.width(text) <= room:
+    if say.width(text) <= room:
         return text
-    while show_text.width(text) > room - 1:
+    while say.width(text) > room - 1:
         text = text[1:]
     return f"…{text}"
 
@@ -333,11 +331,11 @@ def _errors(rows: Sequence[StoreRow], columns: int, *, everything: bool) -> Iter
     yield ""
     yield "Could not be checked"
     for root, why in failed if everything else failed[:ERROR_LIMIT]:
-        yield from _item(f"{show_text.visible(root)}: {show_text.visible(why, keep_backslash=True)}", columns)
+        yield from _item(f"{say.visible(root)}: {say.visible(why, keep_backslash=True)}", columns)
 
 
 def _item(text: str, columns: int) -> Iterator[str]:
-    first, *more = show_text.wrapped(text, columns - 4)
+    first, *more = say.wrapped(text, columns - 4)
     yield f"  {first}"
     yield from (f"    {line}" for line in more)
 
@@ -349,9 +347,11 @@ def _new(report: FleetReport, base: str, columns: int) -> Iterator[str]:
     yield ""
     yield "New"
     for item in report.new_findings:
-        name = show_text.visible(_below(str(item["root"]), base))
-        where = show_text.visible(str(item["file"] or "the store"))
-        said = f"{item['rule']} {item['slug']} in {where}: {show_text.visible(item['message'], keep_backslash=True)}"
+        name = say.visible(_below(str(item["root"]), base))
+        where = say.visible(str(item["file"] or "the store"))
+        said = (
+            f"{item['rule']} {item['slug']} in {where}: {say.visible(item['message'], keep_backslash=True)}"
+        )
         yield from _item(f"{name}: {said}", columns)
     hidden = sum(row.new_finding_count or 0 for row in report.stores) - len(report.new_findings)
     if hidden:
@@ -363,10 +363,10 @@ def _groups(report: FleetReport, base: str, columns: int) -> Iterator[str]:
     for group in report.node_groups:
         yield ""
         for line in group_lines(group, [_below(str(member.path), base) for member in group.members]):
-            yield from show_text.wrapped(line.lstrip(), columns, "  " if line.startswith(" ") else "")
+            yield from say.wrapped(line.lstrip(), columns, "  " if line.startswith(" ") else "")
 
 
-def _next(rows: Sequence[StoreRow], palette: show_text.Palette, *, everything: bool) -> Iterator[str]:
+def _next(rows: Sequence[StoreRow], palette: say.Palette, *, everything: bool) -> Iterator[str]:
     """The commands for the worst stores; never broken, because they are to be pasted."""
     commands = [row.next_command for row in rows if row.next_command is not None]
     if not commands:
@@ -374,4 +374,4 @@ def _next(rows: Sequence[StoreRow], palette: show_text.Palette, *, everything: b
     yield ""
     yield "Next"
     for command in commands if everything else commands[:NEXT_LIMIT]:
-        yield f"  {palette.good(show_text.visible(command, keep_backslash=True))}"
+        yield f"  {palette.good(say.visible(command, keep_backslash=True))}"

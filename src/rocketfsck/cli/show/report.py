@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from rocketfsck.cli.show import text as show_text
+from rocketfsck.cli.show import text as say
 from rocketfsck.cli.show.verdict import labelled, verdict_lines
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import duration
@@ -37,7 +37,7 @@ _FAMILY_TITLES = {
 def report_lines(
     report: Report,
     verdict: Verdict,
-    palette: show_text.Palette,
+    palette: say.Palette,
     *,
     columns: int,
     all_places: bool = False,
@@ -77,14 +77,14 @@ def amounts_lines(report: Report, columns: int, *, is_timed: bool = True) -> Ite
     total = sum(report.checked.values(), Checked())
     yield from labelled("Checked", [", ".join(filter(None, _amounts(total)))], columns)
     words = [
-        show_text.count_of(number, noun)
+        say.count_of(number, noun)
         for severity, noun in _NOUNS.items()
         if (number := report.severity_counts[severity])
     ]
     if report.suppressed:
-        words.append(f"{show_text.count_of(report.suppressed, 'finding')} of the baseline not shown")
+        words.append(f"{say.count_of(report.suppressed, 'finding')} of the baseline not shown")
     if report.withheld:
-        words.append(f"{show_text.count_of(report.withheld, 'finding')} above max_count not shown")
+        words.append(f"{say.count_of(report.withheld, 'finding')} above max_count not shown")
     yield from labelled("Since", _since(report), columns)
     how = f"level {report.level}" + (f", {duration(report.seconds)}" if is_timed else "")
     yield from labelled("Found", [f"{', '.join(words) or 'nothing'}; {how}"], columns)
@@ -100,19 +100,15 @@ def _since(report: Report) -> Iterator[str]:
     if since is None:
         return
     if since.previous_timestamp is None:
-        why = (
-            f": {show_text.visible(since.reason)}"
-            if since.reason
-            else ", the first check with this state file"
-        )
+        why = f": {say.visible(since.reason)}" if since.reason else ", the first check with this state file"
         yield f"everything was read{why}"
         return
-    files = f"{show_text.count_of(since.kept_file_count, 'commit log file')} not read again"
+    files = f"{say.count_of(since.kept_file_count, 'commit log file')} not read again"
     coverage = report.coverage
     yield (
-        f"{show_text.timestamp(since.previous_timestamp)}: {show_text.byte_size(coverage.read_byte_count)} read, "
-        f"{show_text.byte_size(coverage.taken_over_byte_count)} taken over ({files}); the part that was read longest "
-        f"ago was read {show_text.timestamp(since.oldest_read_timestamp)}"
+        f"{say.timestamp(since.previous_timestamp)}: {say.byte_size(coverage.read_byte_count)} read, "
+        f"{say.byte_size(coverage.taken_over_byte_count)} taken over ({files}); the part that was read "
+        f"longest ago was read {say.timestamp(since.oldest_read_timestamp)}"
     )
 
 
@@ -122,22 +118,23 @@ def _filler_units(finding: Finding) -> int:
     return count if finding.rule == RuleName.UNIT_OF_FILLER and isinstance(count, int) else 0
 
 
-def _limits(report: Report, palette: show_text.Palette, columns: int, verbose: bool) -> Iterator[str]:
+def _limits(report: Report, palette: say.Palette, columns: int, verbose: bool) -> Iterator[str]:
     """What the report does not cover: what could not be read always, what was left out on purpose counted."""
     failed = [item for item in report.not_checked if item.operational]
     left = [item for item in report.not_checked if not item.operational]
     if not report.coverage.complete:
         text = f"Not everything was checked: {report.coverage.statement}."
-        yield from (palette.warning(line) for line in show_text.wrapped(text, columns))
+        yield from (palette.warning(line) for line in say.wrapped(text, columns))
     if failed or (left and verbose):
         yield ""
         yield palette.bold("Not checked")
         yield from _not_checked(report.not_checked if verbose else failed, palette, columns)
     if left and not verbose:
-        yield f"  {show_text.count_of(len(left), 'part')} not checked; -v names {'it' if len(left) == 1 else 'them'}"
+        them = "it" if len(left) == 1 else "them"
+        yield f"  {say.count_of(len(left), 'part')} not checked; -v names {them}"
 
 
-def _identity(report: Report, palette: show_text.Palette, columns: int) -> Iterator[str]:
+def _identity(report: Report, palette: say.Palette, columns: int) -> Iterator[str]:
     store = report.store
     yield palette.bold("Store")
     range_text = (
@@ -145,78 +142,70 @@ def _identity(report: Report, palette: show_text.Palette, columns: int) -> Itera
         if store.start_offset is None
         else f"physical offsets {store.start_offset} to {store.end_offset}"
     )
-    yield f"  {show_text.count_of(store.file_count, 'file')}, {show_text.byte_size(store.byte_count)}, {range_text}"
+    yield f"  {say.count_of(store.file_count, 'file')}, {say.byte_size(store.byte_count)}, {range_text}"
     how = _stated(store.known_from) if store.dialect_given else _because(store.known_from)
     span = f"{store.versions[0]} to {store.versions[-1]}" if len(store.versions) > 1 else store.dialect
-    yield from show_text.wrapped(
-        f"written by: RocketMQ {span}, read as {store.dialect} ({how})", columns, "  "
-    )
+    yield from say.wrapped(f"written by: RocketMQ {span}, read as {store.dialect} ({how})", columns, "  ")
     sizes = (
-        f"{show_text.visible(name)} {value} ({report.store.geometry_sources.get(name, 'default')})"
+        f"{say.visible(name)} {value} ({report.store.geometry_sources.get(name, 'default')})"
         for name, value in store.geometry.items()
     )
-    yield from show_text.wrapped(f"geometry: {', '.join(sizes)}", columns, "  ")
+    yield from say.wrapped(f"geometry: {', '.join(sizes)}", columns, "  ")
     state = {True: "IN USE", False: "not in use", None: "perhaps in use"}[store.live]
-    live = f"broker: {state} ({show_text.visible(store.live_known_from, keep_backslash=True)})"
-    yield from (
-        palette.warning(line) if store.live else line for line in show_text.wrapped(live, columns, "  ")
-    )
+    live = f"broker: {state} ({say.visible(store.live_known_from, keep_backslash=True)})"
+    yield from (palette.warning(line) if store.live else line for line in say.wrapped(live, columns, "  "))
 
 
 def _stated(known_from: Sequence[tuple[str, str]]) -> str:
     """What is known of a version that the user gave, and what in the store speaks against it."""
     first, *others = known_from or [("", "given by the user")]
     against = "; ".join(what for what, why in others if "conflicts with" in why)
-    return show_text.visible(
-        f"{first[1]}{f'; against it: {against}' if against else ''}", keep_backslash=True
-    )
+    return say.visible(f"{first[1]}{f'; against it: {against}' if against else ''}", keep_backslash=True)
 
 
 def _because(known_from: Sequence[tuple[str, str]]) -> str:
     if not known_from:
         return "the store has no sign of the version; give --broker-version if you know the version"
     signs = "; ".join(what for what, _ in known_from)
-    return show_text.visible(f"{signs}; `rocketfsck info` explains each", keep_backslash=True)
+    return say.visible(f"{signs}; `rocketfsck info` explains each", keep_backslash=True)
 
 
-def _checked(report: Report, palette: show_text.Palette) -> Iterator[str]:
+def _checked(report: Report, palette: say.Palette) -> Iterator[str]:
     yield ""
     yield palette.bold("Checked")
     rows = [
         [_FAMILY_TITLES.get(family, family), *_amounts(checked)] for family, checked in report.checked.items()
     ]
-    yield from (f"  {line}" for line in show_text.aligned(rows))
+    yield from (f"  {line}" for line in say.aligned(rows))
 
 
-def _not_checked(items: Sequence[NotChecked], palette: show_text.Palette, columns: int) -> Iterator[str]:
+def _not_checked(items: Sequence[NotChecked], palette: say.Palette, columns: int) -> Iterator[str]:
     """What was left out and why; of many for one reason the first few."""
     groups: dict[tuple[str, bool], list[NotChecked]] = {}
     for item in items:
         groups.setdefault((item.reason, item.operational), []).append(item)
     for (reason, operational), group in groups.items():
         shown = group if len(group) <= SHOWN_LEFT_OUT + 1 else group[:SHOWN_LEFT_OUT]
-        names = [show_text.visible(item.what) or "everywhere" for item in shown]
+        names = [say.visible(item.what) or "everywhere" for item in shown]
         if len(shown) < len(group):
             names.append(f"… {len(group) - len(shown):,} more")
         for name in names:
-            for part in show_text.wrapped(
-                f"{name}: {show_text.visible(reason, keep_backslash=True)}", columns, "  "
-            ):
+            for part in say.wrapped(f"{name}: {say.visible(reason, keep_backslash=True)}", columns, "  "):
                 yield palette.error(part) if operational else part
 
 
 def _amounts(checked: Checked) -> Iterator[str]:
-    yield show_text.count_of(checked.file_count, "file")
-    yield show_text.byte_size(checked.byte_count)
+    yield say.count_of(checked.file_count, "file")
+    yield say.byte_size(checked.byte_count)
     things = (
         (checked.record_count, "record", None),
         (checked.unit_count, "unit", None),
         (checked.entry_count, "entry", "entries"),
     )
-    yield ", ".join(show_text.count_of(number, noun, plural) for number, noun, plural in things if number)
+    yield ", ".join(say.count_of(number, noun, plural) for number, noun, plural in things if number)
 
 
-def _regions(report: Report, palette: show_text.Palette) -> Iterator[str]:
+def _regions(report: Report, palette: say.Palette) -> Iterator[str]:
     if not report.regions:
         return
     totals: dict[str, list[int]] = {}
@@ -231,32 +220,32 @@ def _regions(report: Report, palette: show_text.Palette) -> Iterator[str]:
     rows = [
         [
             kind,
-            show_text.count_of(number, "region"),
+            say.count_of(number, "region"),
             f"{size} bytes",
-            show_text.count_of(records, "record") if records else "",
+            say.count_of(records, "record") if records else "",
         ]
         for kind, (number, size, records) in totals.items()
     ]
-    yield from (f"  {line}" for line in show_text.aligned(rows, right=(2,)))
+    yield from (f"  {line}" for line in say.aligned(rows, right=(2,)))
 
 
-def _diagnoses(report: Report, palette: show_text.Palette, columns: int, detail: Detail) -> Iterator[str]:
+def _diagnoses(report: Report, palette: say.Palette, columns: int, detail: Detail) -> Iterator[str]:
     """Each diagnosis with what it was made from; a rule's findings are shown once."""
     shown: set[str] = set()
     for diagnosis in report.diagnoses:
         yield ""
         name = paint(palette, Severity[diagnosis.severity.upper()], diagnosis.fault_class)
-        yield f"{name} {palette.bold(show_text.visible(diagnosis.title, keep_backslash=True))}"
-        yield from show_text.wrapped(show_text.visible(diagnosis.text, keep_backslash=True), columns, "  ")
+        yield f"{name} {palette.bold(say.visible(diagnosis.title, keep_backslash=True))}"
+        yield from say.wrapped(say.visible(diagnosis.text, keep_backslash=True), columns, "  ")
         for rule in diagnosis.rules:
             if rule not in shown:
                 yield from _rule_lines(report, rule, palette, columns, detail)
         shown.update(diagnosis.rules)
         if diagnosis.next_command:
-            yield f"  look closer: {palette.good(show_text.visible(diagnosis.next_command, keep_backslash=True))}"
+            yield f"  look closer: {palette.good(say.visible(diagnosis.next_command, keep_backslash=True))}"
 
 
-def _others(report: Report, palette: show_text.Palette, columns: int, detail: Detail) -> Iterator[str]:
+def _others(report: Report, palette: say.Palette, columns: int, detail: Detail) -> Iterator[str]:
     """Findings that belong to no diagnosis; notes only where they are wanted."""
     stated = {rule for diagnosis in report.diagnoses for rule in diagnosis.rules}
     wanted = Severity.INFO if detail.verbose or detail.all_places else Severity.WARNING
@@ -275,14 +264,14 @@ def _others(report: Report, palette: show_text.Palette, columns: int, detail: De
 _TITLES = {Severity.ERROR: "Other errors", Severity.WARNING: "Other warnings", Severity.INFO: "Notes"}
 
 
-def paint(palette: show_text.Palette, severity: Severity, text: str) -> str:
+def paint(palette: say.Palette, severity: Severity, text: str) -> str:
     """`text` in the colour of a severity."""
     paints = {Severity.ERROR: palette.error, Severity.WARNING: palette.warning, Severity.INFO: palette.info}
     return paints[severity](text)
 
 
 def _rule_lines(
-    report: Report, name: str, palette: show_text.Palette, columns: int, detail: Detail
+    report: Report, name: str, palette: say.Palette, columns: int, detail: Detail
 ) -> Iterator[str]:
     rule = RULES[name]
     places = [finding for finding in report.findings if finding.rule == name]
@@ -291,23 +280,23 @@ def _rule_lines(
     by_policy = f"; {severity.word} by your config" if name in report.severities else ""
     yield f"  {paint(palette, severity, rule.id)} {palette.bold(rule.slug)} ({count:,}{by_policy})"
     if detail.verbose:
-        yield from (palette.dim(line) for line in show_text.wrapped(rule.why, columns, "    "))
+        yield from (palette.dim(line) for line in say.wrapped(rule.why, columns, "    "))
     shown = places[: detail.place_count(severity)]
     for finding in shown:
         yield from _place(finding, columns)
     left = sum(finding.count for finding in places[len(shown) :])
     if left:
-        yield f"    … {show_text.count_of(left, 'more place')}; --all shows them"
+        yield f"    … {say.count_of(left, 'more place')}; --all shows them"
 
 
 def _place(finding: Finding, columns: int) -> Iterator[str]:
     yield f"    {where_text(finding.where)}"
-    yield from show_text.wrapped(describe(finding), columns, "      ")
+    yield from say.wrapped(describe(finding), columns, "      ")
 
 
 def where_text(where: Where) -> str:
     """The exact place, as one printable line."""
-    parts = [show_text.visible(where.file) or "the store"]
+    parts = [say.visible(where.file) or "the store"]
     if where.start is not None:
         end = where.end
         parts.append(f"byte {where.start}" if end is None else f"bytes {where.start} to {end}")
@@ -315,7 +304,7 @@ def where_text(where: Where) -> str:
         parts.append(f"physical offset {where.physical_offset}")
     if where.topic is not None:
         queue = "" if where.queue_id is None else f" queue {where.queue_id}"
-        parts.append(f"topic {show_text.shorten(show_text.visible(where.topic), NAME_SHOWN)}{queue}")
+        parts.append(f"topic {say.shorten(say.visible(where.topic), NAME_SHOWN)}{queue}")
     if where.queue_offset is not None:
         parts.append(f"queue offset {where.queue_offset}")
     if where.slot is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.show import text as show_text
+from rocketfsck.cli.show import text as say
 from rocketfsck.common.wording import fill_numbers
 from rocketfsck.formats.dialect import ALL_VERSIONS, parse_version, run_text, runs_of
 from rocketfsck.query.start.model import FileChange, LostRange, QueueStart, Start, TimerStart
@@ -59,43 +59,43 @@ def _harms(start: Start) -> Iterator[str]:
     """What the broker does that takes something, each a verb with its object."""
     losses = start.losses
     if start.ignored:
-        yield f"does not see {show_text.count_of(len(start.ignored), 'file')}"
+        yield f"does not see {say.count_of(len(start.ignored), 'file')}"
     if start.queues_destroyed:
         yield "deletes all consume queues"
     if losses.cut_record_count:
-        yield f"cuts {show_text.count_of(losses.cut_record_count, 'message')} off the log"
+        yield f"cuts {say.count_of(losses.cut_record_count, 'message')} off the log"
     if losses.new_by_queue_count:
-        yield f"hides {show_text.count_of(losses.new_by_queue_count, 'message')} from consumers"
+        yield f"hides {say.count_of(losses.new_by_queue_count, 'message')} from consumers"
     if losses.new_by_key_count:
-        yield f"hides {show_text.count_of(losses.new_by_key_count, 'message')} from queries by key"
+        yield f"hides {say.count_of(losses.new_by_key_count, 'message')} from queries by key"
     shifted = sum(queue.shifted_count for queue in start.queues)
     if shifted:
-        yield f"puts {show_text.count_of(shifted, 'unit')} at a wrong queue offset"
+        yield f"puts {say.count_of(shifted, 'unit')} at a wrong queue offset"
     phantoms = sum(queue.phantom_count for queue in start.queues)
     if phantoms:
-        yield f"reads zeros as a message in {show_text.count_of(phantoms, 'queue')}"
+        yield f"reads zeros as a message in {say.count_of(phantoms, 'queue')}"
     reissued = sum(queue.reissued_count for queue in start.queues)
     if reissued:
-        yield f"uses {show_text.count_of(reissued, 'queue offset')} twice"
+        yield f"uses {say.count_of(reissued, 'queue offset')} twice"
     if start.index.blocked_until_offset is not None:
         yield "does not index new messages for now"
     if start.timers is not None:
         yield from _timer_harms(start.timers)
-    yield from (show_text.visible(item.what) for item in start.unread_parts)
+    yield from (say.visible(item.what) for item in start.unread_parts)
     if start.dispatch is not None and start.dispatch.skipped:
-        yield f"does not dispatch {show_text.count_of(len(start.dispatch.skipped), 'range')} of the log"
+        yield f"does not dispatch {say.count_of(len(start.dispatch.skipped), 'range')} of the log"
 
 
 def _timer_harms(timers: TimerStart) -> Iterator[str]:
     if timers.lost_count:
-        yield f"never delivers {show_text.count_of(timers.lost_count, 'timer message')}"
+        yield f"never delivers {say.count_of(timers.lost_count, 'timer message')}"
     if timers.repeated_count:
-        yield f"delivers {show_text.count_of(timers.repeated_count, 'timer message')} twice"
+        yield f"delivers {say.count_of(timers.repeated_count, 'timer message')} twice"
     if timers.endless_slot_count:
-        slots = show_text.count_of(timers.endless_slot_count, "timer slot")
+        slots = say.count_of(timers.endless_slot_count, "timer slot")
         yield f"reads {slots} in a circle until the memory is full"
     if timers.skipped_count:
-        yield f"does not schedule the next {show_text.count_of(timers.skipped_count, 'new timer message')}"
+        yield f"does not schedule the next {say.count_of(timers.skipped_count, 'new timer message')}"
 
 
 def _lost_before(start: Start) -> Iterator[str]:
@@ -103,23 +103,23 @@ def _lost_before(start: Start) -> Iterator[str]:
     losses = start.losses
     if losses.unreadable_count:
         holes = ", ".join(f"{item.start_offset} to {item.end_offset}" for item in losses.unreadable[:SHOWN])
-        count = show_text.count_of(losses.unreadable_count, "message")
+        count = say.count_of(losses.unreadable_count, "message")
         yield f"{count} cannot be read: the commit log has no bytes at {holes}"
     standing = (losses.by_queue_count or 0) - (losses.new_by_queue_count or 0) - losses.deleted_count
     if standing > 0:
         yield (
-            f"{show_text.count_of(standing, 'message has', 'messages have')} no unit: consumers never receive "
+            f"{say.count_of(standing, 'message has', 'messages have')} no unit: consumers never receive "
             f"{'it' if standing == 1 else 'them'}"
         )
 
 
-def start_lines(start: Start, palette: show_text.Palette, *, columns: int, everything: bool) -> Iterator[str]:
+def start_lines(start: Start, palette: say.Palette, *, columns: int, everything: bool) -> Iterator[str]:
     """The whole prediction; `everything` leaves no file, queue or range out. Names go through `visible`."""
     title = headline(start)
     paint = palette.error if not start.loads else palette.warning if start.harmful else palette.good
-    yield from (paint(line) for line in show_text.wrapped(title[0].upper() + title[1:] + ".", columns))
+    yield from (paint(line) for line in say.wrapped(title[0].upper() + title[1:] + ".", columns))
     for refusal in start.refusals:
-        yield f"  {show_text.visible(refusal.file)}: {show_text.visible(refusal.reason, keep_backslash=True)}"
+        yield f"  {say.visible(refusal.file)}: {say.visible(refusal.reason, keep_backslash=True)}"
     yield ""
     yield from _log(start)
     yield from _files(start.files, everything)
@@ -130,19 +130,19 @@ def start_lines(start: Start, palette: show_text.Palette, *, columns: int, every
         yield from _timers(start.timers, everything)
     yield from _losses(start, everything)
     for note in start.notes:
-        yield from show_text.wrapped(f"Note: {show_text.visible(note, keep_backslash=True)}.", columns)
+        yield from say.wrapped(f"Note: {say.visible(note, keep_backslash=True)}.", columns)
 
 
 def _log(start: Start) -> Iterator[str]:
     yield f"Recovery      {start.recovery}"
     for ignored in start.ignored:
-        yield f"Not seen      {show_text.visible(ignored.file)}: {show_text.visible(ignored.why)}"
+        yield f"Not seen      {say.visible(ignored.file)}: {say.visible(ignored.why)}"
     scan = start.scan
     if scan is None:
         return
     yield (
-        f"Scan          from {scan.start_offset} ({show_text.visible(scan.first_file)}): "
-        f"{show_text.count_of(scan.file_count, 'file')}, {show_text.byte_size(scan.read_byte_count)}"
+        f"Scan          from {scan.start_offset} ({say.visible(scan.first_file)}): "
+        f"{say.count_of(scan.file_count, 'file')}, {say.byte_size(scan.read_byte_count)}"
     )
     yield f"Cut           at {start.cut_offset}: {_STOPS[scan.stop]}"
     yield f"Commit log    {start.min_offset} to {start.max_offset}"
@@ -154,8 +154,7 @@ def _files(files: Sequence[FileChange], everything: bool) -> Iterator[str]:
         return
     yield "Files"
     rows = [
-        (f"  {item.change}", show_text.visible(item.file), show_text.byte_size(item.size), item.why)
-        for item in files
+        (f"  {item.change}", say.visible(item.file), say.byte_size(item.size), item.why) for item in files
     ]
     yield from _table(rows, (2,), everything)
 
@@ -165,10 +164,10 @@ def _dispatch(start: Start, everything: bool) -> Iterator[str]:
     if dispatch is None:
         return
     if dispatch.recovery_record_count:
-        yield f"Dispatch      {show_text.count_of(dispatch.recovery_record_count, 'record')} by the recovery"
+        yield f"Dispatch      {say.count_of(dispatch.recovery_record_count, 'record')} by the recovery"
     yield (
         f"Dispatcher    from {dispatch.start_offset} to {dispatch.end_offset}: "
-        f"{show_text.count_of(dispatch.record_count, 'record')}"
+        f"{say.count_of(dispatch.record_count, 'record')}"
     )
     rows = [
         f"  {'stops at' if item.stuck else 'skips'} {item.start_offset} to {item.end_offset}: "
@@ -178,18 +177,18 @@ def _dispatch(start: Start, everything: bool) -> Iterator[str]:
     yield from _some(rows, len(rows), everything)
 
 
-def _queues(queues: Sequence[QueueStart], palette: show_text.Palette, everything: bool) -> Iterator[str]:
+def _queues(queues: Sequence[QueueStart], palette: say.Palette, everything: bool) -> Iterator[str]:
     changed = [queue for queue in queues if _is_changed(queue)]
     chosen = queues if everything else changed
     unchanged = len(queues) - len(changed)
-    words = f", {show_text.count_of(unchanged, 'other')} as before" if changed and unchanged else ""
-    yield f"Queues        {show_text.count_of(len(changed), 'queue')} changed{words}"
+    words = f", {say.count_of(unchanged, 'other')} as before" if changed and unchanged else ""
+    yield f"Queues        {say.count_of(len(changed), 'queue')} changed{words}"
     if not chosen:
         return
     head = ("  topic", "queue", "min", "max", "cut", "added", "shifted", "twice", "no unit")
     rows = [
         (
-            f"  {show_text.shorten(show_text.visible(queue.topic), NAME_SHOWN)}",
+            f"  {say.shorten(say.visible(queue.topic), NAME_SHOWN)}",
             str(queue.queue_id),
             str(queue.min_offset),
             str(queue.max_offset),
@@ -223,9 +222,9 @@ def _is_changed(queue: QueueStart) -> bool:
 
 def _index(start: Start, everything: bool) -> Iterator[str]:
     index = start.index
-    deleted = show_text.count_of(index.deleted_entry_count, "entry", "entries")
+    deleted = say.count_of(index.deleted_entry_count, "entry", "entries")
     yield (
-        f"Index         {show_text.count_of(len(index.files), 'file')}; {deleted} deleted, "
+        f"Index         {say.count_of(len(index.files), 'file')}; {deleted} deleted, "
         f"{index.added_entry_count:,} added"
     )
     if index.blocked_until_offset is not None:
@@ -234,38 +233,34 @@ def _index(start: Start, everything: bool) -> Iterator[str]:
         rows = (
             (
                 f"  {item.fate}",
-                show_text.visible(item.file),
-                f"{show_text.count_of(item.entry_count, 'entry', 'entries')}",
+                say.visible(item.file),
+                f"{say.count_of(item.entry_count, 'entry', 'entries')}",
                 f"{item.added_count:,} added",
             )
             for item in index.files
         )
-        yield from show_text.aligned(rows, right=(2, 3))
+        yield from say.aligned(rows, right=(2, 3))
 
 
 def _timers(timers: TimerStart, everything: bool) -> Iterator[str]:
     if timers.in_database:
         yield f"Timers        rows of {timers.wheel}"
     else:
-        wheel = show_text.visible(timers.wheel) or "a new, empty wheel"
-        slots = show_text.count_of(timers.changed_slot_count, "slot")
+        wheel = say.visible(timers.wheel) or "a new, empty wheel"
+        slots = say.count_of(timers.changed_slot_count, "slot")
         yield (
             f"Timers        slots from {wheel}, {slots} changed by the timer log from {timers.scan_pos} on"
         )
-        cut = (
-            f", {show_text.count_of(timers.cut_count, 'unit')} after the end cut off"
-            if timers.cut_count
-            else ""
-        )
+        cut = f", {say.count_of(timers.cut_count, 'unit')} after the end cut off" if timers.cut_count else ""
         yield f"  the timer log ends at {timers.end_pos}{cut}"
-    again = f": {show_text.count_of(timers.reread_count, 'message')} again" if timers.reread_count else ""
+    again = f": {say.count_of(timers.reread_count, 'message')} again" if timers.reread_count else ""
     yield f"  the timer topic is read from queue offset {timers.queue_offset} on{again}"
     yield (
-        f"  delivery from {show_text.timestamp(timers.read_timestamp)} on, "
-        f"{show_text.count_of(timers.waiting_count, 'message waits', 'messages wait')}"
+        f"  delivery from {say.timestamp(timers.read_timestamp)} on, "
+        f"{say.count_of(timers.waiting_count, 'message waits', 'messages wait')}"
     )
     if timers.latest_start_timestamp is not None:
-        yield f"  a start after {show_text.timestamp(timers.latest_start_timestamp)} skips some of these messages"
+        yield f"  a start after {say.timestamp(timers.latest_start_timestamp)} skips some of these messages"
     rows = [f"  never delivered: the message at {offset}" for offset in timers.lost]
     yield from _some(rows, timers.lost_count, everything)
 
@@ -276,26 +271,27 @@ def _losses(start: Start, everything: bool) -> Iterator[str]:
         stale = (
             f", and {losses.stale_count:,} from before an earlier truncation" if losses.stale_count else ""
         )
-        yield f"After the cut   {show_text.count_of(losses.cut_record_count, 'record')}{stale}"
+        yield f"After the cut   {say.count_of(losses.cut_record_count, 'record')}{stale}"
         yield from _ranges(losses.cut, everything)
     for name, count, new, ranges in (
         ("Without a unit ", losses.by_queue_count, losses.new_by_queue_count, losses.by_queue),
         ("Without an entry", losses.by_key_count, losses.new_by_key_count, losses.by_key),
     ):
         if count:
-            yield f"{name} {show_text.count_of(count, 'record')} of the log, {new:,} of them because of this start"
+            yield f"{name} {say.count_of(count, 'record')} of the log, {new:,} of them because of this start"
             if ranges is losses.by_queue and losses.deleted_count:
-                yield f"  {show_text.count_of(losses.deleted_count, 'record')} of topics and queues that were deleted"
+                deleted = say.count_of(losses.deleted_count, "record")
+                yield f"  {deleted} of topics and queues that were deleted"
             yield from _ranges(ranges, everything)
     if losses.unreadable_count:
-        units = show_text.count_of(losses.unreadable_count, "unit leads", "units lead")
+        units = say.count_of(losses.unreadable_count, "unit leads", "units lead")
         yield f"Not in the log  {units} to bytes missing from the log"
         yield from _ranges(losses.unreadable, everything, "unit")
 
 
 def _ranges(ranges: Sequence[LostRange], everything: bool, what: str = "record") -> Iterator[str]:
     rows = [
-        f"  {item.start_offset} to {item.end_offset}: {show_text.count_of(item.record_count, what)}"
+        f"  {item.start_offset} to {item.end_offset}: {say.count_of(item.record_count, what)}"
         for item in ranges
     ]
     yield from _some(rows, len(rows), everything)
@@ -306,7 +302,7 @@ def _table(
 ) -> Iterator[str]:
     """The first rows below `head`; a row may be several lines."""
     shown = rows if everything or len(rows) <= SHOWN + 1 else rows[:SHOWN]
-    yield from show_text.aligned([*head, *shown], right=right)
+    yield from say.aligned([*head, *shown], right=right)
     if len(shown) < len(rows):
         yield f"  and {len(rows) - len(shown):,} more (-v shows them)"
 
@@ -337,9 +333,9 @@ _FACTS = (
 
 def _deleted(verdict: StartVerdict) -> str:
     """Which files a start deletes; of commit log files, whether a message is in them."""
-    text = f"deletes {show_text.count_of(verdict.deleted_file_count, 'file')}"
+    text = f"deletes {say.count_of(verdict.deleted_file_count, 'file')}"
     if verdict.deleted_from:
-        text += f" in {' and '.join(f'{show_text.visible(name)}/' for name in verdict.deleted_from)}"
+        text += f" in {' and '.join(f'{say.visible(name)}/' for name in verdict.deleted_from)}"
     empty = "commitlog" in verdict.deleted_from and verdict.cut_count == 0 and not verdict.astray_count
     return f"{text}, none with a message that is sound" if empty else text
 
@@ -347,14 +343,14 @@ def _deleted(verdict: StartVerdict) -> str:
 def verdict_text(verdict: StartVerdict) -> str:
     """What a broker does, without its version: "starts and loses nothing", "does not start: …"."""
     if not verdict.covered:
-        return f"cannot be predicted: {show_text.visible(verdict.obstacle, keep_backslash=True)}"
+        return f"cannot be predicted: {say.visible(verdict.obstacle, keep_backslash=True)}"
     if not verdict.loads:
-        return f"does not start: {show_text.visible(verdict.obstacle, keep_backslash=True)}"
+        return f"does not start: {say.visible(verdict.obstacle, keep_backslash=True)}"
     facts = ["deletes all consume queues"] if verdict.queues_destroyed else []
     facts += [fill_numbers(text, count=count) for name, text in _FACTS if (count := getattr(verdict, name))]
     if verdict.deleted_file_count:
         facts.append(_deleted(verdict))
-    facts += map(show_text.visible, verdict.unread_parts)
+    facts += map(say.visible, verdict.unread_parts)
     if not facts:
         return "starts and loses nothing" if verdict.lost_count is not None else "starts"
     return f"starts; {'; '.join(facts)}"
@@ -370,9 +366,7 @@ def versions_text(verdicts: Sequence[StartVerdict], among: Iterable[StartVerdict
     return ", ".join(map(run_text, runs_of(versions, known or ALL_VERSIONS)))
 
 
-def comparison_lines(
-    items: Sequence[StartComparison], palette: show_text.Palette, columns: int
-) -> Iterator[str]:
+def comparison_lines(items: Sequence[StartComparison], palette: say.Palette, columns: int) -> Iterator[str]:
     """What brokers of every version in question do with the store as it was, and with the repaired one.
 
     Versions are grouped as in the verdict: by what they do with the repaired store, the worst first.
@@ -392,10 +386,8 @@ def comparison_lines(
             if then != text:
                 said.append((f"before the repair, {versions_text(before, everything)}: {then}", "    "))
         worse = dict.fromkeys(reason for item in group for reason in item.worse)
-        said += [(f"worse than before: {show_text.visible(reason)}", "    ") for reason in worse]
-        yield from (
-            paint(line) for words, indent in said for line in show_text.wrapped(words, columns, indent)
-        )
+        said += [(f"worse than before: {say.visible(reason)}", "    ") for reason in worse]
+        yield from (paint(line) for words, indent in said for line in say.wrapped(words, columns, indent))
 
 
 def grouped_starts(starts: Iterable[StartVerdict]) -> list[tuple[str, list[StartVerdict]]]:

@@ -25,9 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.dtypes import Bytes, Words
-from rocketfsck.formats.javatext import java_decode, java_encode
-from rocketfsck.formats.layout import Field
+from rocketfsck.formats import dtypes, javatext, layout
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, MessageFilter
 from rocketfsck.verify.finding import LEVELS, Level
@@ -48,7 +46,7 @@ def row_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBat
         yield pa.RecordBatch.from_pylist(batch, schema)
 
 
-def field_of(name: str, declared: Field) -> pa.Field:
+def field_of(name: str, declared: layout.Field) -> pa.Field:
     """The column of that name of a layout's integer: 8 bytes, or 4 as the least that Spark's users expect."""
     return pa.field(name, pa.int64() if declared.size == 8 else pa.int32())
 
@@ -58,28 +56,30 @@ def numbers(values: NDArray[Any]) -> pa.Array:
     return pa.array(np.ascontiguousarray(values))
 
 
-def binary(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
+def binary(offsets: dtypes.Words, data: dtypes.Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Ranges of bytes; null where `valid` is False."""
     buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def texts(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
+def texts(offsets: dtypes.Words, data: dtypes.Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Ranges of bytes as Java decodes them."""
     raw = binary(offsets, data, valid)
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if one is None else java_decode(one) for one in raw.to_pylist()], pa.string())
+        return pa.array(
+            [None if one is None else javatext.java_decode(one) for one in raw.to_pylist()], pa.string()
+        )
 
 
-def readable(offsets: Words, data: Bytes) -> tuple[Words, Bytes]:
+def readable(offsets: dtypes.Words, data: dtypes.Bytes) -> tuple[dtypes.Words, dtypes.Bytes]:
     """The same ranges with whatever is not UTF-8 replaced, as Java replaces it."""
     raw = binary(offsets, data)
     try:
         raw.cast(pa.string())
     except pa.ArrowInvalid:
-        pieces = [java_encode(java_decode(one)) for one in raw.to_pylist()]
+        pieces = [javatext.java_encode(javatext.java_decode(one)) for one in raw.to_pylist()]
         bounds = np.zeros(len(pieces) + 1, np.int64)
         np.cumsum([len(piece) for piece in pieces], out=bounds[1:])
         return bounds.astype(np.int32), np.frombuffer(bytearray(b"".join(pieces)), np.uint8)
@@ -97,7 +97,7 @@ def chosen(codes: NDArray[Any], values: Sequence[str | None]) -> pa.Array:
 
 
 def lists(
-    kind: pa.DataType, offsets: Words, values: pa.Array, valid: NDArray[np.bool_] | None = None
+    kind: pa.DataType, offsets: dtypes.Words, values: pa.Array, valid: NDArray[np.bool_] | None = None
 ) -> pa.Array:
     """Lists of the type `kind` (a list or a map), row i being `values[offsets[i]:offsets[i + 1]]`."""
     return pa.Array.from_buffers(

@@ -36,9 +36,7 @@ import numpy.ma
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rocketfsck.formats.dtypes import Bytes, Longs, Words
-from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_MASK, TRANSACTION_NAMES
+from rocketfsck.formats import dtypes, javatext, magic
 from rocketfsck.pipeline.views import model
 from rocketfsck.scan.columns import KEY_WORD, Fault, PropertyPairs, RecordBatch, fault_name
 from rocketfsck.scan.log.live import LiveScan
@@ -77,11 +75,13 @@ class Chunk:
         values: NDArray[Any] = self.log.batch[name][self.rows]
         return values
 
-    def bytes_of(self, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]:
+    def bytes_of(self, starts: dtypes.Longs, sizes: dtypes.Longs) -> tuple[dtypes.Words, dtypes.Bytes]:
         """Ranges of file positions side by side."""
         return self._gather(self._buffer, starts - self._low, sizes)
 
-    def _gather(self, buffer: Bytes, starts: NDArray[Any], sizes: NDArray[Any]) -> tuple[Words, Bytes]:
+    def _gather(
+        self, buffer: dtypes.Bytes, starts: NDArray[Any], sizes: NDArray[Any]
+    ) -> tuple[dtypes.Words, dtypes.Bytes]:
         longs = starts.astype(np.int64), sizes.astype(np.int64)
         return gather(buffer, *longs, compiled=self._compiled)
 
@@ -97,13 +97,13 @@ class Chunk:
         return found
 
     @cached_property
-    def properties(self) -> tuple[Words, Bytes]:
+    def properties(self) -> tuple[dtypes.Words, dtypes.Bytes]:
         """The properties' bytes, as on disk."""
         sizes = np.maximum(self["properties_size"], 0).astype(np.int64)
         return self.bytes_of(self["properties_pos"], sizes)
 
     @cached_property
-    def readable(self) -> tuple[Words, Bytes]:
+    def readable(self) -> tuple[dtypes.Words, dtypes.Bytes]:
         """The properties in valid UTF-8."""
         return model.readable(*self.properties)
 
@@ -149,11 +149,11 @@ class Chunk:
         found = np.flatnonzero(wanted & is_chosen[batch["key_record"]])
         return batch["key_record"][found], found
 
-    def _key_bytes(self, found: Rows) -> tuple[Words, Bytes]:
+    def _key_bytes(self, found: Rows) -> tuple[dtypes.Words, dtypes.Bytes]:
         batch = self.log.batch
         return self.bytes_of(batch["key_pos"][found], batch["key_size"][found].astype(np.int64))
 
-    def _read(self) -> tuple[int, Bytes]:
+    def _read(self) -> tuple[int, dtypes.Bytes]:
         """The bytes from the first row's to the last row's end, without a body that is left out at an end."""
         low = int(self["pos"][0])
         high = int(self["pos"][-1]) + int(self["total_size"][-1])
@@ -185,7 +185,7 @@ def chunks_of(
 
 def topic_of(chunk: Chunk) -> pa.Array:
     """The topic; that of records for which the table has no room is read with them."""
-    names = [java_decode(name) for name, _ in chunk.log.table.names]
+    names = [javatext.java_decode(name) for name, _ in chunk.log.table.names]
     rows = chunk["queue_index"]
     if (rows < 0).any():
         return model.texts(*chunk.bytes_of(chunk["topic_pos"], chunk["topic_size"].astype(np.int64)))
@@ -204,14 +204,16 @@ def _host(column: str) -> Callable[[Chunk, pa.DataType], pa.Array]:
 
 
 def _transaction(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
-    return model.chosen((chunk["sys_flag"] & TRANSACTION_MASK) >> 2, list(TRANSACTION_NAMES.values()))
+    return model.chosen(
+        (chunk["sys_flag"] & magic.TRANSACTION_MASK) >> 2, list(magic.TRANSACTION_NAMES.values())
+    )
 
 
 def _compression(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
     flags = chunk["sys_flag"]
-    code = np.where(flags & COMPRESSED, (flags >> 8) & 7, 8)
+    code = np.where(flags & magic.COMPRESSED, (flags >> 8) & 7, 8)
     return model.chosen(
-        code, [COMPRESSION_NAMES.get(number, f"type {number}") for number in range(8)] + [None]
+        code, [magic.COMPRESSION_NAMES.get(number, f"type {number}") for number in range(8)] + [None]
     )
 
 

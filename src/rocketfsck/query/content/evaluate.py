@@ -20,11 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.columns import DERIVED, NUMBERS
-from rocketfsck.formats.dtypes import Flags
-from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_NAMES
-from rocketfsck.formats.properties import tags_code
+from rocketfsck.formats import columns, dtypes, javatext, magic, properties
 from rocketfsck.progress import Phase, phase
 from rocketfsck.query.answers import Found
 from rocketfsck.query.content import expression as content_expression
@@ -40,11 +36,11 @@ from rocketfsck.store.reading import FileReader
 Failed = Callable[[str], None]
 """Told why the content of a message is not known."""
 
-Sides = tuple[Flags, Flags]
+Sides = tuple[dtypes.Flags, dtypes.Flags]
 """Rows that surely match, rows that may."""
 
-_NUMBERS = {column.name: column for column in NUMBERS}
-_COLUMNS = _NUMBERS | {column.name: column for column in DERIVED}
+_NUMBERS = {column.name: column for column in columns.NUMBERS}
+_COLUMNS = _NUMBERS | {column.name: column for column in columns.DERIVED}
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -213,7 +209,7 @@ class _ColumnTest:
         column: NDArray[Any],
     ) -> Sides:
         if not isinstance(node, content_expression.Compare):
-            found: Flags = column != 0
+            found: dtypes.Flags = column != 0
         elif node.operator == "in":
             found = np.isin(column.astype(np.int64), np.array(node.values, np.int64))
         else:
@@ -235,7 +231,7 @@ class _ColumnTest:
         self, node: content_expression.Present | content_expression.Compare | content_expression.Match
     ) -> Sides:
         """Decided once a queue; the last element stands for records whose queue the full table refused."""
-        known = [self._decided(node, java_decode(topic)) for topic, _ in self.table.names]
+        known = [self._decided(node, javatext.java_decode(topic)) for topic, _ in self.table.names]
         index = self.batch["queue_index"]
         sure = np.array([*known, False], np.bool_)[index]
         possible = np.array([*known, True], np.bool_)[index]
@@ -244,9 +240,9 @@ class _ColumnTest:
     def _transactions(
         self, node: content_expression.Present | content_expression.Compare | content_expression.Match
     ) -> Sides:
-        kinds = self.batch["sys_flag"] & TRANSACTION_MASK
+        kinds = self.batch["sys_flag"] & magic.TRANSACTION_MASK
         found = np.zeros(self.count, np.bool_)
-        for kind, name in TRANSACTION_NAMES.items():
+        for kind, name in magic.TRANSACTION_NAMES.items():
             if self._decided(node, name):
                 found |= kinds == kind
         return found, found
@@ -255,7 +251,7 @@ class _ColumnTest:
         """What a hash rules out: another hash is another text."""
         sure, possible = self._unknown()
         if node.field.name == "tags" and node.operator != "contains":
-            codes = [tags_code(str(value)) for value in node.values]
+            codes = [properties.tags_code(str(value)) for value in node.values]
             possible = np.isin(self.batch["tags_code"], np.array(codes, np.int64))
         elif node.field.name == "keys" or (node.field.name == "unique_key" and node.operator != "contains"):
             possible = np.zeros(self.count, np.bool_)

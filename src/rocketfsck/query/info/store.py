@@ -14,12 +14,8 @@ from pathlib import Path
 
 from rocketfsck.common.documents import members
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
-from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE, UNIT, UNIT_SIZE, is_valid_unit
-from rocketfsck.formats.indexfile import HEADER, IndexHeader, decode_header
+from rocketfsck.formats import checkpoint, consumequeue, indexfile, smallfiles, timer
 from rocketfsck.formats.layout import Layout, shown_values
-from rocketfsck.formats.smallfiles import decode_abort, decode_broker_identity
-from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.query.info import model
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.plain.entries import record_pos
@@ -70,7 +66,7 @@ def _bounds(queue: ConsumeQueue) -> tuple[int | None, tuple[int, int] | None]:
     if not queue.files:
         return None, None
 
-    layout = UNIT if queue.kind == "file" else BATCH_UNIT
+    layout = consumequeue.UNIT if queue.kind == "file" else consumequeue.BATCH_UNIT
     size = layout.size
     start = queue.files[0].start_offset or 0
     first: int | None = start // size
@@ -92,11 +88,11 @@ def _bounds(queue: ConsumeQueue) -> tuple[int | None, tuple[int, int] | None]:
 
 def _unit_count(reader: FileReader, unit_size: int) -> int:
     """How many units of the file are valid, if they are a prefix of it: offset >= 0 and size > 0."""
-    place = UNIT.packer(last="size")
+    place = consumequeue.UNIT.packer(last="size")
     low, high = 0, reader.size // unit_size
     while low < high:
         middle = (low + high) // 2
-        if is_valid_unit(*place.unpack(reader.read(middle * unit_size, place.size))):
+        if consumequeue.is_valid_unit(*place.unpack(reader.read(middle * unit_size, place.size))):
             low = middle + 1
         else:
             high = middle
@@ -114,8 +110,8 @@ def index_info(file: IndexFile) -> model.IndexFileInfo:
     return replace(info, header=header, used_entry_count=header.entry_count)
 
 
-def _index_header(reader: FileReader) -> IndexHeader:
-    return decode_header(reader.read_upto(0, HEADER.size))
+def _index_header(reader: FileReader) -> indexfile.IndexHeader:
+    return indexfile.decode_header(reader.read_upto(0, indexfile.HEADER.size))
 
 
 def file_info(path: Path) -> model.FileInfo:
@@ -146,20 +142,20 @@ def _inside(reader: FileReader, kind: str, start_offset: int) -> Iterator[tuple[
     if kind in ("commitlog", "compaction-log"):
         yield "first_store_timestamp", _first_store_timestamp(reader)
     elif kind == "consumequeue":
-        count = _unit_count(reader, UNIT_SIZE)
+        count = _unit_count(reader, consumequeue.UNIT_SIZE)
         yield "unit_count", count
-        yield "min_offset", start_offset // UNIT_SIZE
-        yield "max_offset", start_offset // UNIT_SIZE + count
+        yield "min_offset", start_offset // consumequeue.UNIT_SIZE
+        yield "max_offset", start_offset // consumequeue.UNIT_SIZE + count
     elif kind in ("batchconsumequeue", "compaction-cq"):
-        yield "unit_count", _unit_count(reader, BATCH_UNIT_SIZE)
+        yield "unit_count", _unit_count(reader, consumequeue.BATCH_UNIT_SIZE)
     elif kind == "index":
         header = _index_header(reader)
         yield from members(header)
         yield "used_entry_count", header.entry_count
     elif kind == "checkpoint":
-        yield from _values(reader, CHECKPOINT).items()
+        yield from _values(reader, checkpoint.CHECKPOINT).items()
     elif kind == "timercheck":
-        yield from _values(reader, TIMER_CHECK).items()
+        yield from _values(reader, timer.TIMER_CHECK).items()
 
 
 def _values(reader: FileReader, layout: Layout) -> Mapping[str, int]:
@@ -223,7 +219,7 @@ def _abort(file: StoreFile | None) -> model.AbortInfo:
         return model.AbortInfo(present=False)
     try:
         with FileReader(file.path) as reader:
-            return model.AbortInfo(present=True, pid=decode_abort(reader.read_upto(0, 64)))
+            return model.AbortInfo(present=True, pid=smallfiles.decode_abort(reader.read_upto(0, 64)))
     except StoreError as error:
         return model.AbortInfo(present=True, error=str(error))
 
@@ -231,7 +227,9 @@ def _abort(file: StoreFile | None) -> model.AbortInfo:
 def _checkpoint(file: StoreFile) -> model.CheckpointFieldsInfo:
     try:
         with FileReader(file.path) as reader:
-            return model.CheckpointFieldsInfo(decode_checkpoint(reader.read_upto(0, CHECKPOINT.size)))
+            return model.CheckpointFieldsInfo(
+                checkpoint.decode_checkpoint(reader.read_upto(0, checkpoint.CHECKPOINT.size))
+            )
     except StoreError as error:
         return model.CheckpointFieldsInfo(error=str(error))
 
@@ -249,7 +247,7 @@ def _identity(store: Store) -> model.IdentityInfo | None:
     for file in sorted(files, key=lambda file: file.name):
         try:
             data = read_whole(file.path, _IDENTITY_SIZE)
-            found = decode_broker_identity(data, is_temp=file.name.endswith("-temp"))
+            found = smallfiles.decode_broker_identity(data, is_temp=file.name.endswith("-temp"))
         except StoreError as error:
             failed = failed or model.IdentityInfo(file.relative, error=str(error))
             continue

@@ -26,11 +26,8 @@ from typing import Literal
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
+from rocketfsck.formats import consumequeue, indexfile, javatext, magic
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.formats.javatext import INT32_MAX, parse_int64
-from rocketfsck.formats.magic import INNER_BATCH
 from rocketfsck.query.serving import files as serving_files
 from rocketfsck.query.start.databases import keeps_light_rows
 from rocketfsck.query.start.dispatch import QueueName
@@ -52,7 +49,7 @@ class ServedIndex:
     the entries that the start puts are in it."""
 
     file: IndexFile | None
-    header: IndexHeader
+    header: indexfile.IndexHeader
     first: int = 0
     end: int = 0
 
@@ -63,7 +60,7 @@ class ServedIndex:
         hashes, offsets, times = (column[self.first : self.end] for column in entries.columns)
         begin = self.header.begin_timestamp
         for row in np.flatnonzero(hashes == key_hash)[::-1].tolist():
-            seconds = min(max(int(times[row]) - begin, 0) // 1000, INT32_MAX) if begin > 0 else 0
+            seconds = min(max(int(times[row]) - begin, 0) // 1000, javatext.INT32_MAX) if begin > 0 else 0
             yield int(offsets[row]), begin + 1000 * seconds
 
 
@@ -87,8 +84,10 @@ def files_after_start(
     return made
 
 
-def _put(opened: OpenIndex, file: IndexFile | None, entries: PutEntries, first: int, end: int) -> IndexHeader:
-    header = IndexHeader() if file is None else _header(file)
+def _put(
+    opened: OpenIndex, file: IndexFile | None, entries: PutEntries, first: int, end: int
+) -> indexfile.IndexHeader:
+    header = indexfile.IndexHeader() if file is None else _header(file)
     if first == end:
         return header
     _, offsets, times = entries.columns
@@ -102,9 +101,9 @@ def _put(opened: OpenIndex, file: IndexFile | None, entries: PutEntries, first: 
     )
 
 
-def _header(file: IndexFile) -> IndexHeader:
+def _header(file: IndexFile) -> indexfile.IndexHeader:
     """That of the file; zeros for a short one, which a broker makes longer."""
-    return read_header(file.location) or IndexHeader()
+    return read_header(file.location) or indexfile.IndexHeader()
 
 
 State = Literal["started", "running"]
@@ -245,10 +244,10 @@ class _Started(Serving):
             raise StoreError("a record that the start dispatches cannot be read", offset=offset)
         properties = message.properties or {}
         base, count = message.queue_offset, 1
-        if message.sys_flag & INNER_BATCH:
-            found = parse_int64(properties.get("INNER_BASE", ""))
+        if message.sys_flag & magic.INNER_BATCH:
+            found = javatext.parse_int64(properties.get("INNER_BASE", ""))
             base = base if found is None else found
-            count = parse_int64(properties.get("INNER_NUM", "")) or 1
+            count = javatext.parse_int64(properties.get("INNER_NUM", "")) or 1
         return base, count, message.store_timestamp
 
 
@@ -264,8 +263,8 @@ class _Running(Serving):
         super().__init__(log, view, dialect, files_on_disk(store.indexes))
         self.readers = readers
         self.sizes: dict[QueueKind, int] = {
-            "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),
-            "batch": rounded_file_size(sizes.batch_file_size, BATCH_UNIT_SIZE),
+            "file": consumequeue.rounded_file_size(sizes.consumequeue_file_size, consumequeue.UNIT_SIZE),
+            "batch": consumequeue.rounded_file_size(sizes.batch_file_size, consumequeue.BATCH_UNIT_SIZE),
         }
         self.queues: dict[QueueName, ConsumeQueue] = {}
         for queue in store.queues:

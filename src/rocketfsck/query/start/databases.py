@@ -26,12 +26,8 @@ from typing import Literal
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import UNIT_SIZE, rounded_file_size
+from rocketfsck.formats import consumequeue, dtypes, javatext, properties, rocks
 from rocketfsck.formats.dialect import Dialect, versions_with
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.javatext import parse_int32
-from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.rocks import decode_i64
 from rocketfsck.query.start.load import LoadedFile, LoadedQueue, entries_of
 from rocketfsck.query.start.model import Refusal
 from rocketfsck.query.start.queues import AppendedColumns, QueueModel
@@ -56,8 +52,8 @@ class RowsModel(QueueModel):
         self.least: Bound | None = None if bounds is None else bounds.least
         self.greatest: Bound | None = None if bounds is None else bounds.greatest
         self.found_count = 0 if bounds is None else bounds.row_count
-        self.put_places: Longs = np.zeros(0, np.int64)
-        self.put_offsets: Longs = np.zeros(0, np.int64)
+        self.put_places: dtypes.Longs = np.zeros(0, np.int64)
+        self.put_offsets: dtypes.Longs = np.zeros(0, np.int64)
 
     @property
     def end(self) -> int:
@@ -357,7 +353,9 @@ def _unread(store: Store, other: Other) -> Iterator[str]:
 def has_light_rows(store: Store) -> bool:
     """Whether databases of the store hold light queues."""
     return any(
-        topic.startswith(LMQ_PREFIX) for queues in store.lifted.queues.values() for topic, _ in queues.bounds
+        topic.startswith(properties.LMQ_PREFIX)
+        for queues in store.lifted.queues.values()
+        for topic, _ in queues.bounds
     )
 
 
@@ -371,7 +369,7 @@ def _has_light_rows_alone(store: Store) -> bool:
     """Whether a light queue of a database has no files: a broker that wrote both would have made some."""
     directory = store.lifted.files
     return directory is not None and any(
-        queue.topic.startswith(LMQ_PREFIX) and file.path.is_relative_to(directory)
+        queue.topic.startswith(properties.LMQ_PREFIX) and file.path.is_relative_to(directory)
         for queue in store.queues
         for file in queue.files[:1]
     )
@@ -425,7 +423,7 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> StartingQue
         refusals.append(Refusal(path, reason))
     found = store.lifted.queues.get(path, EMPTY)
     mark = found.dispatched or 0
-    extra = parse_int32((settings.get("combineCQMaxExtraSearchCommitLogFiles") or "").strip())
+    extra = javatext.parse_int32((settings.get("combineCQMaxExtraSearchCommitLogFiles") or "").strip())
     marks = Marks(
         queues=mark if kind == "rows" else None,
         double_written=mark if kind == "both" else None,
@@ -458,7 +456,7 @@ def _message_marks(store: Store, settings: Settings, dialect: Dialect) -> Iterat
         try:
             for rows in read_rows(other, mode="mark"):
                 for _, value in rows.pairs():
-                    marks[rows.family] = decode_i64(value, rows.family)
+                    marks[rows.family] = rocks.decode_i64(value, rows.family)
         except RocksError:
             marks = dict.fromkeys(families, None)
     for family in families:
@@ -484,4 +482,4 @@ def row_queues(store: Store, queues: StartingQueues, dialect: Dialect) -> Iterat
 
 def queue_file_size(store: Store) -> int:
     """The size in bytes of the files that units of databases are read from."""
-    return rounded_file_size(store.geometry.consumequeue_file_size, UNIT_SIZE)
+    return consumequeue.rounded_file_size(store.geometry.consumequeue_file_size, consumequeue.UNIT_SIZE)

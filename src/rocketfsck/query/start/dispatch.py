@@ -13,11 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import dtypes, javatext, magic, smallfiles
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.formats.smallfiles import is_directory_name, is_queue_name
 from rocketfsck.query.start.databases import RowsModel
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
@@ -85,7 +82,7 @@ class Dispatcher:
         self._to_queues(batch, base_offset, wanted, missed)
         offset = batch["physical_offset"][rows]
         key_count = batch["key_count"][rows].astype(np.int64)
-        rolled_back = (batch["sys_flag"][rows] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+        rolled_back = (batch["sys_flag"][rows] & magic.TRANSACTION_MASK) == magic.TRANSACTION_ROLLBACK
         taken = self.index.put(offset, key_count, rolled_back)
         if self.index.entries is not None:
             self.index.entries.add(batch, rows[taken])
@@ -125,9 +122,9 @@ class Dispatcher:
                 units = AppendedColumns(index[part], offset[part], found.size[picked], found.tags[picked])
                 self._to_rows(self._queue_of_row(int(queue[part[0]]), False), units)
                 continue
-            topic = java_decode(self.table.names[int(queue[part[0]])][0])
-            missed[row[part]] = not is_queue_name(topic)
-            if not is_directory_name(topic):
+            topic = javatext.java_decode(self.table.names[int(queue[part[0]])][0])
+            missed[row[part]] = not smallfiles.is_queue_name(topic)
+            if not smallfiles.is_directory_name(topic):
                 continue
             inner = bool((is_main[picked] & is_inner[row[part]]).any())
             model = self._queue_of_row(int(queue[part[0]]), inner)
@@ -142,7 +139,7 @@ class Dispatcher:
         model = self._by_row.get(row)
         if model is None:
             topic, queue_id = self.table.names[row]
-            name = (java_decode(topic), queue_id)
+            name = (javatext.java_decode(topic), queue_id)
             model = self.queues.get(name)
             if model is None:
                 model = self.queues[name] = self._new_queue(*name, inner)
@@ -162,7 +159,7 @@ class Dispatcher:
         size = self.rules.queue_sizes[kind]
         return QueueModel(LoadedQueue(topic, queue_id, kind, directory, size, []), self.rules.dialect)
 
-    def _append(self, model: QueueModel, units: AppendedColumns, chosen: Longs) -> None:
+    def _append(self, model: QueueModel, units: AppendedColumns, chosen: dtypes.Longs) -> None:
         if len(chosen):
             taken = AppendedColumns(
                 units.index[chosen], units.offset[chosen], units.size[chosen], units.tags[chosen]
@@ -184,7 +181,7 @@ class Dispatcher:
             )
             self.watch(model, int(run.index[0]), run)
 
-    def _to_batch_queue(self, model: QueueModel, units: AppendedColumns, next_base: Longs) -> None:
+    def _to_batch_queue(self, model: QueueModel, units: AppendedColumns, next_base: dtypes.Longs) -> None:
         highest = np.maximum.accumulate(np.append(model.max_physic_offset, units.offset))[:-1]
         chosen = np.flatnonzero(units.offset > highest)
         if not len(chosen):
@@ -195,7 +192,7 @@ class Dispatcher:
         if was_empty:
             model.min_base_offset = int(units.index[chosen[0]])
 
-    def _to_queue(self, model: QueueModel, units: AppendedColumns) -> Longs:
+    def _to_queue(self, model: QueueModel, units: AppendedColumns) -> dtypes.Longs:
         """Append what is not there yet; which elements were passed over though they are not there."""
         reach = units.offset + units.size if model.counts_ends else units.offset
         if _rises(reach) and _rises(units.index):
@@ -213,7 +210,7 @@ class Dispatcher:
             return np.zeros(0, np.int64)
         return self._one_by_one(model, units, reach)
 
-    def _one_by_one(self, model: QueueModel, units: AppendedColumns, reach: Longs) -> Longs:
+    def _one_by_one(self, model: QueueModel, units: AppendedColumns, reach: dtypes.Longs) -> dtypes.Longs:
         skipped: list[int] = []
         for element, (index, end) in enumerate(zip(units.index.tolist(), reach.tolist(), strict=True)):
             if end <= model.max_physic_offset:
@@ -227,5 +224,5 @@ class Dispatcher:
         return np.array(skipped, np.int64)
 
 
-def _rises(column: Longs) -> bool:
+def _rises(column: dtypes.Longs) -> bool:
     return bool((column[1:] > column[:-1]).all())

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats import dtypes, indexfile, smallfiles
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
-from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.load import entries_of
 from rocketfsck.query.start.model import FileChange, IndexFileStart, IndexStart, Refusal
 from rocketfsck.scan.columns import RecordBatch
@@ -48,7 +46,7 @@ class PutEntries:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.count = 0
-        self._parts: list[tuple[NDArray[np.int32], Longs, Longs]] = []
+        self._parts: list[tuple[NDArray[np.int32], dtypes.Longs, dtypes.Longs]] = []
 
     def add(self, batch: RecordBatch, rows: NDArray[np.intp]) -> None:
         """Take the keys of those records of a batch."""
@@ -67,7 +65,7 @@ class PutEntries:
         self._parts.append((hashes, *(column.astype(np.int64) for column in columns)))
 
     @cached_property
-    def columns(self) -> tuple[NDArray[np.int32], Longs, Longs]:
+    def columns(self) -> tuple[NDArray[np.int32], dtypes.Longs, dtypes.Longs]:
         """Hashes, offsets and times."""
         if not self._parts:
             return np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -93,7 +91,7 @@ class IndexModel:
     def load(self, directory: Path, *, clean: bool, index_msg_timestamp: int) -> None:
         """IndexService.load: after an unclean stop, files newer than the checkpoint are deleted."""
         for entry in entries_of(directory):
-            if java_parse_long(entry.name) is None:
+            if smallfiles.java_parse_long(entry.name) is None:
                 continue
             relative = f"index/{entry.name}"
             if entry.kind is not EntryKind.FILE:
@@ -123,7 +121,9 @@ class IndexModel:
                 )
             )
 
-    def put(self, offset: Longs, key_count: Longs, rolled_back: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def put(
+        self, offset: dtypes.Longs, key_count: dtypes.Longs, rolled_back: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
         """Index records in order, by physicalOffset and number of keys; which of them now have all entries.
 
         A record below the newest file's endPhyOffset is passed over, whoever it was that put it there.
@@ -143,7 +143,7 @@ class IndexModel:
             self._last()  # whatever the record, the file is there before it is looked at
         return taken
 
-    def _put_entries(self, offset: Longs, keys: Longs) -> None:
+    def _put_entries(self, offset: dtypes.Longs, keys: dtypes.Longs) -> None:
         ends = np.cumsum(keys)
         total, done = int(ends[-1]) if len(ends) else 0, 0
         while done < total:
@@ -169,7 +169,7 @@ class IndexModel:
         )
         return self.files[-1]
 
-    def covers(self, offset: Longs) -> NDArray[np.bool_]:
+    def covers(self, offset: dtypes.Longs) -> NDArray[np.bool_]:
         """Which physical offsets lie in what the files on disk say they hold.
 
         Not those of a file that was cut and is mapped at its full length: its chains begin with what it lost.
@@ -181,12 +181,12 @@ class IndexModel:
         )
         return _lie_in(offset, kept)
 
-    def lacks(self, offset: Longs) -> NDArray[np.bool_]:
+    def lacks(self, offset: dtypes.Longs) -> NDArray[np.bool_]:
         """Which physical offsets no file on disk covers; without an index, of those that one did."""
         missing = ~self.covers(offset)
         return missing if self.enabled else missing & self.covered_before(offset)
 
-    def covered_before(self, offset: Longs) -> NDArray[np.bool_]:
+    def covered_before(self, offset: dtypes.Longs) -> NDArray[np.bool_]:
         """Which physical offsets lie in the files that are deleted."""
         return _lie_in(offset, self._deleted_ranges)
 
@@ -211,14 +211,16 @@ class IndexModel:
         )
 
 
-def _lie_in(offset: Longs, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
+def _lie_in(offset: dtypes.Longs, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
     found = np.zeros(len(offset), np.bool_)
     for begin, end in ranges:
         found |= (offset >= begin) & (offset <= end)
     return found
 
 
-def _header_of(path: str) -> IndexHeader:
+def _header_of(path: str) -> indexfile.IndexHeader:
     """The header as the mapped file gives it: what a short file lacks reads as zeros."""
     with FileReader(path) as reader:
-        return decode_header(reader.read_upto(0, INDEX_HEADER_SIZE).ljust(INDEX_HEADER_SIZE, b"\0"))
+        return indexfile.decode_header(
+            reader.read_upto(0, indexfile.INDEX_HEADER_SIZE).ljust(indexfile.INDEX_HEADER_SIZE, b"\0")
+        )

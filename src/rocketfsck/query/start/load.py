@@ -28,11 +28,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
+from rocketfsck.formats import consumequeue, dtypes, javatext, smallfiles
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.javatext import parse_int32
-from rocketfsck.formats.smallfiles import java_parse_long
 from rocketfsck.query.start.model import FileChange, Ignored, QueueStart, Refusal
 from rocketfsck.reader.shortqueues import ShortQueues, read_short_queues
 from rocketfsck.store.areas import list_directory
@@ -162,25 +159,25 @@ class PlainQueues:
     """
 
     names: tuple[QueueName, ...]
-    order: Longs
-    start: Longs
+    order: dtypes.Longs
+    start: dtypes.Longs
     entries: tuple[DirectoryEntry, ...]
     units: ShortQueues
     others: tuple[QueueDirectory, ...]
     rows: dict[QueueName, int]
     topics: frozenset[str]
-    _minima: dict[tuple[bool, int], Longs] = field(default_factory=dict)
+    _minima: dict[tuple[bool, int], dtypes.Longs] = field(default_factory=dict)
     _starts: dict[bytes, tuple[QueueStart, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
-    def end(self) -> Longs:
+    def end(self) -> dtypes.Longs:
         """The stream position behind each queue's last unit."""
-        return self.start + self.units.count * UNIT_SIZE
+        return self.start + self.units.count * consumequeue.UNIT_SIZE
 
-    def minima(self, by_search: bool, min_physical_offset: int) -> Longs:
+    def minima(self, by_search: bool, min_physical_offset: int) -> dtypes.Longs:
         """What `QueueModel.correct_min` raises `min_pos` to in a log that begins at an offset; -1: it stays.
 
         Offsets rise, so that the broker's search finds what is there.
@@ -188,7 +185,7 @@ class PlainQueues:
         known = self._minima.get((by_search, min_physical_offset))
         if known is None:
             number = self.units.first_from(min_physical_offset)
-            found = self.start + number * UNIT_SIZE
+            found = self.start + number * consumequeue.UNIT_SIZE
             if by_search:
                 known = np.where((number == 0) & (self.start == 0), 0, found)
             else:
@@ -196,12 +193,16 @@ class PlainQueues:
             self._minima[by_search, min_physical_offset] = known
         return known
 
-    def starts(self, min_pos: Longs) -> tuple[QueueStart, ...]:
+    def starts(self, min_pos: dtypes.Longs) -> tuple[QueueStart, ...]:
         """Each queue after a start that has changed only its minimum."""
         key = min_pos.tobytes()
         known = self._starts.get(key)
         if known is None:
-            columns = (min_pos // UNIT_SIZE, self.end // UNIT_SIZE, self.units.count)
+            columns = (
+                min_pos // consumequeue.UNIT_SIZE,
+                self.end // consumequeue.UNIT_SIZE,
+                self.units.count,
+            )
             rows = zip(self.names, *(column.tolist() for column in columns), strict=True)
             known = self._starts[key] = tuple(
                 QueueStart(topic, queue_id, "file", low, end, count, 0, 0, 0, 0, 0, 0)
@@ -228,7 +229,7 @@ def _found(disk: Disk, above: str, file_size: int) -> PlainQueues:
     others: list[QueueDirectory] = []
     seen: set[QueueName] = set()
     topics = set()
-    fits = file_size > UNIT_SIZE
+    fits = file_size > consumequeue.UNIT_SIZE
     for directory in queue_directories(above, disk):
         order, topic, queue_id = directory
         topics.add(topic)
@@ -237,7 +238,7 @@ def _found(disk: Disk, above: str, file_size: int) -> PlainQueues:
             others.append(directory)
             continue
         entry = found[0]
-        start = java_parse_long(entry.name)
+        start = smallfiles.java_parse_long(entry.name)
         if entry.size != file_size or entry.kind is not EntryKind.FILE or not _is_start(start):
             others.append(directory)
             continue
@@ -270,14 +271,14 @@ def queue_directories(area: Path | str, disk: Disk) -> Iterable[QueueDirectory]:
         if topic.kind is not EntryKind.DIRECTORY:
             continue
         for entry in disk.entries_of(topic.path):
-            queue_id = parse_int32(entry.name)
+            queue_id = javatext.parse_int32(entry.name)
             if queue_id is not None:
                 yield order, topic.name, queue_id
                 order += 1
 
 
 def _is_start(start: int | None) -> bool:
-    return start is not None and 0 <= start < MAX_START and start % UNIT_SIZE == 0
+    return start is not None and 0 <= start < MAX_START and start % consumequeue.UNIT_SIZE == 0
 
 
 LENGTH_REASON = "{size} length not matched message store config value, please check it manually"
@@ -366,10 +367,14 @@ def load_files(
     if loading.refusals or not with_queues:
         return loading
     kinds: list[tuple[str, QueueKind, int]] = [
-        ("consumequeue", "file", rounded_file_size(store.geometry.consumequeue_file_size, UNIT_SIZE))
+        (
+            "consumequeue",
+            "file",
+            consumequeue.rounded_file_size(store.geometry.consumequeue_file_size, consumequeue.UNIT_SIZE),
+        )
     ]
     if dialect.batch_queues:
-        size = rounded_file_size(store.geometry.batch_file_size, BATCH_UNIT_SIZE)
+        size = consumequeue.rounded_file_size(store.geometry.batch_file_size, consumequeue.BATCH_UNIT_SIZE)
         kinds.append(("batchconsumequeue", "batch", size))
     for base, (area, kind, size) in zip((0, BATCH_ORDER), kinds, strict=False):
         above = areas.get(area, store.root / area)
@@ -417,7 +422,7 @@ class _Loader:
         """
         entries = [entry for directory in directories for entry in self.disk.entries_of(directory)]
         if len(entries) == 1 and entries[0].size == file_size > 0 and entries[0].kind is EntryKind.FILE:
-            start_offset = java_parse_long(entries[0].name)  # as of most queues: no version minds
+            start_offset = smallfiles.java_parse_long(entries[0].name)  # as of most queues: no version minds
             if start_offset is not None:
                 relative = self._relative(entries[0], named)
                 return [LoadedFile(entries[0].path, relative, start_offset, file_size, file_size)]
@@ -436,7 +441,7 @@ class _Loader:
             if is_directory or entry.size != file_size:
                 self._wrong_size(entry, entries[number:], named)
                 break
-            start_offset = java_parse_long(entry.name)
+            start_offset = smallfiles.java_parse_long(entry.name)
             if start_offset is None:
                 reason = NUMBER_REASON.format(name=entry.name)
                 self.loading.refusals.append(Refusal(self._relative(entry, named), reason))

@@ -22,14 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import columns, dledger, javatext, magic, timer
 from rocketfsck.formats import properties as props
-from rocketfsck.formats.columns import SYS_FLAG_AT
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
-from rocketfsck.formats.javatext import java_decode, parse_int16, parse_int32, parse_int64
-from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
-from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, batch_for
 from rocketfsck.scan.log.large import crc_of
 from rocketfsck.scan.log.tiling import fill_batch, record_scanner
@@ -119,14 +115,14 @@ def judge_record(reader: FileReader, pos: int, limit: int, reading: BrokerReadin
         if bounded and limit - cursor.pos < total_size - 4:
             return INVALID
         magic_code = cursor.number(_INT)
-        if magic_code == MAGIC_BLANK:
+        if magic_code == magic.MAGIC_BLANK:
             return Judged(Verdict.BLANK)
-        if magic_code != MAGIC_V1 and not (magic_code == MAGIC_V2 and reading.dialect.v2_allowed):
+        if magic_code != magic.MAGIC_V1 and not (magic_code == magic.MAGIC_V2 and reading.dialect.v2_allowed):
             return INVALID
         huge = total_size >= HUGE_SIZE
         if total_size < 0:
             return INVALID
-        return _judge_fields(cursor, pos, total_size, magic_code == MAGIC_V2, reading, huge)
+        return _judge_fields(cursor, pos, total_size, magic_code == magic.MAGIC_V2, reading, huge)
     except _EndError:
         return Judged(Verdict.INVALID, huge=huge)
 
@@ -143,19 +139,21 @@ def judge_place(reader: FileReader, pos: int, limit: int, reading: BrokerReading
     if len(head) < 2 * _INT.size:
         return INVALID
     first, second = (int(word) for (word,) in _INT.iter_unpack(head))
-    if second in (MAGIC_BLANK, MAGIC_V1) or (second == MAGIC_V2 and reading.dialect.v2_allowed):
+    if second in (magic.MAGIC_BLANK, magic.MAGIC_V1) or (
+        second == magic.MAGIC_V2 and reading.dialect.v2_allowed
+    ):
         return judge_record(reader, pos, limit, reading)
     if first == ENTRY_BLANK:
         return Judged(Verdict.BLANK)
-    if limit - pos < ENTRY_HEADER_SIZE:
+    if limit - pos < dledger.ENTRY_HEADER_SIZE:
         return INVALID
-    judged = judge_record(reader, pos + ENTRY_HEADER_SIZE, limit, reading)
+    judged = judge_record(reader, pos + dledger.ENTRY_HEADER_SIZE, limit, reading)
     if judged.verdict is Verdict.BLANK:
         # the broker takes the 48 bytes for a message without a topic
         raise FormatError("a DLedger entry holds a BLANK: the start cannot be predicted", offset=pos)
     if not judged.size:
         return judged
-    lead = ENTRY_HEADER_SIZE
+    lead = dledger.ENTRY_HEADER_SIZE
     return replace(judged, size=judged.size + lead, read_size=judged.read_size + lead, lead=lead)
 
 
@@ -167,11 +165,11 @@ def _judge_fields(
     cursor.skip(4 + 4 + 8 + 8)
     sys_flag = cursor.number(_INT)
     cursor.skip(8)
-    for flag in (BORN_HOST_V6, STORE_HOST_V6):
+    for flag in (magic.BORN_HOST_V6, magic.STORE_HOST_V6):
         wide = reading.dialect.ipv6_hosts and sys_flag & flag
         cursor.skip(16 if wide else 4, total_size)
         cursor.skip(4)
-        if flag == BORN_HOST_V6:
+        if flag == magic.BORN_HOST_V6:
             cursor.skip(8)
     cursor.skip(4 + 8)
     body_size = cursor.number(_INT)
@@ -188,9 +186,9 @@ def _judge_fields(
         properties_pos = cursor.skip(properties_size, total_size)
         data = reader.read(properties_pos, properties_size)
         properties = props.parse_properties(data, reading.dialect.property_parser)
-        topic = java_decode(reader.read(topic_pos, topic_size))
+        topic = javatext.java_decode(reader.read(topic_pos, topic_size))
         delay = (properties or {}).get(props.DELAY)
-        if topic == SCHEDULE_TOPIC and delay is not None and parse_int32(delay) is None:
+        if topic == timer.SCHEDULE_TOPIC and delay is not None and javatext.parse_int32(delay) is None:
             return INVALID
     if (
         reading.check_crc
@@ -221,12 +219,12 @@ def _inner_batch_parses(properties: dict[str, str]) -> bool:
     if props.INNER_NUM not in properties or props.INNER_BASE not in properties:
         return True
     return (
-        parse_int64(properties[props.INNER_BASE]) is not None
-        and parse_int16(properties[props.INNER_NUM]) is not None
+        javatext.parse_int64(properties[props.INNER_BASE]) is not None
+        and javatext.parse_int16(properties[props.INNER_NUM]) is not None
     )
 
 
-IPV6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
+IPV6_HOSTS = magic.BORN_HOST_V6 | magic.STORE_HOST_V6
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +316,7 @@ class LogWalker:
             return None
         lead = np.append(self.batch["pos"], end) - begins
         odd = lead != 0
-        odd[:-1] &= lead[:-1] != ENTRY_HEADER_SIZE
+        odd[:-1] &= lead[:-1] != dledger.ENTRY_HEADER_SIZE
         return int(np.argmax(odd)) if odd.any() else None
 
     def _refused_row(
@@ -343,7 +341,7 @@ class LogWalker:
         doubtful = (faults & bits) != 0
         doubtful |= batch["pos"] + batch["total_size"] > limit
         if not dialect.v2_allowed:
-            doubtful |= batch["magic_code"] == MAGIC_V2
+            doubtful |= batch["magic_code"] == magic.MAGIC_V2
         if not dialect.ipv6_hosts:
             doubtful |= (batch["sys_flag"] & IPV6_HOSTS) != 0
         if reading.check_crc and reading.force_property_crc:
@@ -355,8 +353,8 @@ class LogWalker:
         """Put the one record into the batch that only this broker treats as one: it does not know the flags
         of IPv6 hosts (before 4.6.0)."""
         record = bytearray(reader.read(pos, size))
-        sys_flag = _INT.unpack_from(record, SYS_FLAG_AT)[0]
-        _INT.pack_into(record, SYS_FLAG_AT, sys_flag & ~IPV6_HOSTS)
+        sys_flag = _INT.unpack_from(record, columns.SYS_FLAG_AT)[0]
+        _INT.pack_into(record, columns.SYS_FLAG_AT, sys_flag & ~IPV6_HOSTS)
         self.batch.begin(0)
         data = np.frombuffer(bytes(record), np.uint8)
         plain.scan_records(data, 0, size, pos, base_offset, reader.size, self.options, self.batch, self.table)

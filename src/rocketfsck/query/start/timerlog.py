@@ -27,12 +27,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.dtypes import TIMER_UNIT_DTYPE, Flags, Longs
-from rocketfsck.formats.javatext import parse_int64
-from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.formats.properties import TIMER_DEL_UNIQKEY, TIMER_OUT_MS, UNIQ_KEY
-from rocketfsck.formats.rocks import MARKS
-from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
+from rocketfsck.formats import dtypes, javatext, magic, properties, rocks, timer
 from rocketfsck.query.start.load import LoadedFile
 from rocketfsck.query.start.model import TimerStart
 from rocketfsck.reader import timers as reader_timers
@@ -67,18 +62,18 @@ class TimerRows:
     `present` says whether the database is there."""
 
     present: bool
-    offset: Longs
-    due: Longs
+    offset: dtypes.Longs
+    due: dtypes.Longs
     keys: frozenset[Key]
     scan_mark: int | None
     timeline_mark: int | None
 
-    def find(self, offset: Longs) -> tuple[Longs, Flags]:
+    def find(self, offset: dtypes.Longs) -> tuple[dtypes.Longs, dtypes.Flags]:
         """When each message is due, and whether it has a row."""
         if not len(self.offset):
             return np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
         row = np.minimum(np.searchsorted(self.offset, offset), len(self.offset) - 1)
-        has: Flags = self.offset[row] == offset
+        has: dtypes.Flags = self.offset[row] == offset
         return self.due[row], has
 
 
@@ -104,7 +99,7 @@ def read_timer_rows(store: Store) -> TimerRows | str:
             return f"{MESSAGE_DATABASE} cannot be read: {error}"
     places.sort()
     table = np.array(places, np.int64).reshape(-1, 2)
-    scan, timeline = (marks.get(name) for name in MARKS[FAMILY])
+    scan, timeline = (marks.get(name) for name in rocks.MARKS[FAMILY])
     return TimerRows(
         database is not None, table[:, 0].copy(), table[:, 1].copy(), frozenset(keys), scan, timeline
     )
@@ -214,16 +209,16 @@ class RowsFate:
     def _read(self, number: int, offset: int, records: LogReader) -> _Rowless | None:
         """A message without a row; None for one that is not timed, and for a recall, which is kept."""
         read = records.properties(offset, self.store.dialect.property_parser)
-        due = None if read is None else parse_int64(read[1].get(TIMER_OUT_MS, ""))
+        due = None if read is None else javatext.parse_int64(read[1].get(properties.TIMER_OUT_MS, ""))
         if read is None or due is None:
             return None
-        recalled = read[1].get(TIMER_DEL_UNIQKEY)
+        recalled = read[1].get(properties.TIMER_DEL_UNIQKEY)
         if recalled:
             self.recalled.add((due, recalled.partition("+")[2] or recalled))
             return None
-        return _Rowless(number, offset, due, (due, read[1].get(UNIQ_KEY, "")))
+        return _Rowless(number, offset, due, (due, read[1].get(properties.UNIQ_KEY, "")))
 
-    def _judge(self, number: Longs, offset: Longs, due: Longs, *, has_row: bool) -> None:
+    def _judge(self, number: dtypes.Longs, offset: dtypes.Longs, due: dtypes.Longs, *, has_row: bool) -> None:
         stop, rows = self.stop_timestamp, self.rows
         mark = rows.timeline_mark
         # without the database nobody knows what was read: a broker that ran reads a message within 100 ms
@@ -250,32 +245,34 @@ class LogRows:
     that is not zero. `bounds` are the rows at which each file begins, and the end."""
 
     files: Sequence[LoadedFile]
-    pos: Longs
+    pos: dtypes.Longs
     units: reader_timers.TimerUnits
     bounds: Sequence[int]
 
     @property
-    def due(self) -> Longs:
+    def due(self) -> dtypes.Longs:
         """When each row is due, in ms."""
         return reader_timers.TimerBlock(self.pos, self.units).deliver_timestamp
 
     def row_at(self, number: int, place: int) -> int | None:
         """The row at a place in a file, by its number; None where the file has no bytes of a unit there."""
-        row = self.bounds[number] + place // TIMER_LOG_UNIT_SIZE
-        return row if place % TIMER_LOG_UNIT_SIZE == 0 and row < self.bounds[number + 1] else None
+        row = self.bounds[number] + place // timer.TIMER_LOG_UNIT_SIZE
+        return row if place % timer.TIMER_LOG_UNIT_SIZE == 0 and row < self.bounds[number + 1] else None
 
 
 def read_rows(files: Sequence[LoadedFile]) -> LogRows:
     """The rows of all files. Memory is that of what the files hold. Raises StoreError where one fails."""
-    parts: list[reader_timers.TimerUnits] = [np.zeros(0, TIMER_UNIT_DTYPE)]
-    places: list[Longs] = [np.zeros(0, np.int64)]
+    parts: list[reader_timers.TimerUnits] = [np.zeros(0, dtypes.TIMER_UNIT_DTYPE)]
+    places: list[dtypes.Longs] = [np.zeros(0, np.int64)]
     bounds = [0]
     for file in files:
         with FileReader(file.path) as reader:
-            count = min(-(-reader.used_end() // TIMER_LOG_UNIT_SIZE), file.size // TIMER_LOG_UNIT_SIZE)
-            data = bytes(reader.read(0, count * TIMER_LOG_UNIT_SIZE))
-        parts.append(np.frombuffer(data, TIMER_UNIT_DTYPE))
-        places.append(file.start_offset + np.arange(count, dtype=np.int64) * TIMER_LOG_UNIT_SIZE)
+            count = min(
+                -(-reader.used_end() // timer.TIMER_LOG_UNIT_SIZE), file.size // timer.TIMER_LOG_UNIT_SIZE
+            )
+            data = bytes(reader.read(0, count * timer.TIMER_LOG_UNIT_SIZE))
+        parts.append(np.frombuffer(data, dtypes.TIMER_UNIT_DTYPE))
+        places.append(file.start_offset + np.arange(count, dtype=np.int64) * timer.TIMER_LOG_UNIT_SIZE)
         bounds.append(bounds[-1] + count)
     return LogRows(files, np.concatenate(places), np.concatenate(parts), bounds)
 
@@ -309,7 +306,7 @@ class Scan:
         stop = files[first].start_offset
         for number in range(first, len(files)):
             count, ends = self._file(number, cuts=cuts)
-            stop = files[number].start_offset + count * TIMER_LOG_UNIT_SIZE
+            stop = files[number].start_offset + count * timer.TIMER_LOG_UNIT_SIZE
             if ends:
                 break
         return stop
@@ -319,7 +316,7 @@ class Scan:
         file, rows = self.rows.files[number], self.rows
         low, high = rows.bounds[number], rows.bounds[number + 1]
         units, due = rows.units[low:high], rows.due[low:high]
-        marks = np.flatnonzero(units["magic"] == np.int32(MAGIC_BLANK))
+        marks = np.flatnonzero(units["magic"] == np.int32(magic.MAGIC_BLANK))
         count = int(marks[0]) if len(marks) else len(units)
         bad = np.flatnonzero(~reader_timers.is_unit(units[:count])) if cuts else np.zeros(0, np.int64)
         early = np.flatnonzero(
@@ -332,11 +329,11 @@ class Scan:
         self._put(rows.pos[low : low + count][good], due[:count][good])
         if not ends and not len(marks):
             # zeros, or too few bytes for a unit: both end a scan that cuts
-            whole = file.size // TIMER_LOG_UNIT_SIZE
-            ends = cuts and (count < whole or file.size % TIMER_LOG_UNIT_SIZE != 0)
+            whole = file.size // timer.TIMER_LOG_UNIT_SIZE
+            ends = cuts and (count < whole or file.size % timer.TIMER_LOG_UNIT_SIZE != 0)
         return count, ends
 
-    def _put(self, pos: Longs, due: Longs) -> None:
+    def _put(self, pos: dtypes.Longs, due: dtypes.Longs) -> None:
         unlinked = np.zeros(len(pos), np.int64)
         none = np.zeros(len(pos), np.bool_)
         for start in range(0, len(pos), BLOCK_COUNT):
@@ -345,18 +342,18 @@ class Scan:
             self.replay.put(pos[part], slot_time, unlinked[part], none[part], 0)
 
 
-def waiting_slots(replay: reader_timers.WheelReplay, read_timestamp: int, precision_ms: int) -> Longs:
+def waiting_slots(replay: reader_timers.WheelReplay, read_timestamp: int, precision_ms: int) -> dtypes.Longs:
     """The slots that a broker comes to from its reading time on, in the order of their numbers."""
     first = read_timestamp // precision_ms
     ahead = (replay.time >= first) & (replay.time < first + reader_timers.SLOT_COUNT)
-    number: Longs = np.flatnonzero(ahead)
-    placed: Longs = number[replay.time[number] % reader_timers.SLOT_COUNT == number]
+    number: dtypes.Longs = np.flatnonzero(ahead)
+    placed: dtypes.Longs = number[replay.time[number] % reader_timers.SLOT_COUNT == number]
     return placed
 
 
-def first_behind(replay: reader_timers.WheelReplay, slots: Longs, end: int) -> int | None:
+def first_behind(replay: reader_timers.WheelReplay, slots: dtypes.Longs, end: int) -> int | None:
     """The oldest unit of the slots that lead behind the log's end; None where none does."""
-    behind: Longs = slots[replay.last[slots] > end]
+    behind: dtypes.Longs = slots[replay.last[slots] > end]
     return int(replay.first[behind].min()) if len(behind) else None
 
 
@@ -365,7 +362,7 @@ class SlotChains:
     """What slots lead to: `counts` says of every row how often, `endless_slot_count` how many slots have a
     chain without an end. Not `complete`: so many links lead to the same rows that not all were followed."""
 
-    counts: Longs
+    counts: dtypes.Longs
     endless_slot_count: int
     complete: bool
 
@@ -403,6 +400,6 @@ def follow(rows: LogRows, last: Sequence[int], end: int) -> SlotChains:
     return SlotChains(counts, endless, complete=True)
 
 
-def changed_slots(replay: reader_timers.WheelReplay, before: reader_timers.WheelReplay) -> Flags:
+def changed_slots(replay: reader_timers.WheelReplay, before: reader_timers.WheelReplay) -> dtypes.Flags:
     """Slots that are not what they were."""
     return np.asarray((replay.time != before.time) | (replay.last != before.last), np.bool_)

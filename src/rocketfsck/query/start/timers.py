@@ -20,11 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocketfsck.formats import timer
+from rocketfsck.formats import dtypes, javatext, properties, timer
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE, Flags, Longs
-from rocketfsck.formats.javatext import parse_int64
-from rocketfsck.formats.properties import TIMER_OUT_MS
 from rocketfsck.query.start import timerlog
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import LoadedFile, load_directory
@@ -57,10 +54,10 @@ class TimerUnits:
     """The units of a log by the messages that they are for: when each is due at the latest, and how often
     slots lead to one. The last row is for messages without a unit."""
 
-    offset: Longs
-    due: Longs
-    count: Longs
-    recalls: Flags
+    offset: dtypes.Longs
+    due: dtypes.Longs
+    count: dtypes.Longs
+    recalls: dtypes.Flags
 
     @classmethod
     def of(cls, rows: timerlog.LogRows, chains: timerlog.SlotChains) -> TimerUnits:
@@ -75,7 +72,7 @@ class TimerUnits:
         recalls[which] = (rows.units["magic"][real] & timer.MAGIC_DELETE) != 0
         return cls(offset, due, count, recalls)
 
-    def find(self, offset: Longs) -> tuple[Longs, Flags]:
+    def find(self, offset: dtypes.Longs) -> tuple[dtypes.Longs, dtypes.Flags]:
         """The row of each message, and whether it has one."""
         row = np.searchsorted(self.offset, offset).astype(np.int64)
         inside = row < len(self.offset)
@@ -122,7 +119,9 @@ class Fate:
         if self.looked > LOOKED_AT:
             self.notes.append(f"the prediction covers the first {LOOKED_AT:,} messages without a timer unit")
 
-    def _judge(self, offset: Longs, number: Longs, known: TimerUnits, records: LogReader) -> None:
+    def _judge(
+        self, offset: dtypes.Longs, number: dtypes.Longs, known: TimerUnits, records: LogReader
+    ) -> None:
         row, has_unit = known.find(offset)
         due = np.where(has_unit, known.due[row], self._dues(offset, has_unit, records))
         reached = np.where(has_unit, known.count[row], 0)
@@ -139,7 +138,7 @@ class Fate:
         self.repeated_count += int(np.count_nonzero(repeated))
         self.lost += offset[lost][: SHOWN_LOST - len(self.lost)].tolist()
 
-    def _dues(self, offset: Longs, has_unit: Flags, records: LogReader) -> Longs:
+    def _dues(self, offset: dtypes.Longs, has_unit: dtypes.Flags, records: LogReader) -> dtypes.Longs:
         """When messages without a unit are due, by their records."""
         dues = np.full(len(offset), NO_TIME)
         for index in np.flatnonzero(~has_unit).tolist():
@@ -147,7 +146,7 @@ class Fate:
             if self.looked > LOOKED_AT:
                 break
             read = records.properties(int(offset[index]), self.store.dialect.property_parser)
-            due = None if read is None else parse_int64(read[1].get(TIMER_OUT_MS, ""))
+            due = None if read is None else javatext.parse_int64(read[1].get(properties.TIMER_OUT_MS, ""))
             dues[index] = NO_TIME if due is None else due
         return dues
 
@@ -286,7 +285,7 @@ class _Run:
         self.progress = reader_timers.mapped_progress(store)
         self.stop_timestamp = max(stop_timestamp, self.progress.read_timestamp)
         self.slots = (
-            np.zeros(reader_timers.SLOT_COUNT, TIMER_SLOT_DTYPE)
+            np.zeros(reader_timers.SLOT_COUNT, dtypes.TIMER_SLOT_DTYPE)
             if wheel is None or wheel.size == 0
             else reader_timers.read_wheel(wheel)
         )
@@ -415,7 +414,7 @@ class _Run:
         least = self.stop_timestamp // self.precision * self.precision - back
         return max(self.progress.read_timestamp, least)
 
-    def _latest_start(self, replay: reader_timers.WheelReplay, slots: Longs) -> int | None:
+    def _latest_start(self, replay: reader_timers.WheelReplay, slots: dtypes.Longs) -> int | None:
         ahead = slots[replay.time[slots] * self.precision >= self.stop_timestamp]
         if not len(ahead):
             return None

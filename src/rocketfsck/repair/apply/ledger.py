@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
-from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, Longs
-from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2, TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.formats import consumequeue, dtypes, magic
 from rocketfsck.reader.records import is_fence_topic
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.model import Loss, Notice
@@ -36,7 +34,7 @@ from rocketfsck.store.reading import FileReader
 
 RANGE_LIMIT = 1000
 
-Columns = tuple[Longs, Longs, Longs]
+Columns = tuple[dtypes.Longs, dtypes.Longs, dtypes.Longs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class Rows:
         self._blocks: list[Columns] = []
         self.count = 0
 
-    def add(self, index: Longs, offset: Longs, size: Longs) -> None:
+    def add(self, index: dtypes.Longs, offset: dtypes.Longs, size: dtypes.Longs) -> None:
         """Put more rows at the end."""
         if len(index):
             self._blocks.append((index, offset, size))
@@ -90,7 +88,10 @@ def match_rows(left: Columns, right: Columns) -> Matched:
 
 
 def pair_rows(
-    left: tuple[Longs, ...], right: tuple[Longs, ...], mine: NDArray[np.intp], other: NDArray[np.intp]
+    left: tuple[dtypes.Longs, ...],
+    right: tuple[dtypes.Longs, ...],
+    mine: NDArray[np.intp],
+    other: NDArray[np.intp],
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
     """The rows of either side that have no partner with equal columns on the other; each has at most one."""
     if not len(mine) or not len(other):
@@ -110,7 +111,7 @@ def pair_rows(
     return mine[~paired], other[~partner], int(paired.sum())
 
 
-def _numbered(group: Longs) -> tuple[Longs, Longs]:
+def _numbered(group: dtypes.Longs) -> tuple[dtypes.Longs, dtypes.Longs]:
     """Each row's group, and its number among the rows of its group."""
     order = np.argsort(group, kind="stable")
     ordered = group[order]
@@ -121,7 +122,7 @@ def _numbered(group: Longs) -> tuple[Longs, Longs]:
     return group, number
 
 
-def runs_of(index: Longs) -> tuple[OffsetRange, ...]:
+def runs_of(index: dtypes.Longs) -> tuple[OffsetRange, ...]:
     """Runs of neighbours."""
     if not len(index):
         return ()
@@ -137,7 +138,7 @@ def runs_of(index: Longs) -> tuple[OffsetRange, ...]:
 BLOCK_COUNT = 1 << 16
 ROW_LIMIT = 1 << 24
 """Differing units of one queue, or valid records of one file, that are matched one by one."""
-_HEADER = RECORD_HEAD_DTYPE
+_HEADER = dtypes.RECORD_HEAD_DTYPE
 _WINDOW_SIZE = 1 << 20
 _BAD = Fault.BODY_CRC | Fault.PROPERTY_CRC
 
@@ -270,7 +271,7 @@ def _queue_account(
 
 def _blocks(
     old: ConsumeQueue | None, new: ConsumeQueue | None
-) -> Iterator[tuple[Longs, NDArray[Any], NDArray[Any]]]:
+) -> Iterator[tuple[dtypes.Longs, NDArray[Any], NDArray[Any]]]:
     """Both sides' units, block by block, wherever either side has data; zeros where one has none.
 
     Holes are not units, and are not read: a file may have a terabyte of them.
@@ -297,17 +298,23 @@ def _blocks(
 
 
 def _is_unit(units: NDArray[Any]) -> NDArray[np.bool_]:
-    filler = (units["offset"] == 0) & (units["size"] == PRE_BLANK_SIZE)
+    filler = (units["offset"] == 0) & (units["size"] == consumequeue.PRE_BLANK_SIZE)
     found: NDArray[np.bool_] = (units["size"] > 0) & ~filler
     return found
 
 
-def _long(column: NDArray[Any]) -> Longs:
+def _long(column: NDArray[Any]) -> dtypes.Longs:
     return column.astype(np.int64)
 
 
 def _framed(
-    log: MappedFileQueue, index: Longs, offset: Longs, size: Longs, kind: str, topic: str, queue_id: int
+    log: MappedFileQueue,
+    index: dtypes.Longs,
+    offset: dtypes.Longs,
+    size: dtypes.Longs,
+    kind: str,
+    topic: str,
+    queue_id: int,
 ) -> NDArray[np.bool_]:
     """Which units lead to a record of the log that says it is theirs."""
     found = np.zeros(len(index), np.bool_)
@@ -325,7 +332,9 @@ def _framed(
                 data = np.frombuffer(reader.read_upto(low - start, _WINDOW_SIZE + _HEADER.itemsize), np.uint8)
                 places = (offset[here] - low)[:, None] + np.arange(_HEADER.itemsize)
                 heads = data[places].view(_HEADER).reshape(-1)
-                good = np.isin(heads["magicCode"], (MAGIC_V1, MAGIC_V2)) & (heads["totalSize"] == size[here])
+                good = np.isin(heads["magicCode"], (magic.MAGIC_V1, magic.MAGIC_V2)) & (
+                    heads["totalSize"] == size[here]
+                )
                 good &= (heads["queueId"] == queue_id) & (heads["physicalOffset"] == offset[here])
                 if kind == "file":
                     good &= heads["queueOffset"] == index[here]
@@ -340,7 +349,7 @@ def _has_topic(reader: FileReader, pos: int, size: int, topic: bytes) -> bool:
 
 
 def _planned_units(
-    index: Longs, offset: Longs, topic: str, queue_id: int, losses: Iterable[Loss]
+    index: dtypes.Longs, offset: dtypes.Longs, topic: str, queue_id: int, losses: Iterable[Loss]
 ) -> NDArray[np.bool_]:
     planned = _planned_records(offset, losses)
     for loss in losses:
@@ -430,11 +439,11 @@ def _is_filler(found: RecordBatch, table: QueueTable) -> NDArray[np.bool_]:
     """Which records are filler that a repair made."""
     fences = [row for row, (topic, _) in enumerate(table.names) if is_fence_topic(topic)]
     flags: NDArray[np.bool_] = np.isin(found["queue_index"], fences)
-    flags &= (found["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+    flags &= (found["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_ROLLBACK
     return flags
 
 
-def _planned_records(places: Longs, losses: Iterable[Loss]) -> NDArray[np.bool_]:
+def _planned_records(places: dtypes.Longs, losses: Iterable[Loss]) -> NDArray[np.bool_]:
     planned = np.zeros(len(places), np.bool_)
     for loss in losses:
         if loss.what in ("record", "byte") and loss.start_offset is not None and loss.end_offset is not None:

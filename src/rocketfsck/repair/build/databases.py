@@ -26,10 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats import rocks
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.timer import TIMER_TOPIC
+from rocketfsck.formats import dtypes, javatext, rocks, timer
 from rocketfsck.reader.indexrows import log_batches
 from rocketfsck.repair.build.files import BuiltQueue, QueueBuild
 from rocketfsck.repair.build.queuestates import RawNames
@@ -41,12 +38,12 @@ from rocketfsck.store.rocks.reading import RowPipe, read_rows, row_pipe
 
 MESSAGE_FAMILIES = (DEFAULT, "timer", "trans")
 HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
-TOPICS: Mapping[str, str] = {"timer": TIMER_TOPIC, "trans": HALF_TOPIC}
+TOPICS: Mapping[str, str] = {"timer": timer.TIMER_TOPIC, "trans": HALF_TOPIC}
 """By family: the topic whose messages it has rows of."""
 WITHOUT: Mapping[str, str] = {
     "timer": (
-        f"a broker with timerRocksDBEnable=true reads {TIMER_TOPIC} from its first message on, and delivers "
-        "messages a second time"
+        f"a broker with timerRocksDBEnable=true reads {timer.TIMER_TOPIC} from its first message on, and "
+        "delivers messages a second time"
     ),
     "trans": (
         "a broker with transRocksDBEnable=true asks only about the prepared messages that it dispatches again"
@@ -172,7 +169,7 @@ class RowBuilder:
         self.record_count = 0
         self.refused_count = 0
 
-    def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:  # noqa: ARG002
+    def take_units(self, rows: dtypes.Longs, table: int, raw_names: RawNames, name_count: int) -> None:  # noqa: ARG002
         """Put the rows of a batch of records. Raises StoreError if the other process is gone."""
         wanted = (rows[:, FLAGS] & SKIPPED) == 0
         if not self.light:
@@ -185,13 +182,13 @@ class RowBuilder:
         self.mark = int(rows[-1, OFFSET] + rows[-1, SIZE])
         for number in np.unique(rows[:, QUEUE]).tolist():
             raw_name, queue_id = raw_names[number]
-            topic = java_decode(raw_name).encode("utf-8", "replace")
+            topic = javatext.java_decode(raw_name).encode("utf-8", "replace")
             first = self.begins_at(topic, queue_id)
             mine = rows[(rows[:, QUEUE] == number) & (rows[:, OFFSET] >= first)]
             if len(mine):
                 self._put(topic, queue_id, mine)
 
-    def _put(self, topic: bytes, queue_id: int, rows: Longs) -> None:
+    def _put(self, topic: bytes, queue_id: int, rows: dtypes.Longs) -> None:
         data = np.empty(len(rows), ROW)
         columns = (INDEX, OFFSET, SIZE, TAGS, TIME)
         for name, column in zip(ROW.names or (), columns, strict=True):

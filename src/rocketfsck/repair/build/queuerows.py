@@ -22,10 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats import rocks
-from rocketfsck.formats.config import TopicConfig
-from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.formats import config, properties, rocks, timer
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics
 from rocketfsck.repair.build.databases import BOUNDS, QUEUE_FAMILIES, RowBuilder, rows_built
 from rocketfsck.repair.build.files import QueueBuild
@@ -46,7 +43,7 @@ RawName = tuple[bytes, int]
 """A queue as the rows name it: the bytes of its topic, and its queueId."""
 End = tuple[int, int]
 """Queue offset and physical offset of an end of a queue."""
-Topics = Mapping[str, TopicConfig] | None
+Topics = Mapping[str, config.TopicConfig] | None
 """The topics of the broker by name; None where they cannot be read."""
 _NOWHERE = 1 << 62
 
@@ -215,7 +212,7 @@ def is_removed(raw_topic: bytes, topics: Topics) -> bool:
     """Whether the broker deleted a topic, by the topics that it has; light queues and the system's topics are
     in no list for sure. A queue beyond the number of its topic's is kept: the topic may have had more."""
     topic = raw_topic.decode("utf-8", "replace")
-    kept = topic.startswith(LMQ_PREFIX) or is_system_topic(topic)
+    kept = topic.startswith(properties.LMQ_PREFIX) or is_system_topic(topic)
     return bool(topics) and not kept and topic not in (topics or {})
 
 
@@ -226,7 +223,7 @@ def _committed_ends(store: Store) -> dict[RawName, int]:
         name = topic.encode("utf-8", "surrogateescape"), queue_id
         ends[name] = max(offset, ends.get(name, 0))
     for level, offset in load_configs(store).views.get("delayOffset.json", {}).items():
-        ends[SCHEDULE_TOPIC.encode(), delay_queue_id(level)] = offset
+        ends[timer.SCHEDULE_TOPIC.encode(), timer.delay_queue_id(level)] = offset
     return ends
 
 

@@ -28,9 +28,7 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, EXT_END_MARK, PRE_BLANK_UNIT, UNIT_SIZE
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.smallfiles import offset_to_filename
+from rocketfsck.formats import consumequeue, dtypes, smallfiles
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import loaded_topics
 from rocketfsck.repair.build import files
@@ -71,7 +69,7 @@ class UnitWriter:
     root: Path
     area: QueueArea
     names: list[Name]
-    pending: Longs = field(default_factory=lambda: np.empty((MAX_UNITS, PENDING_SIZE), np.int64))
+    pending: dtypes.Longs = field(default_factory=lambda: np.empty((MAX_UNITS, PENDING_SIZE), np.int64))
     newest_offset: int = -1
     _topics: dict[str, Root] = field(default_factory=dict)
     _made: set[int] = field(default_factory=set)
@@ -120,7 +118,7 @@ class UnitWriter:
         if queue not in self._made:
             files.make_new_directory(root / str(queue_id))
             self._made.add(queue)
-        return root / f"{queue_id}/{offset_to_filename(number * self.area.file_size)}"
+        return root / f"{queue_id}/{smallfiles.offset_to_filename(number * self.area.file_size)}"
 
     def _enter(self, topic: str) -> Root:
         """A topic's directory, made if need be and opened. Raises StoreError."""
@@ -160,8 +158,10 @@ class QueueBuilder:
         ext_units = max(geometry.ext_file_size - EXT_END_SIZE, 0) // EXT_UNIT_SIZE
         self.has_ext = writes_ext(store) and ext_units > 0
         areas = (
-            QueueArea(units.PLAIN, "consumequeue", plain_size // UNIT_SIZE, plain_size),
-            QueueArea(units.BATCH, "batchconsumequeue", batch_size // BATCH_UNIT_SIZE, batch_size),
+            QueueArea(units.PLAIN, "consumequeue", plain_size // consumequeue.UNIT_SIZE, plain_size),
+            QueueArea(
+                units.BATCH, "batchconsumequeue", batch_size // consumequeue.BATCH_UNIT_SIZE, batch_size
+            ),
             QueueArea(units.EXT, "consumequeue_ext", ext_units, geometry.ext_file_size),
         )
         self.plain, self.batch, self.ext = (UnitWriter(root, area, names) for area in areas)
@@ -182,16 +182,16 @@ class QueueBuilder:
         self.gap_counts: dict[int, int] = {}
         self._begins: dict[int, int] = {}
 
-    def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:
+    def take_units(self, rows: dtypes.Longs, table: int, raw_names: RawNames, name_count: int) -> None:
         """Place the units of a batch of records. Raises StoreError if files cannot be written."""
         self.take_rows(rows, self.states.numbers_of(table, raw_names, name_count))
 
-    def take_rows(self, rows: Longs, numbers: Longs) -> None:
+    def take_rows(self, rows: dtypes.Longs, numbers: dtypes.Longs) -> None:
         """The same where the numbers of the queues are known already (`units.place_units`)."""
         for start in range(0, len(rows), MAX_UNITS):
             self._take(rows[start : start + MAX_UNITS], numbers)
 
-    def _take(self, rows: Longs, numbers: Longs) -> None:
+    def _take(self, rows: dtypes.Longs, numbers: dtypes.Longs) -> None:
         waiting = int(self._counts.max())
         if waiting + len(rows) > MAX_UNITS or waiting >= self._flush_count():
             self.flush()
@@ -210,7 +210,7 @@ class QueueBuilder:
             compiled=self._compiled,
         )
         for number, start, end, time, kind in gaps[:count].tolist():
-            self.plain.fill(number, start, end, PRE_BLANK_UNIT, time)
+            self.plain.fill(number, start, end, consumequeue.PRE_BLANK_UNIT, time)
             if kind == units.HOLE:
                 self.gap_counts[number] = self.gap_counts.get(number, 0) + 1
                 stated = self.gaps.setdefault(number, [])
@@ -337,7 +337,7 @@ class QueueBuilder:
         """Mark the ends of the full ext files in front of the last one."""
         area = self.ext.area
         used = area.file_units * EXT_UNIT_SIZE
-        mark = EXT_END_MARK[: area.file_size - used]
+        mark = consumequeue.EXT_END_MARK[: area.file_size - used]
         for file in range((count - 1) // area.file_units if count else 0):
             place = self.ext.place_of(number, file)
             stamp = fileops.status_of(place).st_mtime_ns // 1_000_000

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
-from rocketfsck.formats.dtypes import Dtype, Longs, unit_dtype
-from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.smallfiles import is_directory_name
+from rocketfsck.formats import consumequeue, dtypes, javatext, smallfiles
 from rocketfsck.reader.units import BLOCK_COUNT
 from rocketfsck.scan.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
 from rocketfsck.store.model import ConsumeQueue
@@ -42,7 +39,7 @@ class StreamEnd:
 def queue_end(queue: ConsumeQueue, log_end_offset: int) -> StreamEnd | None:
     """The end of a queue, None where it has no unit that points into the log. Raises StoreError."""
     is_batch = queue.kind == "batch"
-    layout = unit_dtype(queue.kind)
+    layout = dtypes.unit_dtype(queue.kind)
     found = None
     for file in queue.files[-FILES_LOOKED_AT:]:
         with FileReader(file.location) as reader:
@@ -57,7 +54,7 @@ def queue_end(queue: ConsumeQueue, log_end_offset: int) -> StreamEnd | None:
     return found
 
 
-def _valid_units(reader: FileReader, layout: Dtype, log_end_offset: int) -> tuple[int, np.void | None]:
+def _valid_units(reader: FileReader, layout: dtypes.Dtype, log_end_offset: int) -> tuple[int, np.void | None]:
     """How many units are in front of a file's first that is not valid, and the last of them.
 
     What follows is not read: a file may have any length.
@@ -82,7 +79,7 @@ def _valid_units(reader: FileReader, layout: Dtype, log_end_offset: int) -> tupl
 
 
 def _is_pre_blank(unit: np.void) -> bool:
-    return int(unit["offset"]) == 0 and int(unit["size"]) == PRE_BLANK_SIZE
+    return int(unit["offset"]) == 0 and int(unit["size"]) == consumequeue.PRE_BLANK_SIZE
 
 
 Name = tuple[str, int]
@@ -111,11 +108,11 @@ class QueueStates:
     wanted: Container[Name] | None
     batch_topics: frozenset[str]
     names: list[Name] = field(default_factory=list)
-    values: Longs = field(default_factory=lambda: np.empty((64, STATE_SIZE), np.int64))
+    values: dtypes.Longs = field(default_factory=lambda: np.empty((64, STATE_SIZE), np.int64))
     _numbers: dict[Name, int] = field(default_factory=dict)
-    _of_tables: dict[int, Longs] = field(default_factory=dict)
+    _of_tables: dict[int, dtypes.Longs] = field(default_factory=dict)
 
-    def numbers_of(self, table: int, raw_names: RawNames, count: int) -> Longs:
+    def numbers_of(self, table: int, raw_names: RawNames, count: int) -> dtypes.Longs:
         """The numbers of the first `count` rows of a table that is known as `table`, and one for row -1.
 
         LEFT_OUT where a queue is not wanted, REFUSED_NAME for names that no directory can have.
@@ -124,7 +121,8 @@ class QueueStates:
         if known is None or len(known) - 1 < count:
             kept = np.empty(0, np.int64) if known is None else known[:-1]
             found = [
-                self.number(java_decode(topic), queue_id) for topic, queue_id in raw_names[len(kept) : count]
+                self.number(javatext.java_decode(topic), queue_id)
+                for topic, queue_id in raw_names[len(kept) : count]
             ]
             known = np.concatenate((kept, np.array([*found, REFUSED_NAME], np.int64)))
             self._of_tables[table] = known
@@ -135,7 +133,7 @@ class QueueStates:
         name = topic, queue_id
         if self.wanted is not None and name not in self.wanted:
             return LEFT_OUT
-        if not is_directory_name(topic):
+        if not smallfiles.is_directory_name(topic):
             return REFUSED_NAME
         number = self._numbers.get(name)
         if number is None:

@@ -20,11 +20,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from rocketfsck.common.budget import job_count, within
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE
-from rocketfsck.formats.properties import skipped_by
-from rocketfsck.formats.record import read_frame
-from rocketfsck.formats.timer import parse_delay_levels
+from rocketfsck.formats import dtypes, magic, properties, record, timer
 from rocketfsck.progress import Phase, moved_to, phase
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.scan.columns import Fault, RecordBatch
@@ -115,7 +111,7 @@ SKIPPED_TABLE = 1 << 40
 class UnitTaker(Protocol):
     """Whoever wants the dispatches of the log."""
 
-    def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:
+    def take_units(self, rows: dtypes.Longs, table: int, raw_names: RawNames, name_count: int) -> None:
         """Take rows (`buildrows.unit_rows`) whose queues are rows of a table of names, known as `table`."""
 
 
@@ -140,7 +136,7 @@ class LogWalked:
 class _BatchRows:
     """What is kept of a batch: its dispatches and its keys, where they are wanted."""
 
-    units: Longs | None
+    units: dtypes.Longs | None
     keys: KeyRows | None
     skipped: tuple[tuple[str, int], ...] = ()  # light queues without a unit for a record, and where that is
 
@@ -205,7 +201,7 @@ class _Walk:
             store.geometry.commitlog_file_size,
             index_tags=store.dialect.tag_entries,
         )
-        self.levels = parse_delay_levels(store.delay_levels)
+        self.levels = timer.parse_delay_levels(store.delay_levels)
         self.table = QueueTable()
         self.before = _size_of(store, done.file_count)
         self.light_names: list[tuple[bytes, int]] = []
@@ -264,7 +260,7 @@ class _Walk:
             found = [
                 (name, base_offset + int(batch["pos"][row]))
                 for row in rows.tolist()
-                for name in skipped_by(
+                for name in properties.skipped_by(
                     reader.read(int(batch["properties_pos"][row]), max(int(batch["properties_size"][row]), 0))
                 )
                 or ()
@@ -282,7 +278,7 @@ class _Walk:
         if rows.keys is not None:
             self.keys.take(rows.keys)
 
-    def _skipped_rows(self, skipped: Iterable[tuple[str, int]]) -> Longs:
+    def _skipped_rows(self, skipped: Iterable[tuple[str, int]]) -> dtypes.Longs:
         made = []
         for name, offset in skipped:
             number = self.light_numbers.setdefault(name, len(self.light_numbers))
@@ -348,7 +344,7 @@ class _Join:
             self.walk.done.last_offset = piece.task.base_offset + piece.last_pos
             self.walk.done.last_timestamp = piece.last_time
             self.walk.done.record_count += piece.record_count
-        end = self.pos + (BLANK_HEADER_SIZE if piece.stop == Stop.BLANK else 0)
+        end = self.pos + (magic.BLANK_HEADER_SIZE if piece.stop == Stop.BLANK else 0)
         if piece.record_count or piece.stop == Stop.BLANK:
             self.walk.done.end_offset = piece.task.base_offset + end
         self.finished = piece.stop != Stop.LIMIT
@@ -361,7 +357,7 @@ class _Join:
         if piece.stop == Stop.ZERO:
             return self._is_zero_from(piece.end)
         with FileReader(self.file.location) as reader:
-            total_size, _ = read_frame(reader.read(piece.end, BLANK_HEADER_SIZE))
+            total_size, _ = record.read_frame(reader.read(piece.end, magic.BLANK_HEADER_SIZE))
             return total_size in (reader.size - piece.end, self._file_size(reader) - piece.end)
 
     def _is_zero_from(self, pos: int) -> bool:

@@ -28,9 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import OFFSET_VIEWS, topic_configs
-from rocketfsck.formats.javatext import INT64_MAX
-from rocketfsck.formats.smallfiles import EpochEntry
+from rocketfsck.formats import config, javatext, smallfiles
 from rocketfsck.query.nodes import NodeSide, SoundEntry, Window, data_files, node_side, opened, read_entry
 from rocketfsck.query.offsets import committed_positions, delivery_positions
 from rocketfsck.query.start.load import LoadedFile
@@ -161,7 +159,7 @@ def _epochs(a: Store, b: Store, ends: tuple[int, int]) -> EpochsCompared | None:
     return EpochsCompared(None, None, last)
 
 
-def _epochs_of(store: Store) -> tuple[EpochEntry, ...]:
+def _epochs_of(store: Store) -> tuple[smallfiles.EpochEntry, ...]:
     try:
         return read_epochs(store)
     except StoreError:
@@ -171,7 +169,7 @@ def _epochs_of(store: Store) -> tuple[EpochEntry, ...]:
 T = TypeVar("T")
 DIFFERENCE_LIMIT = 1000
 """Rows and names that are said one by one."""
-UNKNOWN = LiveBounds(0, INT64_MAX)
+UNKNOWN = LiveBounds(0, javatext.INT64_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +300,7 @@ def compare_configs(a: Store, b: Store) -> ConfigsCompared:
                 side.reasons.append(f"{side.name} has no files in config/")
         if _reasons(sides):
             return ConfigsCompared(not_compared=_reasons(sides))
-        committed = _compare(sides, [side.read(OFFSET_VIEWS, _committed) for side in sides])
+        committed = _compare(sides, [side.read(config.OFFSET_VIEWS, _committed) for side in sides])
         delays = _compare(sides, [side.read((DELAYS,), _delays) for side in sides])
         return ConfigsCompared(committed, delays, tuple(_one_sided(sides)), _reasons(sides))
 
@@ -416,7 +414,7 @@ def _one_sided(sides: list[_Side]) -> Iterable[OneSided]:
 
 
 def _topics(view: StoreView) -> set[str]:
-    return set(topic_configs(view.config(TOPICS)))
+    return set(config.topic_configs(view.config(TOPICS)))
 
 
 def _groups(view: StoreView) -> set[str]:

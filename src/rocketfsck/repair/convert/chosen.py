@@ -28,10 +28,7 @@ import numpy as np
 
 from rocketfsck.common.wording import visible
 from rocketfsck.errors import FormatError, StoreError, UsageError
-from rocketfsck.formats import config
-from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.timer import SCHEDULE_TOPIC
+from rocketfsck.formats import config, consumequeue, dtypes, timer
 from rocketfsck.query.view import QueueView, StoreView
 from rocketfsck.reader.configs import BACKUP, load_config
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, is_light_queue, kinds_of
@@ -46,7 +43,7 @@ from rocketfsck.store.model import Store
 from rocketfsck.verify.store.configfiles import is_system_topic
 from rocketfsck.verify.store.offsets import RETRY_PREFIX
 
-MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE
+MAX_QUEUE_OFFSET = ((1 << 63) - 1) // consumequeue.UNIT_SIZE
 """The file of a later unit has no name."""
 
 QueueBounds = dict[tuple[str, int], tuple[int, int]]
@@ -75,7 +72,7 @@ class Wanted:
         return self.has_topic(topic) and self.queue_id in (None, queue_id)
 
 
-def served_rows(store: Store, found: CarvedRecords) -> Flags:
+def served_rows(store: Store, found: CarvedRecords) -> dtypes.Flags:
     """The records that consumers get, now or after a start, and those that have no place in a queue.
 
     `store` has the queues of its databases. Raises StoreError where a queue leads elsewhere than to its
@@ -108,7 +105,7 @@ def _dispatched_offset(store: Store) -> int:
     return -1 if last is None else last.physical_offset
 
 
-def _led_to(queue: QueueView, physical: Longs, queue_offsets: Longs) -> Iterator[Longs]:
+def _led_to(queue: QueueView, physical: dtypes.Longs, queue_offsets: dtypes.Longs) -> Iterator[dtypes.Longs]:
     """Block by block the records, by their number among those of the queue, that the units of it lead to."""
     is_batch = queue.queue.kind == "batch"
     for first in range(queue.min_index, queue.end_index, BLOCK_COUNT):
@@ -126,7 +123,7 @@ def _led_to(queue: QueueView, physical: Longs, queue_offsets: Longs) -> Iterator
             yield rows
 
 
-def rows_between(found: CarvedRecords, wanted: Wanted) -> tuple[Flags, int]:
+def rows_between(found: CarvedRecords, wanted: Wanted) -> tuple[dtypes.Flags, int]:
     """The rows of the time window, each queue without holes; and how many of them are outside the window."""
     inside = np.ones(len(found), np.bool_)
     if wanted.begin is not None:
@@ -169,7 +166,7 @@ def light_bounds(store: Store, found: CarvedRecords) -> QueueBounds:
     return bounds
 
 
-def _unit_offsets(queue: QueueView) -> Iterator[tuple[int, Longs]]:
+def _unit_offsets(queue: QueueView) -> Iterator[tuple[int, dtypes.Longs]]:
     """The index of the first unit of each block, and where the units of it lead."""
     for first in range(queue.min_index, queue.end_index, BLOCK_COUNT):
         units = queue.units(first, min(BLOCK_COUNT, queue.end_index - first))
@@ -370,7 +367,7 @@ def _light_offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
 def _delay_offsets(table: Mapping[Any, Any], cut: _Cut) -> Mapping[Any, Any]:
     """The same of delay levels, which are counted from 1."""
     levels = ((config.integer_of(level, "a delay level") - 1, offset) for level, offset in table.items())
-    return {queue_id + 1: offset for queue_id, offset in cut.inside(SCHEDULE_TOPIC, levels)}
+    return {queue_id + 1: offset for queue_id, offset in cut.inside(timer.SCHEDULE_TOPIC, levels)}
 
 
 def _of_topics(table: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, str]]:

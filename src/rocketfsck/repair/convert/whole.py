@@ -41,9 +41,7 @@ from numpy.typing import NDArray
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError, UsageError
-from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
-from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.smallfiles import EpochEntry, encode_epochs
+from rocketfsck.formats import consumequeue, dtypes, smallfiles
 from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.query.nodes import node_side
 from rocketfsck.query.start.verdict import StartVerdict
@@ -76,7 +74,7 @@ from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.disk.publish import demand_free, new_directory
 
 EPOCH_FILE = "epochFileCheckpoint"
-FIRST_EPOCH = EpochEntry(0, 0)
+FIRST_EPOCH = smallfiles.EpochEntry(0, 0)
 """Before every epoch that a controller gives: those begin with 1."""
 
 DIFFERENT = frozenset({"parted", "damaged"})
@@ -116,7 +114,7 @@ def convert_to_controller(
         for path, entries in files.items():
             target = place_at(building / folders.get(path, "") / EPOCH_FILE)
             fileops.make_directories(target.parent)
-            fileops.write_new(target, encode_epochs(entries))
+            fileops.write_new(target, smallfiles.encode_epochs(entries))
     joining = (
         model.JoiningStore(path, end, lacking, into / folders.get(path, "") / EPOCH_FILE, len(files[path]))
         for path, end, lacking in places
@@ -124,14 +122,14 @@ def convert_to_controller(
     return model.ControllerFiles(into, FIRST_EPOCH.epoch, FIRST_EPOCH.start_offset, tuple(joining))
 
 
-def _joined(epochs: Sequence[EpochEntry], end: int) -> tuple[EpochEntry, ...]:
+def _joined(epochs: Sequence[smallfiles.EpochEntry], end: int) -> tuple[smallfiles.EpochEntry, ...]:
     """The epochs with the first before them, without those after the end of the log."""
     if epochs and not epochs[0].start_offset:
         return tuple(epochs)
     return (FIRST_EPOCH, *(entry for entry in epochs if entry.start_offset <= end))
 
 
-def _epochs(store: Store) -> tuple[EpochEntry, ...]:
+def _epochs(store: Store) -> tuple[smallfiles.EpochEntry, ...]:
     try:
         return read_epochs(store)
     except FormatError as error:
@@ -188,8 +186,8 @@ class ConvertOptions:
         for name, size in sizes.items():
             if size is not None and size > _MAX_FILE_SIZE:
                 raise UsageError(f"{name} is at most {count_of(_MAX_FILE_SIZE, 'byte')}, not {size}")
-        if (self.queue_file_size or 0) % UNIT_SIZE:
-            raise UsageError(f"files of a consume queue hold whole units of {UNIT_SIZE} bytes")
+        if (self.queue_file_size or 0) % consumequeue.UNIT_SIZE:
+            raise UsageError(f"files of a consume queue hold whole units of {consumequeue.UNIT_SIZE} bytes")
         new_sizes = {name: str(size) for name, size in sizes.items() if size is not None}
         return {**model.CONVERSIONS[self.what].settings, **new_sizes}
 
@@ -276,7 +274,9 @@ def _put_empty(building: Path, made: build.NewStore, queues: chosen.QueueBounds)
     for (topic, queue_id), (_, end) in queues.items():
         per_file = builder.plain.area.file_units
         start = (end - 1) // per_file * per_file
-        builder.plain.fill(builder.states.number(topic, queue_id), start, end, PRE_BLANK_UNIT, None)
+        builder.plain.fill(
+            builder.states.number(topic, queue_id), start, end, consumequeue.PRE_BLANK_UNIT, None
+        )
 
 
 def put_groups(building: Path, made: build.NewStore) -> None:
@@ -334,7 +334,7 @@ def log_records(
     """
     table, chunks = QueueTable(), []
     sources: list[SourceFile] = []
-    flags: Flags = np.empty(0, np.bool_)
+    flags: dtypes.Flags = np.empty(0, np.bool_)
     with phase("reading the commit log", store.commitlog.size):
         for file in store.commitlog.files:
             number, base = len(sources), file.start_offset or 0
@@ -383,7 +383,9 @@ def prove_same(made: build.NewStore, written: Store) -> None:
         raise StoreError(text, path=str(written.root), offset=at)
 
 
-def record_sums(sources: Sequence[SourceFile], found: CarvedRecords, rows: Longs) -> NDArray[np.uint32]:
+def record_sums(
+    sources: Sequence[SourceFile], found: CarvedRecords, rows: dtypes.Longs
+) -> NDArray[np.uint32]:
     """The CRC-32 of each record without the fields that name its place, or another's. Raises StoreError."""
     sizes = found["total_size"][rows].astype(np.int64)
     offsets = np.cumsum(sizes) - sizes

@@ -19,10 +19,8 @@ from dataclasses import replace
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats import javatext, smallfiles, timer
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
-from rocketfsck.formats.javatext import parse_int32, parse_int64
-from rocketfsck.formats.smallfiles import EpochEntry, decode_epochs, encode_epochs
-from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.reader.configs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record
 from rocketfsck.reader.index import readable_headers
@@ -68,19 +66,19 @@ def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         )
 
 
-def sound_epochs(store: Store, name: str) -> tuple[list[EpochEntry], int]:
+def sound_epochs(store: Store, name: str) -> tuple[list[smallfiles.EpochEntry], int]:
     """The epochs of a file (else of its .bak) that ascend, start in the log and on a record; how many of the
     file's are left out. Raises StoreError where the file cannot be read."""
     data = read_whole(store.root / name, EPOCH_LIMIT)
     candidates = _lines(data)
     try:
-        decode_epochs(data)
+        smallfiles.decode_epochs(data)
     except FormatError:
         candidates = _backup(store, name) or candidates
     end = read_log_end(store)
     limit = end.end_offset if end is not None else 0
     log_start = store.commitlog.start_offset or 0
-    kept: list[EpochEntry] = []
+    kept: list[smallfiles.EpochEntry] = []
     for entry in candidates:
         follows = not kept or (entry.epoch > kept[-1].epoch and entry.start_offset >= kept[-1].start_offset)
         fits = entry.start_offset <= limit and (
@@ -91,22 +89,22 @@ def sound_epochs(store: Store, name: str) -> tuple[list[EpochEntry], int]:
     return kept, max(len(_lines(data)) - len(kept), 0)
 
 
-def _lines(data: bytes) -> list[EpochEntry]:
+def _lines(data: bytes) -> list[smallfiles.EpochEntry]:
     """Every line that reads as an epoch, whatever the CRC says."""
     found = []
     for line in data.splitlines()[2:]:
         parts = line.decode("ascii", "replace").strip().split("-")
-        epoch, start = parse_int32(parts[0]), parse_int64(parts[-1])
+        epoch, start = javatext.parse_int32(parts[0]), javatext.parse_int64(parts[-1])
         if len(parts) == 2 and epoch is not None and start is not None:
-            found.append(EpochEntry(epoch, start))
+            found.append(smallfiles.EpochEntry(epoch, start))
     return found
 
 
-def _backup(store: Store, name: str) -> list[EpochEntry]:
+def _backup(store: Store, name: str) -> list[smallfiles.EpochEntry]:
     for file in epoch_files(store).values():
         if file.relative == f"{name}{BACKUP}":
             try:
-                return list(decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries)
+                return list(smallfiles.decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries)
             except StoreError:
                 return []
     return []
@@ -116,7 +114,7 @@ def act_epochs(scene: ActScene, action: Action, arguments: plan_arguments.Epochs
     """Set the old file aside and write the new one."""
     scene.tree.set_aside(action.target)
     if arguments.epochs:
-        data = encode_epochs(arguments.epochs)
+        data = smallfiles.encode_epochs(arguments.epochs)
         scene.tree.create(action.target, len(data))
         scene.tree.write(action.target, 0, data)
 
@@ -326,7 +324,7 @@ def plan_timer(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             found,
             arguments=plan_arguments.TimerValues(values),
             preconditions=answers.whole_file(scene, name),
-            write_byte_count=TIMER_CHECK_SIZE,
+            write_byte_count=timer.TIMER_CHECK_SIZE,
             notices=[answers.notice("timer-moved", max(len(values), 1))],
         )
 
@@ -349,11 +347,11 @@ def _timer_values(store: Store, findings: Iterable[Finding]) -> tuple[plan_argum
 
 def act_timer(scene: ActScene, action: Action, arguments: plan_arguments.TimerValues) -> None:
     """Set the length, write the fields."""
-    if scene.tree.size(action.target) != TIMER_CHECK_SIZE:
-        scene.tree.resize(action.target, TIMER_CHECK_SIZE)
+    if scene.tree.size(action.target) != timer.TIMER_CHECK_SIZE:
+        scene.tree.resize(action.target, timer.TIMER_CHECK_SIZE)
     for item in arguments.fields:
         data = item.value.to_bytes(8, "big", signed=True)
-        scene.tree.write(action.target, TIMER_CHECK.offset(item.field), data)
+        scene.tree.write(action.target, timer.TIMER_CHECK.offset(item.field), data)
 
 
 ROWS: tuple[Row, ...] = (

@@ -20,9 +20,7 @@ from typing import Any
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.config import OFFSET_VIEWS, encode_config
-from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.formats import config, properties, timer
 from rocketfsck.query.offsets import GroupOffsets, Standing, group_offsets
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.units import UnitReader
@@ -50,7 +48,7 @@ def committed_behind(scene: PlanScene, ends: Mapping[Name, int]) -> int:
 def _committed(store: Store) -> Iterator[tuple[Name, int]]:
     """Every offset that a group has committed, with its queue."""
     views = load_configs(store).views
-    for file in OFFSET_VIEWS:
+    for file in config.OFFSET_VIEWS:
         for key, offsets in views.get(file, {}).items():
             topic = key.partition(_SEPARATOR)[0]
             for queue_id, offset in offsets.items():
@@ -65,7 +63,7 @@ def delay_follows(scene: PlanScene, ends: Mapping[Name, int]) -> Iterator[Action
     levels = [
         level
         for level, offset in configs.views.get("delayOffset.json", {}).items()
-        if offset > ends.get((SCHEDULE_TOPIC, delay_queue_id(level)), offset)
+        if offset > ends.get((timer.SCHEDULE_TOPIC, timer.delay_queue_id(level)), offset)
     ]
     if levels:
         name = configs.files["delayOffset.json"]
@@ -126,7 +124,11 @@ def _action(scene: PlanScene, found: Sequence[Finding]) -> Iterator[Action]:
 
 def _changes(scene: PlanScene) -> tuple[OffsetChange, ...]:
     """What the offsets become, as far as it is known when the plan is made."""
-    rows = {_place(row): row for row in group_offsets(scene.store) if not row.topic.startswith(LMQ_PREFIX)}
+    rows = {
+        _place(row): row
+        for row in group_offsets(scene.store)
+        if not row.topic.startswith(properties.LMQ_PREFIX)
+    }
     copy = positions_of(scene.store, f"{OFFSETS}.bak") or {}
     wished: dict[Place, int] = {}
     for finding in scene.findings:
@@ -160,16 +162,16 @@ def act_offsets(scene: ActScene, action: Action, arguments: OffsetChanges) -> No
         offsets = table.setdefault(f"{change.topic}@{change.group}", {})
         _put(offsets, change.queue_id, change.offset)
     scratch = scene.tree.exists(action.target)
-    text = encode_config(value)
+    text = config.encode_config(value)
     if not scratch or read_config(scene.tree.place(action.target), CONFIG_LIMIT) != value:
         put_file(scene, action.target, text)
     for row in group_offsets(scene.reopen()):
-        if row.standing is Standing.AHEAD and not row.topic.startswith(LMQ_PREFIX):
+        if row.standing is Standing.AHEAD and not row.topic.startswith(properties.LMQ_PREFIX):
             offsets = table.get(f"{row.topic}@{row.group}")
             if isinstance(offsets, dict):
                 _put(offsets, row.queue_id, row.max_offset)
-    if encode_config(value) != text:
-        put_file(scene, action.target, encode_config(value))
+    if config.encode_config(value) != text:
+        put_file(scene, action.target, config.encode_config(value))
 
 
 def _value(store: Store, name: str) -> dict[str, Any]:

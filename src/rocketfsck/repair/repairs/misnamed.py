@@ -21,9 +21,7 @@ from itertools import pairwise
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.magic import MIN_RECORD_SIZE
-from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
-from rocketfsck.formats.smallfiles import offset_to_filename
+from rocketfsck.formats import magic, properties, smallfiles
 from rocketfsck.repair.log import LARGEST_FRAME, PHYSICAL_OFFSET_POS, frames_in
 from rocketfsck.repair.plan.arguments import NewName, RecordPositions
 from rocketfsck.repair.plan.model import Action, Loss
@@ -68,13 +66,13 @@ def belongs_elsewhere(scene: PlanScene, finding: Finding) -> bool:
     """Whether the property CRC of a record proves that what it says of its place was written so."""
     start = finding.where.start or 0
     size = (finding.where.end or 0) - start
-    if not PROPERTY_CRC_SIZE < size <= LARGEST_FRAME:
+    if not properties.PROPERTY_CRC_SIZE < size <= LARGEST_FRAME:
         return False
     try:
         record = read_at(scene.path_of(finding.where.file), start, size)
     except StoreError:
         return False
-    return record.endswith(property_crc_trailer(property_crc(record)))
+    return record.endswith(properties.property_crc_trailer(properties.property_crc(record)))
 
 
 def set_offsets(scene: PlanScene, findings: Sequence[Finding], *, gained: bool = True) -> Iterator[Action]:
@@ -110,7 +108,7 @@ def act_offsets(scene: ActScene, action: Action, arguments: RecordPositions) -> 
     file = log_file(scene.reopen(), action.target)
     if file is None:
         raise StoreError("is no longer a commit log file", path=action.target)
-    if not all(0 <= pos <= file.size - MIN_RECORD_SIZE for pos in arguments.positions):
+    if not all(0 <= pos <= file.size - magic.MIN_RECORD_SIZE for pos in arguments.positions):
         raise StoreError("has no record at a place named in the plan", path=action.target)
     for pos in arguments.positions:
         offset = (file.start_offset or 0) + pos
@@ -319,7 +317,7 @@ def _rename_of(scene: PlanScene, name: str) -> Rename | None:
     if start is None or start < 0 or start % size:
         return None
     directory, _, base = name.rpartition("/")
-    right = offset_to_filename(start)
+    right = smallfiles.offset_to_filename(start)
     return None if base == right else Rename(name, f"{directory}/{right}", size)
 
 

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_UNIT, UNIT_SIZE
-from rocketfsck.formats.dtypes import UNIT_DTYPE, Longs
-from rocketfsck.formats.smallfiles import filename_to_offset, offset_to_filename
+from rocketfsck.formats import consumequeue, dtypes, smallfiles
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import Kind, kinds_of
 from rocketfsck.repair.area.worktree import WorkTree
@@ -43,7 +41,7 @@ class Merger:
     store: Store
     log: LogReader
     looks: int = 0
-    _live: dict[int, tuple[Longs, Longs]] = field(default_factory=dict)
+    _live: dict[int, tuple[dtypes.Longs, dtypes.Longs]] = field(default_factory=dict)
 
     def merge(self, directory: str, built: Path) -> bool:
         """Bring a queue of 20-byte units up to what was built; whether anything changed.
@@ -56,15 +54,21 @@ class Merger:
             text = f"has files of {count_of(size, 'byte')}; the limit for a queue's file is {MAX_FILE_SIZE:,}"
             raise StoreError(text, path=directory)
         old = self._old_files(directory, size)
-        new = {filename_to_offset(path.name) or 0 for path in built.iterdir()} if built.is_dir() else set()
+        new = (
+            {smallfiles.filename_to_offset(path.name) or 0 for path in built.iterdir()}
+            if built.is_dir()
+            else set()
+        )
         starts = sorted({*old, *new})
         first_unit, end_unit = self._extent(built, sorted(new))
         changed = False
         last_offset = -1
         for start in starts:
-            made = _padded(self._read_built(built / offset_to_filename(start)), size)
+            made = _padded(self._read_built(built / smallfiles.offset_to_filename(start)), size)
             present = _padded(self._read(old[start], size), size) if start in old else bytes(size)
-            units, last_offset = self._merged(made, present, start // UNIT_SIZE, first_unit, last_offset)
+            units, last_offset = self._merged(
+                made, present, start // consumequeue.UNIT_SIZE, first_unit, last_offset
+            )
             changed |= self._put(directory, start, old.get(start), units.tobytes(), start in new, built)
         changed |= self._drop_empty(directory, end_unit)
         return changed
@@ -73,8 +77,8 @@ class Merger:
         """Whether a queue that begins at queue offset 0 holds only zeros in its one file."""
         if not self.tree.exists(directory):
             return False
-        starts = [filename_to_offset(name) for name in self.tree.names(directory)]
-        return starts == [0] and self._is_zero(f"{directory}/{offset_to_filename(0)}")
+        starts = [smallfiles.filename_to_offset(name) for name in self.tree.names(directory)]
+        return starts == [0] and self._is_zero(f"{directory}/{smallfiles.offset_to_filename(0)}")
 
     def _old_files(self, directory: str, size: int) -> dict[int, str]:
         """The files of the queue that can be read as such, by where they start."""
@@ -82,10 +86,10 @@ class Merger:
         if not self.tree.exists(directory):
             return found
         for name in self.tree.names(directory):
-            start = filename_to_offset(name)
+            start = smallfiles.filename_to_offset(name)
             if start is None:
                 continue
-            if start % UNIT_SIZE or start % size:
+            if start % consumequeue.UNIT_SIZE or start % size:
                 self.tree.set_aside(f"{directory}/{name}")
                 continue
             found[start] = f"{directory}/{name}"
@@ -95,19 +99,21 @@ class Merger:
         """Queue offsets of the first unit that was built and after the last; (0, 0) for none."""
         first = end = -1
         for start in starts:
-            units = np.frombuffer(self._read_built(built / offset_to_filename(start)), UNIT_DTYPE)
+            units = np.frombuffer(
+                self._read_built(built / smallfiles.offset_to_filename(start)), dtypes.UNIT_DTYPE
+            )
             rows = np.flatnonzero(kinds_of(units) == Kind.UNIT)
             if len(rows):
-                first = start // UNIT_SIZE + int(rows[0]) if first < 0 else first
-                end = start // UNIT_SIZE + int(rows[-1]) + 1
+                first = start // consumequeue.UNIT_SIZE + int(rows[0]) if first < 0 else first
+                end = start // consumequeue.UNIT_SIZE + int(rows[-1]) + 1
         return max(first, 0), max(end, 0)
 
     def _merged(
         self, made: bytes, present: bytes, index: int, first_unit: int, last_offset: int
     ) -> tuple[Units, int]:
         """The units of one file, and the highest offset up to their end."""
-        result = np.frombuffer(bytearray(made), UNIT_DTYPE)
-        old = np.frombuffer(present, UNIT_DTYPE)
+        result = np.frombuffer(bytearray(made), dtypes.UNIT_DTYPE)
+        old = np.frombuffer(present, dtypes.UNIT_DTYPE)
         said = kinds_of(result) == Kind.UNIT
         candidates = np.flatnonzero(~said & (kinds_of(old) == Kind.UNIT))
         offsets = np.where(said, result["offset"], -1).astype(np.int64)
@@ -123,9 +129,9 @@ class Merger:
             rising = places > np.concatenate(([-1], np.maximum.accumulate(places)[:-1]))
             candidates, places = candidates[rising], places[rising]
         result[candidates] = old[candidates]
-        result["tagsCode"][candidates[old["tagsCode"][candidates] <= MAX_EXT_ADDRESS]] = 0
+        result["tagsCode"][candidates[old["tagsCode"][candidates] <= consumequeue.MAX_EXT_ADDRESS]] = 0
         last_kept = int(places[-1]) if len(places) else -1
-        blank = np.frombuffer(PRE_BLANK_UNIT, UNIT_DTYPE)[0]
+        blank = np.frombuffer(consumequeue.PRE_BLANK_UNIT, dtypes.UNIT_DTYPE)[0]
         kinds = kinds_of(result)
         empty = np.flatnonzero(kinds == Kind.ZERO)
         units = np.flatnonzero(kinds == Kind.UNIT)
@@ -134,7 +140,7 @@ class Merger:
         result[inner] = blank
         return result, max(int(before[-1]), last_kept)
 
-    def _are_places(self, offset: Longs, size: Longs) -> NDArray[np.bool_]:
+    def _are_places(self, offset: dtypes.Longs, size: dtypes.Longs) -> NDArray[np.bool_]:
         """Which units mark the places of messages that the log does not have any more.
 
         Such units point below the log's start, into a missing file, into bytes that are not a record, or to
@@ -169,7 +175,7 @@ class Merger:
                 return True
         return False
 
-    def _live_ranges(self, number: int) -> tuple[Longs, Longs]:
+    def _live_ranges(self, number: int) -> tuple[dtypes.Longs, dtypes.Longs]:
         """Starts and ends (physical offsets) of the runs of live records in a commit log file."""
         found = self._live.get(number)
         if found is None:
@@ -195,13 +201,13 @@ class Merger:
             return False
         if name is None and not is_new:
             return False
-        path = self.tree.scratch() / offset_to_filename(start)
+        path = self.tree.scratch() / smallfiles.offset_to_filename(start)
         write_sparse(path, data)
         if name is not None:
             mtime_ns = os.stat(self.tree.place(name)).st_mtime_ns  # noqa: PTH116 - names may be any bytes
         else:
-            mtime_ns = (built / offset_to_filename(start)).stat().st_mtime_ns
-        target = name or f"{directory}/{offset_to_filename(start)}"
+            mtime_ns = (built / smallfiles.offset_to_filename(start)).stat().st_mtime_ns
+        target = name or f"{directory}/{smallfiles.offset_to_filename(start)}"
         self.tree.adopt(path, target)
         self.tree.set_mtime(target, mtime_ns)
         return True
@@ -211,10 +217,12 @@ class Merger:
         if not self.tree.exists(directory):
             return False
         dropped = False
-        names = [name for name in self.tree.names(directory) if filename_to_offset(name) is not None]
+        names = [
+            name for name in self.tree.names(directory) if smallfiles.filename_to_offset(name) is not None
+        ]
         for name in reversed(names[1:]):
-            start = filename_to_offset(name) or 0
-            if start < end_unit * UNIT_SIZE or not self._is_zero(f"{directory}/{name}"):
+            start = smallfiles.filename_to_offset(name) or 0
+            if start < end_unit * consumequeue.UNIT_SIZE or not self._is_zero(f"{directory}/{name}"):
                 break
             self.tree.set_aside(f"{directory}/{name}")
             dropped = True
@@ -250,4 +258,4 @@ def _padded(data: bytes, size: int) -> bytes:
     """Exactly `size` bytes: cut, or filled with zeros; a unit that is cut short becomes zeros."""
     if len(data) >= size:
         return data[:size]
-    return data[: len(data) - len(data) % UNIT_SIZE].ljust(size, b"\0")
+    return data[: len(data) - len(data) % consumequeue.UNIT_SIZE].ljust(size, b"\0")

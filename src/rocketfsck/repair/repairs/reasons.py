@@ -14,9 +14,7 @@ from collections.abc import Collection, Mapping
 
 from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.dialect import NEWEST_NAME
-from rocketfsck.formats.smallfiles import filename_to_offset, is_directory_name, offset_to_filename
+from rocketfsck.formats import consumequeue, dialect, smallfiles
 from rocketfsck.repair.area.manifests import dead_link_above, outside_directories, pin_on, pins_of
 from rocketfsck.repair.plan.arguments import Name
 from rocketfsck.repair.plan.table import PlanScene
@@ -75,7 +73,7 @@ _DATABASE = (
 
 READS_DIFFER = "two reads of the same bytes differ (ST048), so {repair} cannot know what the store holds"
 NEWER_VERSION = (
-    f"{{repair}} would write for a version newer than {NEWEST_NAME}, the newest that is known; "
+    f"{{repair}} would write for a version newer than {dialect.NEWEST_NAME}, the newest that is known; "
     "--only {repair} forces the repair"
 )
 REASONS: Mapping[str, str] = {
@@ -289,7 +287,7 @@ def impossible(finding: Finding) -> str:
     name = queue_of(finding)
     if not finding.rule.startswith("XR") or name is None:
         return ""
-    if not is_directory_name(name[0]):
+    if not smallfiles.is_directory_name(name[0]):
         return IMPOSSIBLE
     if name[1] < 0:
         return NEGATIVE
@@ -318,12 +316,12 @@ def blocked_directories(store: Store, moved: Collection[str]) -> frozenset[str]:
     found = set()
     for stray in store.strays:
         above, _, last = stray.relative.rpartition("/")
-        start = filename_to_offset(last)
+        start = smallfiles.filename_to_offset(last)
         if (
             stray.reason in _NO_FILES
             and stray.relative not in moved
             and start is not None
-            and not (start % UNIT_SIZE or start % size)  # others are set aside
+            and not (start % consumequeue.UNIT_SIZE or start % size)  # others are set aside
             and above.startswith(f"{TREES['file']}/")
         ):
             found.add(above)
@@ -359,7 +357,10 @@ def linked(scene: PlanScene, finding: Finding) -> str:
     places = [f"{tree}/{name[0]}/{name[1]}" for tree in (*TREES.values(), EXTENSIONS)]
     if any(pin_on(place, scene.once(pins_now)) for place in places):
         return LINKED
-    dead = any(dead_link_above(str(scene.store.root), f"{place}/{offset_to_filename(0)}") for place in places)
+    dead = any(
+        dead_link_above(str(scene.store.root), f"{place}/{smallfiles.offset_to_filename(0)}")
+        for place in places
+    )
     return DEAD_LINK if dead else ""
 
 

@@ -21,13 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.checkpoint import encode_checkpoint
-from rocketfsck.formats.columns import IPV6_GROWTH, PHYSICAL_OFFSET_AT, PREPARED_OFFSET_AT
-from rocketfsck.formats.dtypes import Bytes, Longs
-from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
-from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
+from rocketfsck.formats import checkpoint, columns, dtypes, magic, properties, smallfiles
 from rocketfsck.formats.record import Blank, encode_blank
-from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.progress import Phase, phase
 from rocketfsck.query.start.verdict import versions_of
 from rocketfsck.repair.apply.judging import predict_output
@@ -127,7 +122,7 @@ class LogWriter(Closing):
         for low, high in placement.blanks:
             self._put(low, encode_blank(Blank(high - low)))
 
-    def _copy(self, rows: Longs, offsets: Longs) -> None:
+    def _copy(self, rows: dtypes.Longs, offsets: dtypes.Longs) -> None:
         """Copy records that adjoin in the new log, and nearly so in their source."""
         reader = self._readers.opened(self.sources[int(self.found["source"][rows[0]])].path)
         buffer, at = records_together(reader, self.found["pos"][rows], self.found["total_size"][rows])
@@ -136,10 +131,12 @@ class LogWriter(Closing):
         self._put(int(offsets[0]), buffer.data)
         self.written_size += len(buffer)
 
-    def _rewrite(self, buffer: NDArray[np.uint8], rows: Longs, offsets: Longs, at: Longs) -> None:
+    def _rewrite(
+        self, buffer: NDArray[np.uint8], rows: dtypes.Longs, offsets: dtypes.Longs, at: dtypes.Longs
+    ) -> None:
         """Give records at these places in the buffer their new physical offsets."""
         found = self.found
-        _store_longs(buffer, at + PHYSICAL_OFFSET_AT, offsets)
+        _store_longs(buffer, at + columns.PHYSICAL_OFFSET_AT, offsets)
         named, places = _prepared_places(found, rows, at)
         if len(named):
             target = self._moves.of(found["prepared_transaction_offset"][named])
@@ -147,7 +144,7 @@ class LogWriter(Closing):
             _store_longs(buffer, places[known], np.maximum(target[known], 0))
         checked, sizes, trailers = _property_crcs(buffer, found, rows, at)
         if len(checked):
-            crcs = crcs_of(buffer, checked, sizes - PROPERTY_CRC_SIZE).astype(np.int64) & _MASK
+            crcs = crcs_of(buffer, checked, sizes - properties.PROPERTY_CRC_SIZE).astype(np.int64) & _MASK
             digits = crcs[:, None] // 10 ** np.arange(10) % 10  # least significant first, as it is stored
             buffer[trailers[:, None] + np.arange(10)] = digits.astype(np.uint8) + ord("0")
 
@@ -177,7 +174,7 @@ class LogWriter(Closing):
         """Write bytes at a physical offset; they lie inside one file."""
         file_size = self.placement.file_size
         start = offset // file_size * file_size
-        path = self.directory / offset_to_filename(start)
+        path = self.directory / smallfiles.offset_to_filename(start)
         with named_errors(path, "cannot be written"):
             if start != self._start:
                 self._close()
@@ -193,7 +190,9 @@ class LogWriter(Closing):
         self._descriptor, self._start = -1, None
 
 
-def records_together(reader: FileReader, starts: Longs, sizes: Longs) -> tuple[Bytes, Longs]:
+def records_together(
+    reader: FileReader, starts: dtypes.Longs, sizes: dtypes.Longs
+) -> tuple[dtypes.Bytes, dtypes.Longs]:
     """Records of a file that are in order and near each other, one after the other, and where each begins.
 
     Raises StoreError when bytes cannot be read.
@@ -209,7 +208,7 @@ def records_together(reader: FileReader, starts: Longs, sizes: Longs) -> tuple[B
 
 
 def record_runs(
-    found: CarvedRecords, rows: Longs, offsets: Longs, file_size: int
+    found: CarvedRecords, rows: dtypes.Longs, offsets: dtypes.Longs, file_size: int
 ) -> Iterator[tuple[int, int]]:
     """Half-open ranges of `rows` that adjoin in one file of the new log, and nearly so in their source.
 
@@ -231,37 +230,43 @@ def record_runs(
             at = upto
 
 
-def without_places(buffer: NDArray[np.uint8], found: CarvedRecords, rows: Longs, at: Longs) -> None:
+def without_places(
+    buffer: NDArray[np.uint8], found: CarvedRecords, rows: dtypes.Longs, at: dtypes.Longs
+) -> None:
     """Zero the fields of records that follow from where they are in the log: what is left stays when they are
     packed. The records are at these places of the buffer."""
-    _store_longs(buffer, at + PHYSICAL_OFFSET_AT, np.zeros(len(rows), np.int64))
+    _store_longs(buffer, at + columns.PHYSICAL_OFFSET_AT, np.zeros(len(rows), np.int64))
     _, places = _prepared_places(found, rows, at)
     _store_longs(buffer, places, np.zeros(len(places), np.int64))
     _, _, trailers = _property_crcs(buffer, found, rows, at)
     buffer[trailers[:, None] + np.arange(10)] = 0
 
 
-def _prepared_places(found: CarvedRecords, rows: Longs, at: Longs) -> tuple[Longs, Longs]:
+def _prepared_places(
+    found: CarvedRecords, rows: dtypes.Longs, at: dtypes.Longs
+) -> tuple[dtypes.Longs, dtypes.Longs]:
     """The rows that name a half message, and where in the buffer they do."""
     named = np.flatnonzero(found["prepared_transaction_offset"][rows] > 0)
     flags = found["sys_flag"][rows[named]]
-    hosts = IPV6_GROWTH * ((flags & BORN_HOST_V6) != 0) + IPV6_GROWTH * ((flags & STORE_HOST_V6) != 0)
-    return rows[named], at[named] + PREPARED_OFFSET_AT + hosts
+    hosts = columns.IPV6_GROWTH * ((flags & magic.BORN_HOST_V6) != 0) + columns.IPV6_GROWTH * (
+        (flags & magic.STORE_HOST_V6) != 0
+    )
+    return rows[named], at[named] + columns.PREPARED_OFFSET_AT + hosts
 
 
 def _property_crcs(
-    buffer: NDArray[np.uint8], found: CarvedRecords, rows: Longs, at: Longs
-) -> tuple[Longs, Longs, Longs]:
+    buffer: NDArray[np.uint8], found: CarvedRecords, rows: dtypes.Longs, at: dtypes.Longs
+) -> tuple[dtypes.Longs, dtypes.Longs, dtypes.Longs]:
     """Of the records that end in a property CRC: where they begin, their sizes, where the ten digits are."""
     checked = np.flatnonzero(found["traits"][rows] & int(Trait.PROPERTY_CRC))
     at, sizes = at[checked], found["total_size"][rows[checked]].astype(np.int64)
-    name = np.frombuffer(f"{CRC32}\x01".encode(), np.uint8)
-    trailer = at + sizes - PROPERTY_CRC_SIZE
+    name = np.frombuffer(f"{properties.CRC32}\x01".encode(), np.uint8)
+    trailer = at + sizes - properties.PROPERTY_CRC_SIZE
     ends_in_it = (buffer[trailer[:, None] + np.arange(len(name))] == name).all(axis=1)
     return at[ends_in_it], sizes[ends_in_it], trailer[ends_in_it] + len(name)
 
 
-def _store_longs(buffer: NDArray[np.uint8], at: Longs, values: Longs) -> None:
+def _store_longs(buffer: NDArray[np.uint8], at: dtypes.Longs, values: dtypes.Longs) -> None:
     """Write 64-bit big-endian numbers at these indexes."""
     data = np.ascontiguousarray(values, ">i8").view(np.uint8).reshape(-1, 8)
     buffer[at[:, None] + np.arange(8)] = data
@@ -292,7 +297,9 @@ def fill_store(
     build_queues(store, building)
     build_index(store, building)
     store = open_made(building, made)
-    fileops.write_new(place_at(building / "checkpoint"), encode_checkpoint(build_checkpoint(store)))
+    fileops.write_new(
+        place_at(building / "checkpoint"), checkpoint.encode_checkpoint(build_checkpoint(store))
+    )
     topics = building / "config" / "topics.json"
     if not topics.exists():
         content = build_topics(store)

@@ -26,9 +26,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.documents import named, to_document
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.formats.smallfiles import offset_to_filename
+from rocketfsck.formats import dtypes, magic, smallfiles
 from rocketfsck.repair.carve.carve import CarvedRecords, SkippedFile, SourceFile
 from rocketfsck.repair.carve.confidence import Confidence, Level, level_of, names_of
 from rocketfsck.repair.salvage.choose import FATES, Fate, Placement, count_skipped, takes_queue_offset
@@ -44,7 +42,7 @@ SCHEMA_VERSION = 1
 GAP_LIMIT = 1000
 """Missing ranges of one queue that are listed one by one."""
 
-_BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+_BLANK_MAGIC = magic.MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ class Story:
     queues: Sequence[QueueAccount]
 
 
-def find_gaps(source: SourceFile, found: CarvedRecords, rows: Longs) -> list[RecordGap]:
+def find_gaps(source: SourceFile, found: CarvedRecords, rows: dtypes.Longs) -> list[RecordGap]:
     """What of a file is in none of its records (`rows`, in the order of their positions).
 
     Raises StoreError when bytes cannot be read.
@@ -110,7 +108,9 @@ def _what(reader: FileReader, start: int, end: int) -> str:
     return "zero"
 
 
-def prove_tiling(source: SourceFile, found: CarvedRecords, rows: Longs, gaps: Sequence[RecordGap]) -> None:
+def prove_tiling(
+    source: SourceFile, found: CarvedRecords, rows: dtypes.Longs, gaps: Sequence[RecordGap]
+) -> None:
     """Raise StoreError unless the records and gaps of a file cover every byte of it."""
     start = np.concatenate((found["pos"][rows], np.array([gap.start for gap in gaps], np.int64)))
     end = np.concatenate((found.end[rows], np.array([gap.end for gap in gaps], np.int64)))
@@ -121,7 +121,7 @@ def prove_tiling(source: SourceFile, found: CarvedRecords, rows: Longs, gaps: Se
         raise StoreError("is not accounted for", path=str(source.path), offset=int(reached[broken[0]]))
 
 
-def account_queues(found: CarvedRecords, rows: Longs) -> list[QueueAccount]:
+def account_queues(found: CarvedRecords, rows: dtypes.Longs) -> list[QueueAccount]:
     """The queues of the records that were taken, by topic and queueId."""
     rows = rows[takes_queue_offset(found)[rows]]
     queue = found["queue_index"][rows].astype(np.int64)
@@ -174,13 +174,13 @@ def ledger_lines(story: Story, head: Mapping[str, Any]) -> Iterator[str]:
         yield _line("queue", to_document(queue))
 
 
-def _targets(story: Story) -> Longs:
+def _targets(story: Story) -> dtypes.Longs:
     targets = np.full(len(story.found), -1, np.int64)
     targets[story.placement.rows] = story.placement.offsets
     return targets
 
 
-def _runs(story: Story, target: Longs) -> Longs:
+def _runs(story: Story, target: dtypes.Longs) -> dtypes.Longs:
     """Half-open row ranges that share one line, shape (n, 2)."""
     found, count = story.found, len(story.found)
     if not count:
@@ -204,7 +204,7 @@ def _runs(story: Story, target: Longs) -> Longs:
     return np.stack([starts, np.append(starts[1:], count)], axis=1)
 
 
-def _run(story: Story, targets: Longs, start: int, stop: int) -> dict[str, Any]:
+def _run(story: Story, targets: dtypes.Longs, start: int, stop: int) -> dict[str, Any]:
     found, confidence = story.found, story.confidence
     last = stop - 1
     points = int(confidence.points[start])
@@ -237,7 +237,7 @@ def _run(story: Story, targets: Longs, start: int, stop: int) -> dict[str, Any]:
 
 def _target(placement: Placement, offset: int) -> dict[str, Any]:
     file_start = offset // placement.file_size * placement.file_size
-    return {"file": f"commitlog/{offset_to_filename(file_start)}", "pos": offset - file_start}
+    return {"file": f"commitlog/{smallfiles.offset_to_filename(file_start)}", "pos": offset - file_start}
 
 
 def _path(item: SourceFile | SkippedFile) -> dict[str, Any]:

@@ -26,10 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.columns import HEADER_SIZE, PHYSICAL_OFFSET_AT
-from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
-from rocketfsck.formats.dtypes import Bytes, Flags, Longs
-from rocketfsck.formats.javatext import int64
+from rocketfsck.formats import columns, dledger, dtypes, javatext
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.scan.log.large import read_large_record
 from rocketfsck.scan.options import Stop
@@ -110,7 +107,7 @@ _PAIRS = sorted({code.to_bytes(4, "big", signed=True)[:2] for code in _CODES})
 
 
 def find_candidate(
-    buffer: Bytes,
+    buffer: dtypes.Bytes,
     start: int,
     end: int,
     file_pos: int,
@@ -131,20 +128,20 @@ def find_candidate(
     `start:end`, a BLANK if its 8 are: to go on behind `end`, start again 35 bytes before it. Raises
     ValueError for a range outside the buffer.
     """
-    bases = [int64(base + file_pos) for base in (base_offset, other_base)]
+    bases = [javatext.int64(base + file_pos) for base in (base_offset, other_base)]
     for index, size, code in _heads(buffer, start, end):
         pos = index + file_pos
         good = (code == MAGIC_BLANK) & ((size == file_size - pos) | (size == other_size - pos))
         fits = (code != MAGIC_BLANK) & (size >= MIN_RECORD_SIZE) & (size <= file_size - pos)
-        framed = np.flatnonzero(fits & (index + HEADER_SIZE <= end))
-        counted = _field(buffer, index[framed], PHYSICAL_OFFSET_AT, ">i8") - index[framed]
+        framed = np.flatnonzero(fits & (index + columns.HEADER_SIZE <= end))
+        counted = _field(buffer, index[framed], columns.PHYSICAL_OFFSET_AT, ">i8") - index[framed]
         good[framed] = (counted == bases[0]) | (counted == bases[1])
         if good.any():
             return int(index[np.argmax(good)])
     return NOT_FOUND
 
 
-def find_header(buffer: Bytes, start: int, end: int, most: int) -> int:
+def find_header(buffer: dtypes.Bytes, start: int, end: int, most: int) -> int:
     """The index of the first record header in `buffer[start:end]`, or NOT_FOUND.
 
     For bytes of which nothing is known: whether a record follows is for the scan of records to say. `most` is
@@ -153,13 +150,15 @@ def find_header(buffer: Bytes, start: int, end: int, most: int) -> int:
     it. Raises ValueError for a range outside the buffer.
     """
     for index, size, code in _heads(buffer, start, end):
-        good: Flags = (code != MAGIC_BLANK) & (size >= MIN_RECORD_SIZE) & (size <= most - index)
+        good: dtypes.Flags = (code != MAGIC_BLANK) & (size >= MIN_RECORD_SIZE) & (size <= most - index)
         if good.any():
             return int(index[np.argmax(good)])
     return NOT_FOUND
 
 
-def _heads(buffer: Bytes, start: int, end: int) -> Iterator[tuple[Longs, Longs, Longs]]:
+def _heads(
+    buffer: dtypes.Bytes, start: int, end: int
+) -> Iterator[tuple[dtypes.Longs, dtypes.Longs, dtypes.Longs]]:
     """The heads (totalSize and magic) in a range, block by block: their indexes, totalSizes and magics."""
     if not 0 <= start <= end <= buffer.size or buffer.ndim != 1:
         raise ValueError(f"bytes {start}:{end} of a buffer of {buffer.size}")
@@ -180,7 +179,7 @@ def _heads(buffer: Bytes, start: int, end: int) -> Iterator[tuple[Longs, Longs, 
         block = min(4 * block, _LAST_BLOCK)
 
 
-def _field(buffer: Bytes, index: Longs, pos: int, dtype: str) -> Longs:
+def _field(buffer: dtypes.Bytes, index: dtypes.Longs, pos: int, dtype: str) -> dtypes.Longs:
     """The numbers that are `pos` bytes after each index."""
     size = np.dtype(dtype).itemsize
     taken: NDArray[Any] = buffer[index[:, None] + np.arange(pos, pos + size)]
@@ -263,7 +262,7 @@ class Ground:
         if entry is not None and self._continues(pos + entry, other_base):
             yield Region(pos, pos + entry, RegionKind.MALFORMED, reason)
             return
-        at = pos if entry is None else pos + ENTRY_HEADER_SIZE
+        at = pos if entry is None else pos + dledger.ENTRY_HEADER_SIZE
         head = self.reader.read_upto(at, BLANK_HEADER_SIZE)
         if len(head) < BLANK_HEADER_SIZE and not any(head) and entry is None:
             # A short file may end anywhere in its zeros.
@@ -325,12 +324,16 @@ class Ground:
                 window.start = index
                 if self._continues(window.file_pos + index, other_base):
                     found = window.file_pos + index
-                    lead = ENTRY_HEADER_SIZE if self.in_entries and found - ENTRY_HEADER_SIZE >= pos else 0
+                    lead = (
+                        dledger.ENTRY_HEADER_SIZE
+                        if self.in_entries and found - dledger.ENTRY_HEADER_SIZE >= pos
+                        else 0
+                    )
                     return found - lead if lead and self._continues(found - lead, other_base) else found
                 window.start = index + 1
                 continue
             is_zero = nonzero_index(window.buffer, window.start, window.end) == window.end
-            window.start = max(window.start, window.end - HEADER_SIZE + 1)
+            window.start = max(window.start, window.end - columns.HEADER_SIZE + 1)
             if (is_zero and not self._skip_hole()) or not window.extend():
                 return None
 
@@ -341,7 +344,7 @@ class Ground:
         if data is None:
             return False
         if data[0] > pos:
-            self.window.move_to(data[0] - min(HEADER_SIZE, data[0] - pos))
+            self.window.move_to(data[0] - min(columns.HEADER_SIZE, data[0] - pos))
         return True
 
     def _continues(self, pos: int, other_base: int) -> bool:
@@ -354,13 +357,13 @@ class Ground:
             if size is not None and record == pos:
                 return True  # an entry without a record
             pos = record
-        head = self.reader.read_upto(pos, HEADER_SIZE)
+        head = self.reader.read_upto(pos, columns.HEADER_SIZE)
         if len(head) < BLANK_HEADER_SIZE:
             return False
         total_size, magic_code = _HEAD.unpack_from(head)
         if magic_code == MAGIC_BLANK:
             return total_size in (self.size - pos, self.file_size - pos)
-        if len(head) < HEADER_SIZE or _LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0] not in (
+        if len(head) < columns.HEADER_SIZE or _LONG.unpack_from(head, columns.PHYSICAL_OFFSET_AT)[0] not in (
             self.base_offset + pos,
             other_base + pos,
         ):

@@ -37,18 +37,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats import javatext, magic
-from rocketfsck.formats.columns import BORN_HOST_AT, SYS_FLAG_AT, body_place, store_timestamp_place
+from rocketfsck.formats import columns, javatext, magic, record, timer
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits, tags_code
-from rocketfsck.formats.record import BLANK, RECORD_HEADER
-from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.scan.columns import KEY_TAGS, KEY_UNIQUE, KEY_WORD, Fault, RecordBatch, Trait
 from rocketfsck.scan.options import PropertyParser, ScanOptions, Stop
 from rocketfsck.scan.plain.entries import STOP_IN_ENTRY, entry_lead
 from rocketfsck.scan.queues import QueueTable
 
 LMQ_PREFIX = "%LMQ%"
-NOT_MULTI_DISPATCHED = (b"%RETRY%", b"rmq_sys_", SCHEDULE_TOPIC.encode())
+NOT_MULTI_DISPATCHED = (b"%RETRY%", b"rmq_sys_", timer.SCHEDULE_TOPIC.encode())
 
 Row = tuple[int, ...]
 Queue = tuple[bytes, int, int]
@@ -139,13 +136,13 @@ def further_queues(topic: bytes, queue_id: int, names: str, offsets: str) -> lis
     ]
 
 
-SCHEDULE_TOPIC_BYTES = SCHEDULE_TOPIC.encode()
-_HEAD = BLANK.packer()
-_FIXED = RECORD_HEADER.packer(last="bornTimestamp")
+SCHEDULE_TOPIC_BYTES = timer.SCHEDULE_TOPIC.encode()
+_HEAD = record.BLANK.packer()
+_FIXED = record.RECORD_HEADER.packer(last="bornTimestamp")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _SHORT = struct.Struct(">h")
-_AFTER_HOSTS = RECORD_HEADER.packer("reconsumeTimes")
+_AFTER_HOSTS = record.RECORD_HEADER.packer("reconsumeTimes")
 
 
 def scan_records(
@@ -239,8 +236,8 @@ def read_frame(
     if total_size > given:
         return Stop.NEED_BYTES
     record_end = pos + total_size
-    sys_flag = _INT.unpack_from(view, pos + SYS_FLAG_AT)[0]
-    body = pos + body_place(sys_flag)
+    sys_flag = _INT.unpack_from(view, pos + columns.SYS_FLAG_AT)[0]
+    body = pos + columns.body_place(sys_flag)
     topic_length_size = 2 if magic_code == magic.MAGIC_V2 else 1
     if body + topic_length_size + 2 > record_end:
         return Stop.LENGTHS
@@ -258,7 +255,7 @@ def read_frame(
         return Stop.LENGTHS
     return (
         total_size,
-        pos + store_timestamp_place(sys_flag),
+        pos + columns.store_timestamp_place(sys_flag),
         body,
         topic,
         properties - 2,
@@ -290,7 +287,7 @@ def _read_row(
     fixed = _FIXED.unpack_from(view, pos)
     (_, magic_code, body_crc, queue_id, _, queue_offset, physical_offset, sys_flag, *_) = fixed
     store_timestamp = _LONG.unpack_from(view, store_timestamp_pos)[0]
-    born_host, born_port = _host(view, pos + BORN_HOST_AT, store_timestamp_pos)
+    born_host, born_port = _host(view, pos + columns.BORN_HOST_AT, store_timestamp_pos)
     hosts_end = body - _AFTER_HOSTS.size
     store_host, store_port = _host(view, store_timestamp_pos + _LONG.size, hosts_end)
     *after_hosts, body_size = _AFTER_HOSTS.unpack_from(view, hosts_end)

@@ -21,14 +21,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats import consumequeue, dtypes, indexfile, javatext, magic, record
 from rocketfsck.formats.columns import BORN_HOST_AT, SCANNED_NAMES, store_host_place
-from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
-from rocketfsck.formats.dtypes import Bytes, Flags, Longs, Words
-from rocketfsck.formats.indexfile import ENTRY
-from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.layout import Layout, shown_name, shown_unit_name
-from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
-from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import RECORD_DTYPES, PropertyPairs, RecordBatch
 from rocketfsck.scan.options import PropertyParser
 from rocketfsck.scan.queues import QueueTable
@@ -42,10 +37,14 @@ if TYPE_CHECKING:
 class Splitter(Protocol):
     """What `split_pairs` and the compiled function of the same name are."""
 
-    def __call__(self, data: Bytes, offsets: Words, parser: PropertyParser) -> PropertyPairs: ...
+    def __call__(
+        self, data: dtypes.Bytes, offsets: dtypes.Words, parser: PropertyParser
+    ) -> PropertyPairs: ...
 
 
-def gather(buffer: Bytes, starts: Longs, sizes: Longs, *, compiled: bool) -> tuple[Words, Bytes]:
+def gather(
+    buffer: dtypes.Bytes, starts: dtypes.Longs, sizes: dtypes.Longs, *, compiled: bool
+) -> tuple[dtypes.Words, dtypes.Bytes]:
     """The ranges `buffer[start:start + size]` one after the other: offsets, one more than ranges, and bytes.
 
     Raises ValueError for a range outside of the buffer, or 2 GiB and more in all.
@@ -63,7 +62,7 @@ def gather(buffer: Bytes, starts: Longs, sizes: Longs, *, compiled: bool) -> tup
     return offsets, out
 
 
-def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Words:
+def offsets_of(buffer: dtypes.Bytes, starts: dtypes.Longs, sizes: dtypes.Longs) -> dtypes.Words:
     """Where each range begins when they are put side by side; checks them as `gather` says."""
     if len(starts) != len(sizes):
         raise ValueError(f"{len(starts)} starts, {len(sizes)} sizes")
@@ -76,7 +75,7 @@ def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Words:
     return offsets.astype(np.int32)
 
 
-def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> PropertyPairs:
+def split_pairs(data: dtypes.Bytes, offsets: dtypes.Words, parser: PropertyParser) -> PropertyPairs:
     """Take properties apart: those of record r are `data[offsets[r]:offsets[r + 1]]`, valid UTF-8."""
     starts = [0]
     rows: list[tuple[int, int, int, int]] = []
@@ -118,7 +117,7 @@ def splitter(compiled: bool) -> Splitter:
     return compiled_gather.split_pairs
 
 
-def hash_texts(data: bytes, starts: Longs, *, compiled: bool) -> Longs:
+def hash_texts(data: bytes, starts: dtypes.Longs, *, compiled: bool) -> dtypes.Longs:
     """A hash of 64 bits of each text `data[starts[i]:starts[i + 1]]`, by a secret of this process.
 
     Both forms have hashes of their own: what is compared is hashed in one. Raises ValueError for bounds that
@@ -133,7 +132,9 @@ def hash_texts(data: bytes, starts: Longs, *, compiled: bool) -> Longs:
     return np.fromiter(map(hash, texts), np.int64, max(len(bounds) - 1, 0))
 
 
-def beyond_ascii(data: Bytes, starts: Longs, sizes: Longs, *, compiled: bool) -> Flags:
+def beyond_ascii(
+    data: dtypes.Bytes, starts: dtypes.Longs, sizes: dtypes.Longs, *, compiled: bool
+) -> dtypes.Flags:
     """Whether each range `data[start:start + size]` has a byte from 0x80 on.
 
     Raises ValueError for a range that is not of the data.
@@ -145,7 +146,7 @@ def beyond_ascii(data: Bytes, starts: Longs, sizes: Longs, *, compiled: bool) ->
     offsets_of(data, starts, sizes)
     before = np.zeros(len(data) + 1, np.int32)
     np.cumsum(data >= 0x80, out=before[1:])
-    found: Flags = before[starts + sizes] != before[starts]
+    found: dtypes.Flags = before[starts + sizes] != before[starts]
     return found
 
 
@@ -172,7 +173,9 @@ class LogBatch:
     def topic(self) -> pa.Array:
         """The topic as Java decodes it; null where the QueueTable was full."""
         rows, place = np.unique(self.batch["queue_index"], return_inverse=True)
-        texts = [java_decode(self.table.names[row][0]) if row >= 0 else None for row in rows.tolist()]
+        texts = [
+            javatext.java_decode(self.table.names[row][0]) if row >= 0 else None for row in rows.tolist()
+        ]
         number = {
             text: at for at, text in enumerate(dict.fromkeys(text for text in texts if text is not None))
         }
@@ -192,11 +195,11 @@ class LogBatch:
 
     def born_address(self) -> pa.Array:
         """bornHost as text."""
-        return self._hosts("born_host", BORN_HOST_V6)
+        return self._hosts("born_host", magic.BORN_HOST_V6)
 
     def store_address(self) -> pa.Array:
         """storeHost as text."""
-        return self._hosts("store_host", STORE_HOST_V6)
+        return self._hosts("store_host", magic.STORE_HOST_V6)
 
     def _hosts(self, column: str, bit: int) -> pa.Array:
         """Few different ones, so each is made once, from its bytes on disk."""
@@ -211,9 +214,9 @@ class LogBatch:
             for row in rows[first].tolist():
                 sys_flag = int(batch["sys_flag"][row])
                 at = BORN_HOST_AT if column == "born_host" else store_host_place(sys_flag)
-                size = IPV6_HOST_SIZE if v6 else IPV4_HOST_SIZE
+                size = magic.IPV6_HOST_SIZE if v6 else magic.IPV4_HOST_SIZE
                 data = self.reader.read(int(batch["pos"][row]) + at, size)
-                texts.append(decode_host(data).text)
+                texts.append(record.decode_host(data).text)
         return _dictionary(codes, texts)
 
 
@@ -268,13 +271,15 @@ def units_to_arrow(
     """
     numbers = np.arange(index, index + len(units), dtype=np.int64)
     head = {"index": _array(numbers), "kind": _dictionary(kinds.astype(np.int32), list(kind_names))}
-    return _of_layout(head, UNIT if kind == "file" else BATCH_UNIT, units, shown_unit_name)
+    return _of_layout(
+        head, consumequeue.UNIT if kind == "file" else consumequeue.BATCH_UNIT, units, shown_unit_name
+    )
 
 
 def entries_to_arrow(first: int, entries: NDArray[Any]) -> pa.RecordBatch:
     """A block of index entries, the first with number `first`."""
     numbers = np.arange(first, first + len(entries), dtype=np.int32)
-    return _of_layout({"entry": _array(numbers)}, ENTRY, entries)
+    return _of_layout({"entry": _array(numbers)}, indexfile.ENTRY, entries)
 
 
 def _of_layout(

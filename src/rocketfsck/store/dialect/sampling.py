@@ -16,13 +16,9 @@ from itertools import groupby
 from typing import Any
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.columns import MAX_BODY_AT, SYS_FLAG_AT, body_place
+from rocketfsck.formats import columns, dledger, indexfile, javatext, properties
 from rocketfsck.formats.dialect import Dialect, has_trait, when
-from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE, MAGIC_NORMAL
-from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
-from rocketfsck.formats.javatext import java_decode, tag_index_hash
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, is_indexed
-from rocketfsck.formats.properties import TAGS, Parser, parse_properties
 from rocketfsck.formats.record import Record, decode_record, read_frame
 from rocketfsck.store.circumstances import Geometry
 from rocketfsck.store.model import ConsumeQueue, ExtQueue, IndexFile, MappedFile, Other, Store, StoreFile
@@ -70,13 +66,17 @@ def _last_entries(indexes: Sequence[IndexFile], slot_count: int) -> frozenset[tu
     """Physical offset and keyHash of the last entries of the last index file."""
     try:
         with FileReader(indexes[-1].location) as reader:
-            index_count = decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
+            index_count = indexfile.decode_header(reader.read(0, indexfile.INDEX_HEADER_SIZE)).index_count
             first = max(1, index_count - LAST_COUNT)
-            data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * max(0, index_count - first))
+            data = reader.read_upto(
+                indexfile.entry_pos(first, slot_count), indexfile.ENTRY_SIZE * max(0, index_count - first)
+            )
     except (StoreError, IndexError):
         return frozenset()
-    whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
-    return frozenset((offset, key_hash) for key_hash, offset, *_ in ENTRY.packer().iter_unpack(whole))
+    whole = data[: len(data) // indexfile.ENTRY_SIZE * indexfile.ENTRY_SIZE]
+    return frozenset(
+        (offset, key_hash) for key_hash, offset, *_ in indexfile.ENTRY.packer().iter_unpack(whole)
+    )
 
 
 def records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[Record]:
@@ -114,8 +114,8 @@ def _without_body(read: Callable[[int, int], bytes], pos: int, size: int) -> byt
     """
     if size < LONG_SIZE:
         return read(pos, size)
-    head = read(pos, MAX_BODY_AT)
-    body_at = body_place(int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"))
+    head = read(pos, columns.MAX_BODY_AT)
+    body_at = columns.body_place(int.from_bytes(head[columns.SYS_FLAG_AT : columns.SYS_FLAG_AT + 4], "big"))
     head = head[:body_at]
     body_length = max(int.from_bytes(head[-4:], "big", signed=True), 0)
     rest = read(pos + body_at + body_length, max(size - body_at - body_length, 0))
@@ -160,8 +160,8 @@ class _Walk:
             if len(head) < 8:
                 return
             size, magic = read_frame(head)
-            if self.in_entries and size == MAGIC_NORMAL:
-                pos += ENTRY_HEADER_SIZE
+            if self.in_entries and size == dledger.MAGIC_NORMAL:
+                pos += dledger.ENTRY_HEADER_SIZE
                 head = self._bytes(pos, 8)
                 if len(head) < 8:
                     return
@@ -192,7 +192,7 @@ class _Walk:
 
 
 def count_tagged(
-    records: Sequence[Record], entries: Iterable[tuple[int, int]], parser: Parser
+    records: Sequence[Record], entries: Iterable[tuple[int, int]], parser: properties.Parser
 ) -> tuple[int, int]:
     """How many of these records have tags to be indexed, and how many of those an entry for them.
 
@@ -201,10 +201,10 @@ def count_tagged(
     """
     known = set(entries)
     wanted = [
-        (record.physical_offset, tag_index_hash(java_decode(record.topic), tags))
+        (record.physical_offset, javatext.tag_index_hash(javatext.java_decode(record.topic), tags))
         for record in records[1:-1]
         if is_indexed(record.sys_flag)
-        and (tags := (parse_properties(record.properties, parser) or {}).get(TAGS))
+        and (tags := (properties.parse_properties(record.properties, parser) or {}).get(properties.TAGS))
     ]
     return len(wanted), sum(pair in known for pair in wanted)
 
@@ -217,18 +217,19 @@ def lacks_tags(store: Store, file: IndexFile) -> bool:
     slot_count = store.geometry.slot_count
     try:
         with FileReader(file.location) as reader:
-            index_count = decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
+            index_count = indexfile.decode_header(reader.read(0, indexfile.INDEX_HEADER_SIZE)).index_count
             ends = [
                 reader.read_upto(
-                    entry_pos(first, slot_count), ENTRY_SIZE * min(LAST_COUNT, index_count - first)
+                    indexfile.entry_pos(first, slot_count),
+                    indexfile.ENTRY_SIZE * min(LAST_COUNT, index_count - first),
                 )
                 for first in {1, max(1, index_count - LAST_COUNT)}
             ]
     except StoreError:
         return False
     for data in ends:
-        whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
-        entries = [(offset, key_hash) for key_hash, offset, *_ in ENTRY.packer().iter_unpack(whole)]
+        whole = data[: len(data) // indexfile.ENTRY_SIZE * indexfile.ENTRY_SIZE]
+        entries = [(offset, key_hash) for key_hash, offset, *_ in indexfile.ENTRY.packer().iter_unpack(whole)]
         records = list(records_at(store.commitlog.files, sorted({offset for offset, _ in entries})))
         wanted, met = count_tagged(records, entries, store.dialect.property_parser)
         if met < wanted:

@@ -22,10 +22,7 @@ import numpy as np
 
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import rocks
-from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE, rounded_file_size
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.smallfiles import offset_to_filename
+from rocketfsck.formats import consumequeue, dtypes, rocks, smallfiles
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Other
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import DEFAULT, OddRows
@@ -111,7 +108,7 @@ def spill_queues(database: Other, directory: Path, file_size: int) -> Spill:
     spill = Spill(database)
     for rows in read_rows(database, [OFFSETS]):
         _take_bounds(spill, rows)
-    writer = _Writer(spill, directory, rounded_file_size(file_size, UNIT_SIZE))
+    writer = _Writer(spill, directory, consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE))
     with named_errors(directory, "cannot be written"), closing(writer):
         for rows in read_rows(database, [DEFAULT]):
             if rows.family == DEFAULT:
@@ -147,7 +144,7 @@ class _Writer:
         self.spill = spill
         self.directory = directory
         self.file_size = file_size
-        self.per_file = file_size // UNIT_SIZE
+        self.per_file = file_size // consumequeue.UNIT_SIZE
         self.queue: SpilledQueue | None = None
         self.file: tuple[int, int] | None = None
         self.times: int | None = None
@@ -188,7 +185,7 @@ class _Writer:
         queue.directory.mkdir(parents=True, exist_ok=True)
         self.times = os.open(f"{queue.directory}{TIMES}", _FLAGS, 0o600)
 
-    def _take(self, places: Longs, values: np.ndarray[Any, Any]) -> None:
+    def _take(self, places: dtypes.Longs, values: np.ndarray[Any, Any]) -> None:
         """The units of one queue, in ascending order: those within the bounds are written."""
         queue = self.queue
         assert queue is not None
@@ -220,13 +217,17 @@ class _Writer:
         """Pre-blank units in the first file, before the least queue offset."""
         base = queue.first_place
         if queue.start > base:
-            os.pwrite(self._file_of(queue, base), PRE_BLANK_UNIT * (queue.start - base), 0)
+            os.pwrite(self._file_of(queue, base), consumequeue.PRE_BLANK_UNIT * (queue.start - base), 0)
 
     def _write(self, queue: SpilledQueue, place: int, values: np.ndarray[Any, Any]) -> None:
         assert self.times is not None
         base = place // self.per_file * self.per_file
-        os.pwrite(self._file_of(queue, base), values[:, :UNIT_SIZE].tobytes(), (place - base) * UNIT_SIZE)
-        os.pwrite(self.times, values[:, UNIT_SIZE:].tobytes(), (place - queue.first_place) * 8)
+        os.pwrite(
+            self._file_of(queue, base),
+            values[:, : consumequeue.UNIT_SIZE].tobytes(),
+            (place - base) * consumequeue.UNIT_SIZE,
+        )
+        os.pwrite(self.times, values[:, consumequeue.UNIT_SIZE :].tobytes(), (place - queue.first_place) * 8)
 
     def _file_of(self, queue: SpilledQueue, base: int) -> int:
         """The descriptor of the file that begins with a queue offset; files between are made, all holes."""
@@ -238,7 +239,7 @@ class _Writer:
             os.close(self.file[1])
             self.file = None
         for number in range(made, base + 1, self.per_file):
-            path = queue.directory / offset_to_filename(number * UNIT_SIZE)
+            path = queue.directory / smallfiles.offset_to_filename(number * consumequeue.UNIT_SIZE)
             descriptor = os.open(path, _FLAGS, 0o600)
             os.ftruncate(descriptor, self.file_size)
             if number < base:
@@ -300,7 +301,7 @@ def _why_odd(rows: Rows, row: int, key: bytes) -> str:
 def consume_queues(spill: Spill, file_size: int) -> Iterator[ConsumeQueue]:
     """The queues of a spill as a broker has them: those with a greatest queue offset, by name."""
     mtime = max((file.mtime_ns for file in spill.database.files), default=0)
-    file_size = rounded_file_size(file_size, UNIT_SIZE)
+    file_size = consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE)
     for queue in sorted(spill.queues.values(), key=lambda queue: (queue.topic, queue.queue_id)):
         if queue.greatest is None:
             continue

@@ -37,11 +37,8 @@ import numpy as np
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats import dtypes, javatext, rocks, timer
 from rocketfsck.formats import properties as props
-from rocketfsck.formats.dtypes import Bytes, Flags, Longs
-from rocketfsck.formats.javatext import parse_int64
-from rocketfsck.formats.rocks import AT, MARKS, TYPE_KEY, TYPE_TAG, TYPE_UNIQUE
-from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.indexrows import IndexRows, log_batches
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.views.arrow import hash_texts
@@ -68,12 +65,12 @@ class Index:
     database says that it has the log."""
 
     compiled: bool
-    parts: list[Longs] = field(default_factory=list)
+    parts: list[dtypes.Longs] = field(default_factory=list)
     first_offset: int = 1 << 62
     last_offset: int = -1
     mark: int | None = None
-    hashes: Longs = field(default_factory=lambda: np.zeros(0, np.int64))
-    explained: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    hashes: dtypes.Longs = field(default_factory=lambda: np.zeros(0, np.int64))
+    explained: dtypes.Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def take(self, rows: Rows, odd: families.OddRows) -> None:
         """Take rows of the database; those that cannot be decoded go to `odd`."""
@@ -83,7 +80,7 @@ class Index:
             self.first_offset = min(self.first_offset, int(offsets.min()))
             self.last_offset = max(self.last_offset, int(offsets.max()))
 
-    def _entries(self, rows: Rows, odd: families.OddRows) -> tuple[Longs, Longs]:
+    def _entries(self, rows: Rows, odd: families.OddRows) -> tuple[dtypes.Longs, dtypes.Longs]:
         """Hash and physical offset of each entry; the mark is noted."""
         wanted = plain_rows(rows)
         for row, key, value in _pairs(rows, ~wanted):
@@ -94,7 +91,7 @@ class Index:
                 continue
             if kind != "mark":
                 wanted[row] = True
-            elif key == MARKS["default"][0]:
+            elif key == rocks.MARKS["default"][0]:
                 self.mark = found["number"]
         return _hashed(rows, wanted, compiled=self.compiled)
 
@@ -115,14 +112,14 @@ class Index:
         offsets, counts = np.unique(rows.offsets[~found], return_counts=True)
         yield from zip(offsets.tolist(), counts.tolist(), strict=True)
 
-    def unexplained(self, rows: Rows) -> Longs:
+    def unexplained(self, rows: Rows) -> dtypes.Longs:
         """The physical offsets of rows of the database that the log does not explain."""
         hashes, offsets = self._entries(rows, families.OddRows())
         at, found = self._find(hashes)
         found[found] = ~self.explained[at[found]]
         return offsets[found]
 
-    def _find(self, hashes: Longs) -> tuple[Longs, Flags]:
+    def _find(self, hashes: dtypes.Longs) -> tuple[dtypes.Longs, dtypes.Flags]:
         """Where these hashes are, and which of them are there."""
         order = np.argsort(hashes)  # neighbours are found side by side: a fourth of the time
         at = np.empty(len(hashes), np.int64)
@@ -132,34 +129,36 @@ class Index:
         return at, found
 
 
-def plain_rows(rows: Rows) -> Flags:
+def plain_rows(rows: Rows) -> dtypes.Flags:
     """Which rows are entries of the index beyond doubt; the others are to be decoded one by one."""
     keys = np.frombuffer(rows.keys, np.uint8)
     starts, ends = rows.key_starts[:-1], rows.key_starts[1:]
-    plain: Flags = (ends - starts >= _LEAST_SIZE) & (np.diff(rows.value_starts) == _LONG_SIZE)
+    plain: dtypes.Flags = (ends - starts >= _LEAST_SIZE) & (np.diff(rows.value_starts) == _LONG_SIZE)
     found = np.flatnonzero(plain)
     low, high = starts[found] + _LONG_SIZE, ends[found] - _LONG_SIZE - 1
-    marks = np.append(np.flatnonzero(keys == AT[0]), len(keys) + _LEAST_SIZE)
+    marks = np.append(np.flatnonzero(keys == rocks.AT[0]), len(keys) + _LEAST_SIZE)
     second = marks[np.searchsorted(marks, low + 1)]
-    good = (keys[low] == AT[0]) & (keys[high] == AT[0]) & (second + 2 < high)
+    good = (keys[low] == rocks.AT[0]) & (keys[high] == rocks.AT[0]) & (second + 2 < high)
     low, high, second = low[good], high[good], second[good]
     kind = keys[second + 1]
-    has_text = (kind == TYPE_KEY[0]) | (kind == TYPE_TAG[0])
+    has_text = (kind == rocks.TYPE_KEY[0]) | (kind == rocks.TYPE_TAG[0])
     fourth = marks[np.searchsorted(marks, second + 3)]
-    shaped = (keys[second + 2] == AT[0]) & ((kind == TYPE_UNIQUE[0]) | (has_text & (fourth < high)))
+    shaped = (keys[second + 2] == rocks.AT[0]) & (
+        (kind == rocks.TYPE_UNIQUE[0]) | (has_text & (fourth < high))
+    )
     plain[:] = False
     plain[found[good][shaped]] = True
     return plain
 
 
-def _pairs(rows: Rows, wanted: Flags) -> Iterator[tuple[int, bytes, bytes]]:
+def _pairs(rows: Rows, wanted: dtypes.Flags) -> Iterator[tuple[int, bytes, bytes]]:
     """Number, key and value of some rows."""
     keys, values = rows.key_starts, rows.value_starts
     for row in np.flatnonzero(wanted).tolist():
         yield row, rows.keys[keys[row] : keys[row + 1]], rows.values[values[row] : values[row + 1]]
 
 
-def _hashed(rows: Rows, wanted: Flags, *, compiled: bool) -> tuple[Longs, Longs]:
+def _hashed(rows: Rows, wanted: dtypes.Flags, *, compiled: bool) -> tuple[dtypes.Longs, dtypes.Longs]:
     """The hashes of rows, and the physical offsets that their keys have."""
     numbers = np.flatnonzero(wanted)
     ends = rows.key_starts[1:][numbers]
@@ -169,13 +168,15 @@ def _hashed(rows: Rows, wanted: Flags, *, compiled: bool) -> tuple[Longs, Longs]
     return _with_values(hashes, times), offsets
 
 
-def _longs(data: Bytes, places: Longs) -> Longs:
-    found: Longs = data[places[:, None] + np.arange(_LONG_SIZE)].view(">i8").reshape(-1).astype(np.int64)
+def _longs(data: dtypes.Bytes, places: dtypes.Longs) -> dtypes.Longs:
+    found: dtypes.Longs = (
+        data[places[:, None] + np.arange(_LONG_SIZE)].view(">i8").reshape(-1).astype(np.int64)
+    )
     return found
 
 
-def _with_values(hashes: Longs, values: Longs) -> Longs:
-    mixed: Longs = hashes ^ (values * _MIXER)
+def _with_values(hashes: dtypes.Longs, values: dtypes.Longs) -> dtypes.Longs:
+    mixed: dtypes.Longs = hashes ^ (values * _MIXER)
     return mixed
 
 
@@ -263,7 +264,7 @@ HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 OP_OFFSET = "TRANS_OFFSET"
 FIRST_CHECK = "CHECK_IMMUNITY_TIME_IN_SECONDS"
-_LOOKED_AT = frozenset(topic.encode() for topic in (TIMER_TOPIC, HALF_TOPIC, OP_TOPIC))
+_LOOKED_AT = frozenset(topic.encode() for topic in (timer.TIMER_TOPIC, HALF_TOPIC, OP_TOPIC))
 FOUND_LIMIT = 100_000
 """Half messages without a row that are kept until their op message comes."""
 
@@ -282,7 +283,7 @@ class Prepared:
         """Take a message of the log; others than half and op messages are passed over."""
         properties = message.properties or {}
         if message.topic == OP_TOPIC:
-            ended = parse_int64(properties.get(OP_OFFSET, ""))
+            ended = javatext.parse_int64(properties.get(OP_OFFSET, ""))
             self.missing.pop(-1 if ended is None else ended, None)
         if message.topic != HALF_TOPIC or FIRST_CHECK in properties or offset > self.mark:
             return
@@ -401,7 +402,7 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
                 reason = _misfit(kind, values, message)
                 if reason is not None:
                     yield _message_finding(other, kind, values, reason)
-            if message.topic == TIMER_TOPIC:
+            if message.topic == timer.TIMER_TOPIC:
                 waiting.look(offset, message)
             prepared.look(offset, message)
         if not len(offsets) or offsets[-1] < index.first_offset:

@@ -35,9 +35,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.indexfile import expected_used_slots, slot_pos, time_diff
-from rocketfsck.formats.javatext import index_hash
+from rocketfsck.formats import dtypes, indexfile, javatext
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.store.elsewhere import has_log_elsewhere
@@ -79,7 +77,7 @@ def _first_times(
         before = indexes[number - 1]
         if before is None or not _facts(before).full:
             continue
-        expected = time_diff(facts.begin_timestamp, _facts(before).end_timestamp)
+        expected = indexfile.time_diff(facts.begin_timestamp, _facts(before).end_timestamp)
         if found == expected:
             continue
         sound = not _has_wrong_range(before) and not _has_wrong_range(result)
@@ -209,9 +207,9 @@ Columns = NDArray[Any]
 class _Sample:
     """Entries of a file by number, with what they hold; `share` of all entries in use are among them."""
 
-    number: Longs
-    key_hash: Longs
-    offset: Longs
+    number: dtypes.Longs
+    key_hash: dtypes.Longs
+    offset: dtypes.Longs
     share: float
 
     def chain_count(self, sampled_count: int) -> int:
@@ -245,7 +243,7 @@ def _spread(context: Context, file: IndexFile, extent: Any, log: LogReader) -> I
         slot_count = reader.slot_count
         used_count, whole = (extent.slot_count, True) if extent.slot_count else _used_slots(reader)
         sample = _entries(reader, used)
-    expected_count = expected_used_slots(slot_count, used)
+    expected_count = indexfile.expected_used_slots(slot_count, used)
     if used >= LEAST_ENTRIES and used_count < USED_SHARE * expected_count:
         facts: Facts = {
             "used_count": used_count,
@@ -253,7 +251,7 @@ def _spread(context: Context, file: IndexFile, extent: Any, log: LogReader) -> I
             "slot_count": slot_count,
             "entry_count": used,
         }
-        where = Where(file=file.relative, start=slot_pos(0), end=slot_pos(slot_count))
+        where = Where(file=file.relative, start=indexfile.slot_pos(0), end=indexfile.slot_pos(slot_count))
         yield Finding(RuleName.INDEX_SLOTS_SKEWED, where, facts, {"used_count": expected_count})
     if not len(sample.number):
         return
@@ -280,7 +278,7 @@ def _entries(reader: IndexReader, used: int) -> _Sample:
         columns.append(entries)
         looked += count
     joined: Columns = np.concatenate(columns)
-    number: Longs = np.concatenate(numbers).astype(np.int64)
+    number: dtypes.Longs = np.concatenate(numbers).astype(np.int64)
     sound = np.flatnonzero(joined["keyHash"] >= 0)
     return _Sample(
         number[sound],
@@ -370,7 +368,7 @@ def _keys(log: LogReader, offset: int, key_hash: int, parser: Any) -> set[str]:
     if found is None:
         return set()
     topic, keys = found
-    return {f"{topic}#{key}" for key in keys if index_hash(topic, key) == key_hash}
+    return {f"{topic}#{key}" for key in keys if javatext.index_hash(topic, key) == key_hash}
 
 
 def check_names(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:

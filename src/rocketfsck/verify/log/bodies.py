@@ -25,10 +25,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats import magic
-from rocketfsck.formats.columns import store_host_place
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.record import decode_host
+from rocketfsck.formats import columns, dtypes, magic, record
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.scan.log.live import RECENT_COUNT, believable
 from rocketfsck.store.reading import FileReader
@@ -89,7 +86,7 @@ class Clocks:
         """The median storeTimestamp of the last records; None before any."""
         return sorted(self._tail)[len(self._tail) // 2] if self._tail else None
 
-    def _take_times(self, times: Longs) -> None:
+    def _take_times(self, times: dtypes.Longs) -> None:
         if not len(times):
             return
         self.first = int(times[0]) if self.first is None else self.first
@@ -149,9 +146,9 @@ def _worst(
 def host_text(rows: LogRows, reader: FileReader, row: int) -> str:
     """The storeHost of a record as `address:port`."""
     sys_flag = int(rows["sys_flag"][row])
-    start = int(rows["pos"][row]) + store_host_place(sys_flag)
+    start = int(rows["pos"][row]) + columns.store_host_place(sys_flag)
     size = magic.IPV6_HOST_SIZE if sys_flag & magic.STORE_HOST_V6 else magic.IPV4_HOST_SIZE
-    return decode_host(reader.read(start, size)).text
+    return record.decode_host(reader.read(start, size)).text
 
 
 CHUNK_SIZE = 1 << 18

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.budget import within
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.formats.properties import lists_in, skipped_names
+from rocketfsck.formats import dtypes, magic, properties
 from rocketfsck.reader.records import LogReader, is_fence_topic
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.log.live import UNKNOWN, QueueRows, QueueTracker, find_stale_row
@@ -96,7 +94,7 @@ class _LogWalk:
         self.run_count = 0  # live records of the run under way
         self.run_end = 0
         self.last_offset: int | None = None
-        self.max_offsets: Longs = np.zeros(0, np.int64)
+        self.max_offsets: dtypes.Longs = np.zeros(0, np.int64)
         self.fence_offset: int | None = None
         self.known_queues: set[tuple[str, int]] | None = None
         self.in_database = False
@@ -167,7 +165,7 @@ class _LogWalk:
         self.units.add(dispatches, self._delay_levels(batch, dispatches))
         self.keys.add(batch, rows)
 
-    def _delay_levels(self, batch: RecordBatch, dispatches: Dispatches) -> Longs:
+    def _delay_levels(self, batch: RecordBatch, dispatches: Dispatches) -> dtypes.Longs:
         wanted = int(Trait.SCHEDULE_TOPIC | Trait.DELAY)
         traits = batch["traits"][dispatches.row]
         levels = batch["delay_level"][dispatches.row]
@@ -208,7 +206,7 @@ class _LogWalk:
         """Find the first filler record of the file, which a repair put in place of lost ones."""
         if self.fence_offset is not None:
             return
-        rolled_back = (rows["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+        rolled_back = (rows["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_ROLLBACK
         queues = rows["queue_index"]
         for number in distinct(queues[rolled_back]).tolist():
             if number >= 0 and is_fence_topic(self.table.names[number][0]):
@@ -233,7 +231,7 @@ class _LogWalk:
 
     def _prepared(self, rows: LogRows) -> None:
         """Committed messages whose half message is not in the batch wait for a look at the file."""
-        committed = np.flatnonzero((rows["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_COMMIT)
+        committed = np.flatnonzero((rows["sys_flag"] & magic.TRANSACTION_MASK) == magic.TRANSACTION_COMMIT)
         if not len(committed):
             return
         physical = rows.physical
@@ -261,8 +259,8 @@ class _LogWalk:
         """Lists of further queues that a broker cannot use, although some brokers write them."""
         for row in np.flatnonzero((rows["faults"] & int(Fault.MULTI_DISPATCH)) != 0).tolist():
             size = max(int(rows["properties_size"][row]), 0)
-            names, offsets = lists_in(self.reader.read(int(rows["properties_pos"][row]), size))
-            light = skipped_names(names, offsets)
+            names, offsets = properties.lists_in(self.reader.read(int(rows["properties_pos"][row]), size))
+            light = properties.skipped_names(names, offsets)
             if light is not None:
                 where, count = self.once.get(RuleName.LIGHT_LISTS_UNUSED, (rows.place(row), 0))
                 self.once[RuleName.LIGHT_LISTS_UNUSED] = where, count + 1
@@ -305,7 +303,7 @@ class _LogWalk:
             asked=self.collector.asked,
         )
 
-    def _spans(self, rows: Longs) -> QueueSpan:
+    def _spans(self, rows: dtypes.Longs) -> QueueSpan:
         columns = [np.full(len(rows), UNKNOWN, np.int64) for _ in range(3)]
         tracker = self.tracker
         known = rows < len(tracker.first)
@@ -315,7 +313,7 @@ class _LogWalk:
             column[known] = source[rows[known]]
         return QueueSpan(*columns)
 
-    def _facts(self, units: UnitRanges, rows: Longs) -> LogFacts:
+    def _facts(self, units: UnitRanges, rows: dtypes.Longs) -> LogFacts:
         judge, clocks = self.judge, self.clocks
         totals = judge.totals()
         # A queue whose units were all met ends no earlier than the log says.

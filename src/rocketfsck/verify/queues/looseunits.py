@@ -28,11 +28,7 @@ from functools import cached_property
 import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import is_in_consume_queue
-from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.smallfiles import is_queue_name
+from rocketfsck.formats import dtypes, javatext, magic, properties, smallfiles
 from rocketfsck.reader.configs import loaded_topics, may_lack_topics, swept_before
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import BLOCK_COUNT, Kind, UnitReader, Units, kinds_of
@@ -43,7 +39,7 @@ from rocketfsck.verify.log.result import Ground, LogMap
 from rocketfsck.verify.queues.unitranges import CountedOnce
 
 Name = tuple[str, int]
-Missed = Mapping[Name, Longs]
+Missed = Mapping[Name, dtypes.Longs]
 """Records without a unit by queue, in the log's order: (n, 6) ranges of first and last queueOffset, first and
 last physical offset, number of records and reason (`unitjoin.Missing`)."""
 
@@ -73,18 +69,18 @@ class DeletedQueues:
         if counts is None:
             return False
         topic, queue_id = name
-        if not is_queue_name(java_decode(topic.encode("utf-8", "surrogateescape"))):
+        if not smallfiles.is_queue_name(javatext.java_decode(topic.encode("utf-8", "surrogateescape"))):
             return False
         queues = self._by_topic.get(topic, ())
         if topic not in counts:
-            if topic.startswith(LMQ_PREFIX) and not self._has_file_queues:
+            if topic.startswith(properties.LMQ_PREFIX) and not self._has_file_queues:
                 return False
             return all(self._first_offset(queue) is None for queue in queues)
         if all(queue.queue_id != queue_id for queue in queues) and queue_id >= counts[topic]:
             return True
         return self._begins_again(topic)
 
-    def former(self, name: Name) -> Longs:
+    def former(self, name: Name) -> dtypes.Longs:
         """The rows of a queue of a topic without queues that are from before the topic was made again, or
         before a broker removed its queues in use.
 
@@ -108,7 +104,7 @@ class DeletedQueues:
     @cached_property
     def _former_ends(self) -> dict[str, int]:
         """The physical offset at which each topic without queues was made again, if it was."""
-        by_topic: dict[str, list[Longs]] = {}
+        by_topic: dict[str, list[dtypes.Longs]] = {}
         for (topic, _), rows in self._missed.items():
             if topic not in self._by_topic:
                 by_topic.setdefault(topic, []).append(rows)
@@ -213,7 +209,7 @@ class DeletedQueues:
         return {name: max(topic.read_queue_nums, topic.write_queue_nums) for name, topic in topics.items()}
 
 
-def _made_again(queues: Sequence[Longs]) -> int | None:
+def _made_again(queues: Sequence[dtypes.Longs]) -> int | None:
     """The physical offset at which all queues of a topic, rows in the log's order, began again with queue
     offset 0; None where none did, or one went on there."""
     begins = [_last_begin(rows) for rows in queues]
@@ -227,7 +223,7 @@ def _made_again(queues: Sequence[Longs]) -> int | None:
     return None if continues else first
 
 
-def _last_begin(rows: Longs) -> int:
+def _last_begin(rows: dtypes.Longs) -> int:
     """Which row of a queue, in the log's order, began again with queue offset 0 last; 0 where none did."""
     return int(np.flatnonzero(rows[:, 0] == 0).max(initial=0))
 
@@ -265,7 +261,7 @@ def _blocks(pieces: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]
         yield block
 
 
-def _inside(spans: Sequence[tuple[int, int]], first: int, count: int) -> Flags:
+def _inside(spans: Sequence[tuple[int, int]], first: int, count: int) -> dtypes.Flags:
     """Which of the indexes from `first` on are in the spans, which are apart."""
     steps = np.zeros(count + 1, np.int8)
     columns = np.array(spans, np.int64) - first
@@ -368,12 +364,12 @@ class LooseUnits:
             return COPIED if is_copy else "a record of another queue is there"
         if self.queue.kind == "file" and head.queue_offset != index:
             return "the record there has another queueOffset"
-        if self.queue.kind == "file" and head.total_size == size and is_in_consume_queue(head.sys_flag):
+        if self.queue.kind == "file" and head.total_size == size and magic.is_in_consume_queue(head.sys_flag):
             return OWN
         return "the record there is not dispatched"
 
     def _add(
-        self, ground: int, reason: str, start: int, end: int, offsets: Longs, size: int, copies: int
+        self, ground: int, reason: str, start: int, end: int, offsets: dtypes.Longs, size: int, copies: int
     ) -> None:
         low, high = int(offsets.min()), int(offsets.max())
         if self.groups:

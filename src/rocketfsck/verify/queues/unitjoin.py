@@ -16,10 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_SIZE
-from rocketfsck.formats.dtypes import Flags, Longs
-from rocketfsck.formats.properties import is_light
-from rocketfsck.formats.timer import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rocketfsck.formats import consumequeue, dtypes, properties, timer
 from rocketfsck.reader.units import OffsetSearch, UnitReader, Units
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
@@ -54,16 +51,16 @@ class UnitJoin:
         self._collector = collector
         self._comparer = UnitComparer(collector)
         self._compiled = compiled_wanted()
-        self._waiting: list[list[Longs]] = []
+        self._waiting: list[list[dtypes.Longs]] = []
         self._waiting_count = 0
         self._used: dict[int, int] = {}
-        self._met: list[Longs] = []
+        self._met: list[dtypes.Longs] = []
         self._matched: list[tuple[int, int, int]] = []
         self._missed: list[tuple[int, int, int, int, int, int, int]] = []
         self._shifts: list[tuple[int, int, int, int, int, int]] = []
         self._not_kept = 0
 
-    def add(self, dispatches: Dispatches, delay_level: Longs) -> None:
+    def add(self, dispatches: Dispatches, delay_level: dtypes.Longs) -> None:
         """Take the dispatches of live records; `delay_level` is the level of those in the schedule topic, 0
         for the others."""
         known = dispatches.queue >= 0
@@ -96,7 +93,7 @@ class UnitJoin:
             rows = DispatchRows(*(column[low:high] for column in columns[1:]))
             self._queue(int(columns[0][low]), rows)
 
-    def _without_met(self, columns: list[Longs]) -> list[Longs]:
+    def _without_met(self, columns: list[dtypes.Longs]) -> list[dtypes.Longs]:
         """The rows of queues of which a unit is not just as it should be; the others are met, by compiled
         code."""
         row, index, _, offset, size, _, tags, level = columns
@@ -108,7 +105,7 @@ class UnitJoin:
         self._comparer.found_right(tags[~odd])
         return [column[odd] for column in columns]
 
-    def _meet(self, columns: list[Longs], bounds: Longs) -> Flags:
+    def _meet(self, columns: list[dtypes.Longs], bounds: dtypes.Longs) -> dtypes.Flags:
         """Which queues have a unit for each of their records that is just as it should be: these are met.
 
         Rows are ordered by queue, `bounds` are those of the queues.
@@ -121,9 +118,9 @@ class UnitJoin:
         units, found = self._rooms.take(number, index, starts)
         unit_tags = units["tagsCode"]
         same = (units["offset"] == offset) & (units["size"] == size) & (size > 0) & (unit_tags == tags)
-        same &= (level <= 0) & (unit_tags > MAX_EXT_ADDRESS) & (tags != UNKNOWN_TAGS)
-        same &= (size != PRE_BLANK_SIZE) | (tags != 0)
-        met: Flags = found & np.logical_and.reduceat(same, starts)
+        same &= (level <= 0) & (unit_tags > consumequeue.MAX_EXT_ADDRESS) & (tags != UNKNOWN_TAGS)
+        same &= (size != consumequeue.PRE_BLANK_SIZE) | (tags != 0)
+        met: dtypes.Flags = found & np.logical_and.reduceat(same, starts)
         rows = np.flatnonzero(np.repeat(met, np.diff(bounds)))
         self._met.append(unitranges.ranges_of(row[rows], index[rows]))
         self._comparer.found_right(tags[rows])
@@ -156,7 +153,7 @@ class UnitJoin:
             inside = places < len(units)
             found[inside] = units[places[inside]]
         same = (found["offset"] == rows.offset) & (found["size"] > 0)
-        same &= (found["size"] != PRE_BLANK_SIZE) | (found["tagsCode"] != 0)
+        same &= (found["size"] != consumequeue.PRE_BLANK_SIZE) | (found["tagsCode"] != 0)
         good = np.flatnonzero(same)
         if len(good):
             kept = rows if len(good) == len(same) else rows.part(good)
@@ -190,7 +187,7 @@ class UnitJoin:
                 kept, shift = rows.part(slice(0, length)), at - int(rows.index[0])
                 self._match(row, kept.index + shift)
                 run = (row, int(kept.index[0]), int(kept.index[-1]), at, length, int(kept.offset[0]))
-                if is_light(self._table.names[row][0]) and len(self._shifts) < MAX_RANGES:
+                if properties.is_light(self._table.names[row][0]) and len(self._shifts) < MAX_RANGES:
                     self._shifts.append(run)
                 else:
                     self._collector.add(unitranges.shifted(self._store, number, run, shift))
@@ -202,7 +199,7 @@ class UnitJoin:
             self._miss_part(row, rows, found, reader)
 
     def _miss_part(
-        self, row: int, rows: DispatchRows, found: Units, reader: UnitReader, runs: Longs | None = None
+        self, row: int, rows: DispatchRows, found: Units, reader: UnitReader, runs: dtypes.Longs | None = None
     ) -> None:
         self._miss(row, rows, _reasons(rows, found, reader), runs)
 
@@ -224,7 +221,7 @@ class UnitJoin:
         if len(bad):
             self._miss(row, rows.part(bad), np.full(len(bad), int(unitranges.Missing.NOTHING), np.int64))
 
-    def _match(self, row: int, places: Longs) -> None:
+    def _match(self, row: int, places: dtypes.Longs) -> None:
         """Units at `places` (rising) have met their records."""
         breaks = np.flatnonzero(np.diff(places) != 1) + 1
         starts = places[np.concatenate(([0], breaks)).astype(np.int64)].tolist()
@@ -237,7 +234,9 @@ class UnitJoin:
             else:
                 self._not_kept += end + 1 - start
 
-    def _miss(self, row: int, rows: DispatchRows, reasons: Longs, runs: Longs | None = None) -> None:
+    def _miss(
+        self, row: int, rows: DispatchRows, reasons: dtypes.Longs, runs: dtypes.Longs | None = None
+    ) -> None:
         """Records without a unit, and for each what is in its place (Missing), and the number of its run,
         if not all are one."""
         if runs is None:  # a run ends where queue offsets begin again
@@ -258,7 +257,7 @@ class UnitJoin:
                 )
             )
 
-    def finish(self, followed: Longs) -> tuple[unitranges.UnitRanges, Longs]:
+    def finish(self, followed: dtypes.Longs) -> tuple[unitranges.UnitRanges, dtypes.Longs]:
         """Compare the rest; what was met and missed in this file, and which row of the table each row is.
 
         The rows `followed` of the table are among them, whether anything was met or not.
@@ -293,7 +292,7 @@ class UnitJoin:
         return found, kept
 
 
-def _surely_absent(rows: DispatchRows, found: Units, same: Flags) -> tuple[Longs, Longs]:
+def _surely_absent(rows: DispatchRows, found: Units, same: dtypes.Flags) -> tuple[dtypes.Longs, dtypes.Longs]:
     """The records whose unit need not be looked for, and the number of the run that each is in.
 
     Offsets rise along a queue: between two units at their places are only those of the records between, and
@@ -330,11 +329,11 @@ def _length_absent(reader: UnitReader, rows: DispatchRows, at: int) -> int:
     return max(int(np.searchsorted(rows.offset, int(unit["offset"]), "left")), 1)
 
 
-def _reasons(rows: DispatchRows, found: Units, reader: UnitReader) -> Longs:
+def _reasons(rows: DispatchRows, found: Units, reader: UnitReader) -> dtypes.Longs:
     """What is in the places of the records' units (Missing)."""
     empty = (found["offset"] == 0) & (found["tagsCode"] == 0)
     reasons = np.full(len(rows.index), int(unitranges.Missing.OTHER), np.int64)
-    reasons[empty & (found["size"] == PRE_BLANK_SIZE)] = unitranges.Missing.PRE_BLANK
+    reasons[empty & (found["size"] == consumequeue.PRE_BLANK_SIZE)] = unitranges.Missing.PRE_BLANK
     reasons[empty & (found["size"] == 0)] = unitranges.Missing.NOTHING
     reasons[rows.index < reader.first_index] = unitranges.Missing.BEFORE
     return reasons
@@ -343,5 +342,5 @@ def _reasons(rows: DispatchRows, found: Units, reader: UnitReader) -> Longs:
 def delay_levels_of(store: Store) -> Mapping[int, int]:
     """The delay in ms of each level, as given or by default."""
     if store.delay_levels_source == "default":
-        return DEFAULT_DELAY_LEVELS
-    return parse_delay_levels(store.delay_levels)
+        return timer.DEFAULT_DELAY_LEVELS
+    return timer.parse_delay_levels(store.delay_levels)

@@ -27,9 +27,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, SPARSE_END_UNIT
-from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, Longs
-from rocketfsck.formats.properties import KEYS
+from rocketfsck.formats import consumequeue, dtypes, properties
 from rocketfsck.reader import compaction
 from rocketfsck.reader.configs import compacted_topics
 from rocketfsck.reader.records import LogReader
@@ -163,8 +161,8 @@ class _Keys:
     """A number for the keys of each record met, its queue offset, and its place in the log."""
 
     numbers: list[NDArray[np.uint64]] = field(default_factory=list)
-    offsets: list[Longs] = field(default_factory=list)
-    places: list[Longs] = field(default_factory=list)
+    offsets: list[dtypes.Longs] = field(default_factory=list)
+    places: list[dtypes.Longs] = field(default_factory=list)
     count: int = 0
 
     def add(self, batch: RecordBatch, base: int, position: int) -> None:
@@ -201,7 +199,7 @@ class _UnitFile:
 
     file: MappedFile
     rows: compaction.Units
-    places: Longs
+    places: dtypes.Longs
     met: NDArray[np.bool_]
 
 
@@ -250,8 +248,11 @@ class _CompactionWalk:
         """Units by themselves: constants, rising queue offsets, what ends them."""
         units, count = content.leading, content.count
         self.context.shared.ask(RuleName.COMPACTION_UNIT, count)
-        if content.end and content.end not in (SPARSE_END_UNIT, bytes(BATCH_UNIT_SIZE)):
-            end = np.frombuffer(content.end, BATCH_UNIT_DTYPE)[0]
+        if content.end and content.end not in (
+            consumequeue.SPARSE_END_UNIT,
+            bytes(consumequeue.BATCH_UNIT_SIZE),
+        ):
+            end = np.frombuffer(content.end, dtypes.BATCH_UNIT_DTYPE)[0]
             yield self._unit(file, end, count, "the bytes are neither a unit nor the end of the units")
         behind = content.numbers[count:]
         if len(behind):
@@ -361,7 +362,7 @@ class _CompactionWalk:
 
     def _key(self, log: LogReader, place: int) -> str | None:
         found = log.properties(place, self.context.store.dialect.property_parser)
-        return None if found is None else found[1].get(KEYS)
+        return None if found is None else found[1].get(properties.KEYS)
 
     def _record_place(self, file: MappedFile, batch: RecordBatch, row: int) -> Where:
         start = int(batch["pos"][row])
@@ -369,8 +370,10 @@ class _CompactionWalk:
         return place_of(self.queue, file, start, end, int(batch["queue_offset"][row]))
 
     def _place(self, file: MappedFile, unit: np.void, number: int) -> Where:
-        start = number * BATCH_UNIT_SIZE
-        return place_of(self.queue, file, start, start + BATCH_UNIT_SIZE, int(unit["msgBaseOffset"]))
+        start = number * consumequeue.BATCH_UNIT_SIZE
+        return place_of(
+            self.queue, file, start, start + consumequeue.BATCH_UNIT_SIZE, int(unit["msgBaseOffset"])
+        )
 
     def _unit(self, file: MappedFile, unit: np.void, number: int, reason: str, count: int = 1) -> Finding:
         found: Mapping[str, Any] = {"offset": int(unit["offset"]), "reason": reason}

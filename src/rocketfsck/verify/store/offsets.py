@@ -32,9 +32,7 @@ from typing import Any
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import first_names
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.config import OFFSET_VIEWS, consumer_offsets, split_topic_group
-from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.timer import SCHEDULE_TOPIC
+from rocketfsck.formats import config, properties, timer
 from rocketfsck.reader.configs import is_swept
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -51,7 +49,7 @@ FILTERS = frozenset({"consumerFilter.json", "consumerFilter.json.bak"})
 WITHOUT_BROKER = frozenset({"topics.json", "delayOffset.json"})
 """Configs that are also written where no broker runs: by a store of 4.x, by a salvage."""
 _SYSTEM_GROUPS = ("CID_RMQ_SYS_", "CID_ONS", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
-_NOT_CONSUMED = (RETRY_PREFIX, "%DLQ%", *configfiles.SYSTEM_PREFIXES, SCHEDULE_TOPIC)
+_NOT_CONSUMED = (RETRY_PREFIX, "%DLQ%", *configfiles.SYSTEM_PREFIXES, timer.SCHEDULE_TOPIC)
 _ENDS_OF_GROUP = "_+"
 """What is between group and topic in the names of the retry topics of POP."""
 
@@ -109,8 +107,8 @@ def groups_without_settings(
         return ()
     if kept_in_databases(store, SUBSCRIPTION_DATABASES):
         return ()
-    keys = (key for name in OFFSET_VIEWS for key in configs.views.get(name, ()))
-    committed = {parts[1] for parts in map(split_topic_group, keys) if parts is not None}
+    keys = (key for name in config.OFFSET_VIEWS for key in configs.views.get(name, ()))
+    committed = {parts[1] for parts in map(config.split_topic_group, keys) if parts is not None}
     groups = consumer_groups(topics or (), dict.fromkeys(committed))
     groups |= {group for group in committed if group and not is_system_group(group)}
     return tuple(sorted(groups))
@@ -152,12 +150,12 @@ def _group_of(name: str, known_groups: Mapping[str, Any]) -> str:
 
 def _are_gone(store: Store, configs: configfiles.Configs, topics: Mapping[str, Any], known: Known) -> bool:
     files = {file.name: file for file in store.configs}
-    present = [name for name in OFFSET_VIEWS if name in files]
+    present = [name for name in config.OFFSET_VIEWS if name in files]
     if not present:  # stores alone write topics and delay offsets, too: then no broker kept groups here
         others = {name.removesuffix(".bak") for name in files} - WITHOUT_BROKER
-        return not any(f"{name}.bak" in files for name in OFFSET_VIEWS) and bool(others)
+        return not any(f"{name}.bak" in files for name in config.OFFSET_VIEWS) and bool(others)
     if all(not files[name].size for name in present):
-        return not any(f"{name}.bak" in files and files[f"{name}.bak"].size for name in OFFSET_VIEWS)
+        return not any(f"{name}.bak" in files and files[f"{name}.bak"].size for name in config.OFFSET_VIEWS)
     views = [configs.views.get(name) for name in present]
     if any(view is None or any(view.values()) for view in views):
         return False
@@ -216,19 +214,19 @@ def check_consumer_offsets(
     present = {queue.topic for queue in store.queues}
     loose = _loose_topics(store)
     consumed = _groups_that_consumed(configs, topics, known)
-    for name in OFFSET_VIEWS:
+    for name in config.OFFSET_VIEWS:
         view = configs.views.get(name, {})
         for key, table in view.items():
-            parts = split_topic_group(key)
+            parts = config.split_topic_group(key)
             topic, group = parts if parts is not None else (key, "?")
             where = Where(file=configs.files[name], topic=topic)
-            if topic.startswith(LMQ_PREFIX) and name == OFFSETS and store.dialect.multi_dispatch:
+            if topic.startswith(properties.LMQ_PREFIX) and name == OFFSETS and store.dialect.multi_dispatch:
                 yield Finding(RuleName.LMQ_OFFSET_PLACE, where, {"group": group})
             if topic not in present and not (topics is not None and topic in topics):
                 if topics is not None and not configfiles.is_system_topic(topic) and any(table.values()):
                     yield Finding(RuleName.CONSUMER_OFFSET_UNKNOWN_QUEUE, where, {"group": group})
                 table = {queue_id: offset for queue_id, offset in table.items() if offset < 0}
-            is_loose = loose is None or topic in loose or topic.startswith(LMQ_PREFIX)
+            is_loose = loose is None or topic in loose or topic.startswith(properties.LMQ_PREFIX)
             is_loose = is_loose or group not in consumed
             begins_again = is_swept(store, topic)
             for queue_id, offset in table.items():
@@ -262,9 +260,9 @@ def _groups_that_consumed(
     """The groups that this broker knows, by a retry topic, its settings, or an offset inside of a queue."""
     listed = subscribed_groups(configs)
     groups = {*listed, *consumer_groups(topics or (), listed)}
-    views = (configs.views.get(name, {}) for name in OFFSET_VIEWS)
+    views = (configs.views.get(name, {}) for name in config.OFFSET_VIEWS)
     for key, offsets in chain.from_iterable(view.items() for view in views):
-        topic, group = split_topic_group(key) or (key, "?")
+        topic, group = config.split_topic_group(key) or (key, "?")
         for queue_id, offset in offsets.items():
             queue = known.queues.get((topic, queue_id))
             if queue is not None and 0 < offset <= queue.max_offset:
@@ -338,7 +336,7 @@ def positions_of(store: Store, name: str) -> Positions | None:
         if file.name == name:
             try:
                 parsed = configfiles.parse_file(file)
-                view = consumer_offsets(parsed.value) if parsed.sound else None
+                view = config.consumer_offsets(parsed.value) if parsed.sound else None
             except (FormatError, StoreError):
                 return None
             return None if view is None else dict(_positions(view))
@@ -347,6 +345,6 @@ def positions_of(store: Store, name: str) -> Positions | None:
 
 def _positions(view: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[tuple[str, str, int], int]]:
     for key, offsets in view.items():
-        topic, group = split_topic_group(key) or (key, "?")
+        topic, group = config.split_topic_group(key) or (key, "?")
         for queue_id, offset in offsets.items():
             yield (group, topic, queue_id), offset

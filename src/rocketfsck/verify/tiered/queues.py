@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.common.wording import count_of
-from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, UNIT_DTYPE, Flags, Longs
+from rocketfsck.formats import consumequeue, dtypes, tiered
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.tiered import NO_TIMESTAMP, TIERED_CODA
 from rocketfsck.reader.tiered import SegmentRow, TieredQueue, heads_at
 from rocketfsck.reader.units import StreamReader, UnitReader, Units, read_data_blocks
 from rocketfsck.scan.columns import Fault, RecordBatch
@@ -56,12 +54,12 @@ _SAME = ("totalSize", "magicCode", "bodyCRC", "flag", "queueOffset")
 class _Times:
     """The first, last, least and greatest storeTimestamp that belong to a segment (ms)."""
 
-    first: int = NO_TIMESTAMP
-    last: int = NO_TIMESTAMP
-    least: int = NO_TIMESTAMP
+    first: int = tiered.NO_TIMESTAMP
+    last: int = tiered.NO_TIMESTAMP
+    least: int = tiered.NO_TIMESTAMP
     greatest: int = -1
 
-    def add(self, times: Longs) -> None:
+    def add(self, times: dtypes.Longs) -> None:
         if not len(times):
             return
         if self.greatest < 0:
@@ -105,7 +103,7 @@ class QueueWalk:
                 yield from self._local(log, units)
         for number, file in enumerate(self.queue.units.files):
             row = self.unit_rows.get(file.start_offset or 0)
-            if row is not None and row.size == file.size == self._unit_met[number] * UNIT_SIZE:
+            if row is not None and row.size == file.size == self._unit_met[number] * consumequeue.UNIT_SIZE:
                 yield from _compare_times(file, row, self._unit_times[number])
 
     def _file(self, file: MappedFile, units: StreamReader) -> Iterator[Finding]:
@@ -138,9 +136,12 @@ class QueueWalk:
         if region.kind in (RegionKind.RECORDS, RegionKind.FILLER):
             return
         if region.kind is RegionKind.BLANK and region.reason is not Reason.BLANK_SIZE:
-            data = reader.read_upto(region.start, TIERED_CODA.size)
-            coda = TIERED_CODA.parse(data) if len(data) == TIERED_CODA.size else {"size": 0}
-            if coda["size"] == TIERED_CODA.size and region.start + TIERED_CODA.size == file.size:
+            data = reader.read_upto(region.start, tiered.TIERED_CODA.size)
+            coda = tiered.TIERED_CODA.parse(data) if len(data) == tiered.TIERED_CODA.size else {"size": 0}
+            if (
+                coda["size"] == tiered.TIERED_CODA.size
+                and region.start + tiered.TIERED_CODA.size == file.size
+            ):
                 if coda["maxStoreTimestamp"] not in (times.last, times.greatest):
                     yield Finding(
                         RuleName.TIERED_CODA,
@@ -166,18 +167,18 @@ class QueueWalk:
     def _join(self, file: MappedFile, batch: RecordBatch, units: StreamReader) -> Iterator[Finding]:
         """Each record has a unit at its queue offset; where that points here, it says the same."""
         queue_offset = batch["queue_offset"].astype(np.int64)
-        sound = (queue_offset >= 0) & (queue_offset < NO_TIMESTAMP // UNIT_SIZE)
-        index = np.where(sound, queue_offset, -1) * UNIT_SIZE
-        end = units.end // UNIT_SIZE * UNIT_SIZE
+        sound = (queue_offset >= 0) & (queue_offset < tiered.NO_TIMESTAMP // consumequeue.UNIT_SIZE)
+        index = np.where(sound, queue_offset, -1) * consumequeue.UNIT_SIZE
+        end = units.end // consumequeue.UNIT_SIZE * consumequeue.UNIT_SIZE
         behind = np.flatnonzero(sound & (index >= end))
         if len(behind):
             where = self._record(file, batch, int(behind[0]))
             yield Finding(RuleName.TIERED_RECORD_WITHOUT_UNIT, where, count=len(behind))
-        rows = units.gather(index, UNIT_DTYPE)
+        rows = units.gather(index, dtypes.UNIT_DTYPE)
         place = batch["pos"].astype(np.int64) + (file.start_offset or 0)
         here = (rows["offset"] == place) & (index >= units.start) & (index < end)
         # Up to 5.2.0, the unit of a segment's first record has the place of the coda in front of it.
-        here |= (rows["offset"] == place - TIERED_CODA.size) & (batch["pos"] == 0) & (place > 0)
+        here |= (rows["offset"] == place - tiered.TIERED_CODA.size) & (batch["pos"] == 0) & (place > 0)
         for name, column in (("size", "total_size"), ("tagsCode", "tags_code")):
             for row in np.flatnonzero(here & (rows[name] != batch[column])).tolist():
                 text = f"{name} is {int(rows[name][row])}, but the record has {int(batch[column][row])}"
@@ -185,7 +186,7 @@ class QueueWalk:
                 yield self._unit(offset, int(rows["offset"][row]), text)
         self._count(index[here], batch["store_timestamp"].astype(np.int64)[here])
 
-    def _count(self, places: Longs, times: Longs) -> None:
+    def _count(self, places: dtypes.Longs, times: dtypes.Longs) -> None:
         """Note when the records of units were stored, by the segment of the units."""
         starts = np.array([file.start_offset or 0 for file in self.queue.units.files], np.int64)
         number = np.searchsorted(starts, places, "right") - 1
@@ -199,10 +200,10 @@ class QueueWalk:
         for run in self._joined(self._wrong(log, units)):
             yield self._unit(run.first, run.offset, run.reason, run.behind - run.first)
         for file in self.queue.units.files:
-            if file.size % UNIT_SIZE:
-                start = file.size - file.size % UNIT_SIZE
+            if file.size % consumequeue.UNIT_SIZE:
+                start = file.size - file.size % consumequeue.UNIT_SIZE
                 text = f"{count_of(file.size - start, 'byte')}, less than a unit"
-                offset = ((file.start_offset or 0) + start) // UNIT_SIZE
+                offset = ((file.start_offset or 0) + start) // consumequeue.UNIT_SIZE
                 found: Facts = {"offset": None, "reason": text}
                 yield Finding(RuleName.TIERED_UNIT, self._place(file, start, file.size, offset), found)
 
@@ -220,7 +221,7 @@ class QueueWalk:
             _, heads = heads_at(log, places)
             magic = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
             other = (heads["queueOffset"] != index) | (heads["queueId"] != self.queue.queue_id)
-            tests: list[tuple[Flags, str]] = [
+            tests: list[tuple[dtypes.Flags, str]] = [
                 (_is_zero(rows), _ZEROS),
                 (places < 0, "the offset is negative"),
                 (kept & (places >= log.end), "that offset is beyond the end of the log"),
@@ -244,7 +245,7 @@ class QueueWalk:
 
     def _joined(self, runs: Iterator[_WrongUnits]) -> Iterator[_WrongUnits]:
         """The same units in the fewest runs of one file each."""
-        edges = {-(-(file.start_offset or 0) // UNIT_SIZE) for file in self.queue.units.files}
+        edges = {-(-(file.start_offset or 0) // consumequeue.UNIT_SIZE) for file in self.queue.units.files}
         last: _WrongUnits | None = None
         for run in runs:
             if last is None:
@@ -271,9 +272,9 @@ class QueueWalk:
                     if rows is None:
                         continue
                     index = np.arange(first, first + len(rows), dtype=np.int64)
-                    local = near.gather(index * UNIT_SIZE, UNIT_DTYPE)
+                    local = near.gather(index * consumequeue.UNIT_SIZE, dtypes.UNIT_DTYPE)
                     _, heads = heads_at(log, rows["offset"].astype(np.int64))
-                    theirs = commitlog.gather(local["offset"].astype(np.int64), RECORD_HEAD_DTYPE)
+                    theirs = commitlog.gather(local["offset"].astype(np.int64), dtypes.RECORD_HEAD_DTYPE)
                     both = (local["size"] > 0) & _is_message(heads) & _is_message(theirs)
                     both &= (theirs["queueOffset"] == index) & (heads["queueOffset"] == index)
                     both &= theirs["physicalOffset"] == local["offset"]
@@ -294,12 +295,12 @@ class QueueWalk:
         return Finding(RuleName.TIERED_NOT_AS_LOCAL, where, found, wanted)
 
     def _unit(self, queue_offset: int, offset: int, reason: str, count: int = 1) -> Finding:
-        file = _file_of(self.queue.units.files, queue_offset * UNIT_SIZE)
-        start = queue_offset * UNIT_SIZE - (file.start_offset or 0)
+        file = _file_of(self.queue.units.files, queue_offset * consumequeue.UNIT_SIZE)
+        start = queue_offset * consumequeue.UNIT_SIZE - (file.start_offset or 0)
         if count > 1:
             reason += f"; the same is true of {count_of(count - 1, 'more unit')} after it"
         found: Facts = {"offset": offset, "reason": reason}
-        where = self._place(file, start, start + count * UNIT_SIZE, queue_offset)
+        where = self._place(file, start, start + count * consumequeue.UNIT_SIZE, queue_offset)
         return Finding(RuleName.TIERED_UNIT, where, found, count=count)
 
     def _record(self, file: MappedFile, batch: RecordBatch, row: int) -> Where:
@@ -324,19 +325,19 @@ def unit_reader(queue: TieredQueue) -> UnitReader:
     sizes = [max(following - start, 0) for start, following in pairwise(starts)]
     files = [
         replace(file, size=min(file.size, size))
-        for file, size in zip(queue.units.files, [*sizes, NO_TIMESTAMP], strict=False)
+        for file, size in zip(queue.units.files, [*sizes, tiered.NO_TIMESTAMP], strict=False)
     ]
     units = MappedFileQueue(queue.units.locations, queue.units.file_size, tuple(files))
     return UnitReader(ConsumeQueue(queue.topic, queue.queue_id, "file", units))
 
 
-def _is_zero(units: Units) -> Flags:
-    found: Flags = (units["offset"] == 0) & (units["size"] == 0) & (units["tagsCode"] == 0)
+def _is_zero(units: Units) -> dtypes.Flags:
+    found: dtypes.Flags = (units["offset"] == 0) & (units["size"] == 0) & (units["tagsCode"] == 0)
     return found
 
 
-def _is_message(heads: NDArray[Any]) -> Flags:
-    found: Flags = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
+def _is_message(heads: NDArray[Any]) -> dtypes.Flags:
+    found: dtypes.Flags = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
     return found
 
 

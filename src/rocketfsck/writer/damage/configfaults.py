@@ -10,10 +10,8 @@ from typing import Any
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import config, smallfiles, timer
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, decode_checkpoint, encode_checkpoint
-from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
-from rocketfsck.formats.smallfiles import ABORT_NAME, EpochEntry, encode_abort, encode_epochs
-from rocketfsck.formats.timer import SCHEDULE_TOPIC, TIMER_CHECK, TIMER_CHECK_SIZE, delay_queue_id
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import DamageError, PromisedPlace, rules
 
@@ -149,12 +147,12 @@ def confirm_inside(job: Job) -> None:
 )
 def abort_present(job: Job) -> None:
     """The file abort exists: the broker was killed."""
-    job.need(job.store.abort is None and not job.editor.exists(ABORT_NAME), "clean stop")
-    data = encode_abort(_PID if job.store.dialect.abort_has_pid else None)
+    job.need(job.store.abort is None and not job.editor.exists(smallfiles.ABORT_NAME), "clean stop")
+    data = smallfiles.encode_abort(_PID if job.store.dialect.abort_has_pid else None)
     like = job.store.checkpoint.relative if job.store.checkpoint is not None else None
-    job.editor.create(ABORT_NAME, data, like=like)
+    job.editor.create(smallfiles.ABORT_NAME, data, like=like)
     job.note = "abort made"
-    job.promise(RuleName.ABORT_PRESENT, PromisedPlace(ABORT_NAME, 0, len(data)))
+    job.promise(RuleName.ABORT_PRESENT, PromisedPlace(smallfiles.ABORT_NAME, 0, len(data)))
     used = [index for index in map(job.index, job.store.indexes) if index.used and index.whole]
     if used and job.store.checkpoint is not None:
         checkpoint = decode_checkpoint(job.editor.read(CHECKPOINT_NAME, 0, CHECKPOINT_SIZE))
@@ -163,12 +161,14 @@ def abort_present(job: Job) -> None:
             job.promise(RuleName.INDEX_FILE_DOOMED, PromisedPlace(newest.file.relative, 0, newest.file.size))
 
 
-def _epochs(job: Job, entries: list[EpochEntry]) -> bytes:
+def _epochs(job: Job, entries: list[smallfiles.EpochEntry]) -> bytes:
     job.need(job.log_files and not job.editor.exists(EPOCHS), "commit log without an epoch file")
-    return encode_epochs(entries)
+    return smallfiles.encode_epochs(entries)
 
 
-def _put_epochs(job: Job, rule: RuleName, note: str, first: EpochEntry, second: EpochEntry) -> None:
+def _put_epochs(
+    job: Job, rule: RuleName, note: str, first: smallfiles.EpochEntry, second: smallfiles.EpochEntry
+) -> None:
     """Make an epoch file; a check must find this rule at the second epoch."""
     job.editor.create(EPOCHS, _epochs(job, [first, second]))
     job.note = note
@@ -178,7 +178,7 @@ def _put_epochs(job: Job, rule: RuleName, note: str, first: EpochEntry, second: 
 @damage("H3", causes=(RuleName.EPOCH_DAMAGED,), needs=_LOG)
 def epoch_damaged(job: Job) -> None:
     """The epoch file's CRC is wrong."""
-    data = _epochs(job, [EpochEntry(1, job.log_start)])
+    data = _epochs(job, [smallfiles.EpochEntry(1, job.log_start)])
     first, crc, rest = data.split(b"\n", 2)
     job.editor.create(EPOCHS, b"\n".join((first, str(int(crc) ^ 1 or 2).encode(), rest)))
     job.note = "the epoch file's CRC changed"
@@ -188,7 +188,7 @@ def epoch_damaged(job: Job) -> None:
 @damage("H3", causes=(RuleName.EPOCH_ORDER,), needs=_LOG)
 def epoch_order(job: Job) -> None:
     """Epochs do not ascend."""
-    first, second = EpochEntry(2, job.log_start), EpochEntry(1, job.log_start)
+    first, second = smallfiles.EpochEntry(2, job.log_start), smallfiles.EpochEntry(1, job.log_start)
     _put_epochs(job, RuleName.EPOCH_ORDER, "epoch 1 follows epoch 2", first, second)
 
 
@@ -196,7 +196,7 @@ def epoch_order(job: Job) -> None:
 def epoch_range(job: Job) -> None:
     """An epoch starts beyond the log."""
     beyond = job.log_end + 1 + job.rng.randrange(1 << 30)
-    first, second = EpochEntry(1, job.log_start), EpochEntry(2, beyond)
+    first, second = smallfiles.EpochEntry(1, job.log_start), smallfiles.EpochEntry(2, beyond)
     _put_epochs(job, RuleName.EPOCH_RANGE, f"epoch 2 starts at {beyond}", first, second)
 
 
@@ -205,7 +205,7 @@ def epoch_boundary(job: Job) -> None:
     """An epoch starts in the middle of a record."""
     record = job.record("record", lambda _, item: item.physical_offset > job.log_start)
     inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
-    first, second = EpochEntry(1, job.log_start), EpochEntry(2, inside)
+    first, second = smallfiles.EpochEntry(1, job.log_start), smallfiles.EpochEntry(2, inside)
     _put_epochs(job, RuleName.EPOCH_BOUNDARY, f"epoch 2 starts at {inside}", first, second)
     job.rely(record.file.relative, record.pos, record.end)
 
@@ -221,13 +221,13 @@ def identity_damaged(job: Job) -> None:
 
 
 def _timer(job: Job, size: int) -> None:
-    values = dict.fromkeys((field.name for field in TIMER_CHECK.fields), 0)
+    values = dict.fromkeys((field.name for field in timer.TIMER_CHECK.fields), 0)
     values["lastReadTimeMs"] = FAR_FUTURE
-    data = TIMER_CHECK.build(values)
+    data = timer.TIMER_CHECK.build(values)
     if job.editor.exists(TIMER_CHECK_NAME):
         job.need(job.is_free(TIMER_CHECK_NAME), "free timercheck")
-        data += job.editor.read(TIMER_CHECK_NAME, len(data), TIMER_CHECK_SIZE)
-        job.editor.replace(TIMER_CHECK_NAME, data.ljust(TIMER_CHECK_SIZE, b"\0")[:size])
+        data += job.editor.read(TIMER_CHECK_NAME, len(data), timer.TIMER_CHECK_SIZE)
+        job.editor.replace(TIMER_CHECK_NAME, data.ljust(timer.TIMER_CHECK_SIZE, b"\0")[:size])
     else:
         job.editor.create(TIMER_CHECK_NAME, data, size=size)
 
@@ -238,7 +238,7 @@ def timer_check(job: Job) -> None:
 
     By the file the timer has read up to the year 2100.
     """
-    _timer(job, TIMER_CHECK_SIZE)
+    _timer(job, timer.TIMER_CHECK_SIZE)
     job.note = "timercheck says that slots were read up to the year 2100"
     job.promise(RuleName.TIMER_CHECK_RANGE, PromisedPlace(TIMER_CHECK_NAME, 0, 8))
 
@@ -248,7 +248,7 @@ def timer_check(job: Job) -> None:
 )
 def timer_check_short(job: Job) -> None:
     """timercheck is shorter than a page."""
-    size = TIMER_CHECK.size + job.rng.randrange(1000)
+    size = timer.TIMER_CHECK.size + job.rng.randrange(1000)
     _timer(job, size)
     job.note = f"timercheck cut to {size:,} bytes"
     job.promise(RuleName.TIMER_CHECK_LENGTH, PromisedPlace(TIMER_CHECK_NAME, 0, size))
@@ -275,7 +275,7 @@ _LOST_CONFIG = rules(
 
 def _parsed(job: Job, name: str) -> Any:
     try:
-        return decode_config(job.editor.content(name))
+        return config.decode_config(job.editor.content(name))
     except (FormatError, DamageError):
         return None
 
@@ -344,7 +344,7 @@ def config_trailing(job: Job) -> None:
     """
     name = _json_file(job)
     data = job.editor.content(name)
-    _, end = valid_prefix(data)
+    _, end = config.valid_prefix(data)
     rest = data[-(1 + job.rng.randrange(min(len(data) - 1, 40))) :].strip() or b"}"
     job.editor.replace(name, data[:end] + rest)
     job.note = f"{len(rest)} bytes after the value in {name}"
@@ -369,7 +369,7 @@ def config_backup_newer(job: Job) -> None:
     name = _json_file(job, versioned=True)
     value = _parsed(job, name)
     value["dataVersion"]["counter"] = int(value["dataVersion"].get("counter", 0)) + 1 + job.rng.randrange(9)
-    _put_backup(job, name, encode_config(value))
+    _put_backup(job, name, config.encode_config(value))
     job.note = f"{name}.bak is newer than {name}"
     job.promise(RuleName.CONFIG_BACKUP_NEWER, PromisedPlace(name))
 
@@ -414,7 +414,7 @@ def _set_offset(
     job: Job, value: dict[str, Any], name: str, queue_id: Any, offset: int, *rules: RuleName
 ) -> None:
     value["offsetTable"][name][queue_id] = offset
-    job.editor.replace(CONSUMER_OFFSETS, encode_config(value))
+    job.editor.replace(CONSUMER_OFFSETS, config.encode_config(value))
     topic = name.split(_SEPARATOR)[0]
     job.note = f"the offset of {name} in queue {queue_id} is {offset}"
     place = PromisedPlace(CONSUMER_OFFSETS, topic=topic, queue_id=int(queue_id), queue_offset=offset)
@@ -496,9 +496,9 @@ def delay_offset(job: Job) -> None:
         if int(name) == level:
             del table[name]
     table[level] = offset
-    job.editor.replace(DELAY_OFFSETS, encode_config(value))
+    job.editor.replace(DELAY_OFFSETS, config.encode_config(value))
     job.note = f"delay level {level} has offset {offset}"
     place = PromisedPlace(
-        DELAY_OFFSETS, topic=SCHEDULE_TOPIC, queue_id=delay_queue_id(level), queue_offset=offset
+        DELAY_OFFSETS, topic=timer.SCHEDULE_TOPIC, queue_id=timer.delay_queue_id(level), queue_offset=offset
     )
     job.promise(RuleName.DELAY_OFFSET_RANGE, place)

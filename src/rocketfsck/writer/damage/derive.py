@@ -14,12 +14,8 @@ import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
-from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.consumequeue import UNIT
-from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT_SIZE
+from rocketfsck.formats import checkpoint, config, consumequeue, indexfile, timer
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
-from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.spans import distinct
 from rocketfsck.writer.damage.job import Job
@@ -227,7 +223,7 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
             continue
         if neighbour:
             continue  # findings on neighbours are reported at the first of them
-        low, high = unit.start, unit.start + UNIT.offset("tagsCode")
+        low, high = unit.start, unit.start + consumequeue.UNIT.offset("tagsCode")
         if scene.queue.kind == "batch":
             rules = (
                 RuleName.UNIT_HOLE,
@@ -248,7 +244,7 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
             job.promise((RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_SHIFTED), place, touches=True)
         elif _overlaps(runs, low + 8, high):
             job.promise((RuleName.UNIT_SIZE, RuleName.RECORD_WITHOUT_UNIT), place, touches=True)
-        elif scene.queue.topic != SCHEDULE_TOPIC:
+        elif scene.queue.topic != timer.SCHEDULE_TOPIC:
             job.promise(
                 (RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT, RuleName.EXT_ADDRESS_DANGLING),
                 place,
@@ -266,7 +262,7 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
     runs = _changed(hits)
     file = index.file.relative
     reasons: list[str] = []
-    count_start = HEADER.offset("indexCount")
+    count_start = indexfile.HEADER.offset("indexCount")
     if _overlaps(runs, count_start, count_start + 4):
         job.promise(
             (
@@ -301,12 +297,12 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
         )
         return ""
     reasons += _derive_header(job, index, runs)
-    first = INDEX_HEADER_SIZE
+    first = indexfile.INDEX_HEADER_SIZE
     slots = sorted(
         {
-            (pos - first) // SLOT_SIZE
+            (pos - first) // indexfile.SLOT_SIZE
             for low, high in runs
-            for pos in (*range(max(low, first), high, SLOT_SIZE), high - 1)
+            for pos in (*range(max(low, first), high, indexfile.SLOT_SIZE), high - 1)
             if first <= pos < index.pos_of(0)
         }
     )
@@ -318,7 +314,7 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
 
 
 def _span(index: IndexScene, entry: int, field: str) -> tuple[int, int]:
-    start = index.pos_of(entry) + ENTRY.offset(field)
+    start = index.pos_of(entry) + indexfile.ENTRY.offset(field)
     return start, start + (8 if field == "phyOffset" else 4)
 
 
@@ -326,9 +322,9 @@ def _touched_entries(index: IndexScene, runs: Sequence[tuple[int, int]]) -> list
     first = index.pos_of(0)
     return sorted(
         {
-            (pos - first) // ENTRY_SIZE
+            (pos - first) // indexfile.ENTRY_SIZE
             for low, high in runs
-            for pos in (*range(max(low, first), high, ENTRY_SIZE), high - 1)
+            for pos in (*range(max(low, first), high, indexfile.ENTRY_SIZE), high - 1)
             if pos >= first
         }
     )
@@ -342,7 +338,7 @@ def _derive_header(job: Job, index: IndexScene, runs: Sequence[tuple[int, int]])
         ("beginTimestamp", 1),
         ("endTimestamp", -1),
     ):
-        start = HEADER.offset(name)
+        start = indexfile.HEADER.offset(name)
         if not _overlaps(runs, start, start + 8):
             continue
         number = entry if entry > 0 else index.used
@@ -350,7 +346,7 @@ def _derive_header(job: Job, index: IndexScene, runs: Sequence[tuple[int, int]])
             job.promise(RuleName.INDEX_HEADER_RANGE, PromisedPlace(index.file.relative, start, start + 8))
         else:
             reasons.append(f"the record of {name} is not in the log")
-    start = HEADER.offset("hashSlotCount")
+    start = indexfile.HEADER.offset("hashSlotCount")
     if _overlaps(runs, start, start + 4):
         value = int.from_bytes(job.editor.read(index.file.relative, start, start + 4), "big", signed=True)
         if not len(distinct(index.slot_of[1:])) <= value <= index.used:
@@ -364,12 +360,14 @@ def _derive_entry(job: Job, index: IndexScene, entry: int, runs: Sequence[tuple[
     place = index.entry_place(entry) if entry <= index.used else None
     start = index.pos_of(entry)
     if entry == 0:
-        job.promise(RuleName.INDEX_ENTRY_ZERO, PromisedPlace(index.file.relative, start, start + ENTRY_SIZE))
+        job.promise(
+            RuleName.INDEX_ENTRY_ZERO, PromisedPlace(index.file.relative, start, start + indexfile.ENTRY_SIZE)
+        )
         return ""
     if place is None:
         job.promise(
             RuleName.INDEX_ENTRY_BEHIND_COUNT,
-            PromisedPlace(index.file.relative, start, start + ENTRY_SIZE),
+            PromisedPlace(index.file.relative, start, start + indexfile.ENTRY_SIZE),
             touches=True,
         )
         return ""
@@ -407,12 +405,12 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
     runs = _changed(hits)
     file = "checkpoint"
     data = job.editor.content(file)
-    behind = [run for run in runs if run[1] > CHECKPOINT.size]
-    if behind and any(data[CHECKPOINT.size :]):
+    behind = [run for run in runs if run[1] > checkpoint.CHECKPOINT.size]
+    if behind and any(data[checkpoint.CHECKPOINT.size :]):
         job.promise(RuleName.CHECKPOINT_TAIL, PromisedPlace(file))
-    values = decode_checkpoint(data).values()
+    values = checkpoint.decode_checkpoint(data).values()
     for name in job.store.dialect.checkpoint_fields:
-        start = CHECKPOINT.offset(name)
+        start = checkpoint.CHECKPOINT.offset(name)
         if values[name] < 0 and _overlaps(runs, start, start + 8):
             job.promise(RuleName.CHECKPOINT_NEGATIVE, PromisedPlace(file, start, start + 8))
     if not any(data[:16]) and _overlaps(runs, 0, 16):
@@ -423,7 +421,7 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
 def derive_config(job: Job, file: str) -> str:
     """Promises for a hit on a JSON file."""
     try:
-        decode_config(job.editor.content(file))
+        config.decode_config(job.editor.content(file))
     except FormatError:
         if not file.endswith(_BACKUP):
             job.promise(

@@ -7,9 +7,7 @@ import struct
 from datetime import timedelta
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, SLOT_SIZE, index_file_size, slot_pos
-from rocketfsck.formats.javatext import INT32_MAX
-from rocketfsck.formats.smallfiles import index_filename
+from rocketfsck.formats import indexfile, javatext, smallfiles
 from rocketfsck.writer.damage.job import Job, at, damage
 from rocketfsck.writer.damage.model import CHAINS, ENTRIES_LOST, KEYS_CHANGED, PromisedPlace, rules
 from rocketfsck.writer.damage.scenes import IndexScene
@@ -61,12 +59,12 @@ def _set_link(job: Job, index: IndexScene, entry: int, value: int) -> None:
 
 
 def _set_field(job: Job, index: IndexScene, entry: int, field: str, data: bytes) -> None:
-    job.editor.write(index.file.relative, index.pos_of(entry) + ENTRY.offset(field), data)
+    job.editor.write(index.file.relative, index.pos_of(entry) + indexfile.ENTRY.offset(field), data)
     job.note = f"{field} of entry {entry} of {index.file.relative}"
 
 
 def _set_slot(job: Job, index: IndexScene, slot: int, value: int) -> None:
-    job.editor.write(index.file.relative, slot_pos(slot), _INT.pack(value))
+    job.editor.write(index.file.relative, indexfile.slot_pos(slot), _INT.pack(value))
     job.note = f"slot {slot} of {index.file.relative} holds {value}"
 
 
@@ -132,7 +130,7 @@ def out_of_range(job: Job) -> None:
     """An entry names an entry that does not exist."""
     index, _, chain = _chain(job, 2)
     entry = job.choose(chain, "entry")
-    value = job.choose((-1 - job.rng.randrange(1000), INT32_MAX, index.entry_count + 5), "value")
+    value = job.choose((-1 - job.rng.randrange(1000), javatext.INT32_MAX, index.entry_count + 5), "value")
     _set_link(job, index, entry, value)
     job.promise(RuleName.INDEX_CHAIN_OUT_OF_RANGE, index.entry_place(entry, slot=True))
 
@@ -161,7 +159,7 @@ def orphan(job: Job) -> None:
 def slot_out_of_range(job: Job) -> None:
     """A slot holds an impossible entry number."""
     index, slot, chain = _chain(job, 1)
-    _set_slot(job, index, slot, job.choose((-1 - job.rng.randrange(1000), INT32_MAX), "value"))
+    _set_slot(job, index, slot, job.choose((-1 - job.rng.randrange(1000), javatext.INT32_MAX), "value"))
     job.promise(RuleName.INDEX_SLOT_OUT_OF_RANGE, index.slot_place(slot))
     job.promise(RuleName.INDEX_ENTRY_ORPHAN, index.entry_place(chain[-1], slot=True))
 
@@ -255,7 +253,7 @@ def _header(job: Job, what: str, low: int = 1) -> IndexScene:
 
 
 def _set_header(job: Job, index: IndexScene, field: str, value: int) -> PromisedPlace:
-    start = HEADER.offset(field)
+    start = indexfile.HEADER.offset(field)
     size = 4 if field in ("hashSlotCount", "indexCount") else 8
     job.editor.write(index.file.relative, start, value.to_bytes(size, "big", signed=True))
     job.note = f"{field} of {index.file.relative} is {value}"
@@ -265,7 +263,7 @@ def _set_header(job: Job, index: IndexScene, field: str, value: int) -> Promised
 def _geometry_is_stated(job: Job) -> bool:
     """Whether slots and entries are known without this file's own indexCount."""
     sources = {job.store.geometry.source(name) for name in ("slot_count", "entry_count")}
-    default = job.store.geometry.index_file_size == index_file_size()
+    default = job.store.geometry.index_file_size == indexfile.index_file_size()
     return default or "inferred" not in sources or len(job.store.indexes) > 1
 
 
@@ -284,7 +282,9 @@ def index_count_low(job: Job) -> None:
     lost = 1 + job.rng.randrange(min(index.used - 2, 5))
     _set_header(job, index, "indexCount", index.used + 1 - lost)
     place = index.entry_place(index.used + 1 - lost)
-    job.promise(RuleName.INDEX_ENTRY_BEHIND_COUNT, at(place, end=(place.start or 0) + ENTRY_SIZE * lost))
+    job.promise(
+        RuleName.INDEX_ENTRY_BEHIND_COUNT, at(place, end=(place.start or 0) + indexfile.ENTRY_SIZE * lost)
+    )
 
 
 @damage(
@@ -410,7 +410,11 @@ def entry_key(job: Job) -> None:
     value = int(index.entries["keyHash"][entry])
     step = index.slot_count * (1 + job.rng.randrange(100))
     _set_field(
-        job, index, entry, "keyHash", _INT.pack(value + step if value + step <= INT32_MAX else value - step)
+        job,
+        index,
+        entry,
+        "keyHash",
+        _INT.pack(value + step if value + step <= javatext.INT32_MAX else value - step),
     )
     job.promise(RuleName.ENTRY_KEY, index.entry_place(entry, offset=True))
 
@@ -467,15 +471,15 @@ def entry_duplicate(job: Job) -> None:
     )
     number, slot = index.used + 1, int(index.slot_of[index.used])
     values = {name: int(index.entries[name][index.used]) for name in ("keyHash", "phyOffset", "timeDiff")}
-    data = ENTRY.build({**values, "prevIndex": int(index.slots[slot])})
+    data = indexfile.ENTRY.build({**values, "prevIndex": int(index.slots[slot])})
     job.editor.write(index.file.relative, index.pos_of(number), data)
-    job.editor.write(index.file.relative, slot_pos(slot), _INT.pack(number))
+    job.editor.write(index.file.relative, indexfile.slot_pos(slot), _INT.pack(number))
     _set_header(job, index, "indexCount", number + 1)
     if job.store.dialect.counts_entries_in_hash_slot_count:
         _set_header(job, index, "hashSlotCount", index.header.hash_slot_count + 1)
     start = index.pos_of(number - 1)
     job.note = f"entry {number} of {index.file.relative} repeats the entry before"
-    place = PromisedPlace(index.file.relative, start, start + 2 * ENTRY_SIZE)
+    place = PromisedPlace(index.file.relative, start, start + 2 * indexfile.ENTRY_SIZE)
     job.promise(RuleName.ENTRY_DUPLICATE, place, touches=True)
 
 
@@ -562,7 +566,10 @@ def empty_files(job: Job) -> None:
     job.need(job.store.indexes and job.store.indexes[-1].created is not None, "index file")
     last = job.store.indexes[-1]
     assert last.created is not None
-    names = [f"index/{index_filename(last.created + timedelta(seconds=number + 1))}" for number in range(3)]
+    names = [
+        f"index/{smallfiles.index_filename(last.created + timedelta(seconds=number + 1))}"
+        for number in range(3)
+    ]
     for name in names:
         job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
     job.note = f"{len(names)} empty index files from {names[0]} on"
@@ -619,4 +626,4 @@ def index_gone(job: Job) -> None:
     job.promise(RuleName.INDEX_GONE, PromisedPlace("index"))
 
 
-assert _INT.size == SLOT_SIZE
+assert _INT.size == indexfile.SLOT_SIZE

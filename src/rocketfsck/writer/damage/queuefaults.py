@@ -7,10 +7,8 @@ from typing import Any
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import consumequeue, magic, smallfiles
 from rocketfsck.formats.config import decode_config, encode_config
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT
-from rocketfsck.formats.magic import is_in_consume_queue
-from rocketfsck.formats.smallfiles import offset_to_filename
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.writer.damage.job import Job, damage
 from rocketfsck.writer.damage.model import QUEUE_LOST, PromisedPlace, rules
@@ -44,7 +42,7 @@ def _has_records(job: Job, queue: ConsumeQueue) -> bool:
     for offset in reversed(scene.offsets().tolist()):
         record = job.record_at(offset)
         if record is not None and (record.topic, record.queue_id) == (queue.topic, queue.queue_id):
-            return is_in_consume_queue(record.sys_flag)
+            return magic.is_in_consume_queue(record.sys_flag)
     return False
 
 
@@ -144,9 +142,10 @@ def ghost_queue(job: Job) -> None:
     expired = job.log_start >= 1000
     first = 100 if expired else job.log_end + 1000
     data = b"".join(
-        UNIT.build({"offset": first + 200 * number, "size": 200, "tagsCode": 0}) for number in range(3)
+        consumequeue.UNIT.build({"offset": first + 200 * number, "size": 200, "tagsCode": 0})
+        for number in range(3)
     )
-    name = f"{directory}/{offset_to_filename(0)}"
+    name = f"{directory}/{smallfiles.offset_to_filename(0)}"
     job.editor.create(name, data, size=size, like=job.log_files[0].relative)
     job.note = f"{name} with 3 units"
     queue = PromisedPlace(topic=GHOST, queue_id=0)
@@ -217,9 +216,9 @@ def kind_twice(job: Job) -> None:
     batch = {queue.topic for queue in job.store.queues if queue.kind == "batch"}
     topic = job.choose([topic for topic in topics if topic not in batch], "topic with consume queues")
     number = 1 + max(queue.queue_id for queue in job.store.queues if queue.topic == topic)
-    name = f"batchconsumequeue/{topic}/{number}/{offset_to_filename(0)}"
+    name = f"batchconsumequeue/{topic}/{number}/{smallfiles.offset_to_filename(0)}"
     known = bool(batch) or job.store.geometry.source("batch_file_size") == "given"
-    size = job.store.geometry.batch_file_size if known else 20 * BATCH_UNIT_SIZE
+    size = job.store.geometry.batch_file_size if known else 20 * consumequeue.BATCH_UNIT_SIZE
     job.editor.create(name, size=size, like=job.log_files[0].relative if job.log_files else None)
     job.note = f"{name}, all zeros"
     job.promise(RuleName.QUEUE_KIND_TWICE, PromisedPlace("batchconsumequeue", topic=topic))

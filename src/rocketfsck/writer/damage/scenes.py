@@ -15,10 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats import indexfile
-from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
-from rocketfsck.formats.dtypes import Longs, unit_dtype
-from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6, transaction_type
+from rocketfsck.formats import consumequeue, dtypes, indexfile, magic
 from rocketfsck.formats.record import RECORD
 from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.log.resync import RegionKind
@@ -61,7 +58,7 @@ class QueueScene:
 
     def __init__(self, queue: ConsumeQueue) -> None:
         self.queue = queue
-        dtype = unit_dtype(queue.kind)
+        dtype = dtypes.unit_dtype(queue.kind)
         self.files = [file for file in queue.files if file.start_offset is not None]
         if sum(file.size for file in self.files) > MAX_QUEUE_SIZE:
             raise DamageError(
@@ -91,7 +88,7 @@ class QueueScene:
     @property
     def start_index(self) -> int:
         """The index of the first unit that is not a pre-blank one."""
-        blank = (self.units["size"] == PRE_BLANK_SIZE) & (self.units["offset"] == 0)
+        blank = (self.units["size"] == consumequeue.PRE_BLANK_SIZE) & (self.units["offset"] == 0)
         real = np.flatnonzero(~blank)
         return self.first_index + (int(real[0]) if len(real) else len(self.units))
 
@@ -164,7 +161,7 @@ class IndexScene:
             self.last_entry = self.entry_count - 1
             self.used = min(self.header.entry_count, self.last_entry) if self.whole else 0
             self.entries: NDArray[Any] = np.zeros(0, indexfile.ENTRY.dtype())
-            self.slots: Longs = np.zeros(0, np.int64)
+            self.slots: dtypes.Longs = np.zeros(0, np.int64)
             if self.whole:
                 data = reader.read(
                     indexfile.entry_pos(0, self.slot_count), indexfile.ENTRY_SIZE * (self.used + 1)
@@ -174,16 +171,16 @@ class IndexScene:
                 self.slots = np.frombuffer(heads, ">i4").astype(np.int64)
 
     @cached_property
-    def slot_of(self) -> Longs:
+    def slot_of(self) -> dtypes.Longs:
         """The slot of every entry, by number; entry 0 has none (-1)."""
-        slots: Longs = self.entries["keyHash"].astype(np.int64) % self.slot_count
+        slots: dtypes.Longs = self.entries["keyHash"].astype(np.int64) % self.slot_count
         slots[:1] = -1
         return slots
 
     @cached_property
-    def offsets(self) -> Longs:
+    def offsets(self) -> dtypes.Longs:
         """The commit log offset of every entry, by number."""
-        offsets: Longs = self.entries["phyOffset"].astype(np.int64)
+        offsets: dtypes.Longs = self.entries["phyOffset"].astype(np.int64)
         return offsets
 
     @cached_property
@@ -276,15 +273,15 @@ class LogRecord:
 
     @property
     def transaction(self) -> int:
-        return transaction_type(self.sys_flag)
+        return magic.transaction_type(self.sys_flag)
 
     def spans(self) -> dict[str, tuple[int, int]]:
         """Half-open file positions of every field, by RocketMQ's own names."""
         sizes = {
-            "bornHost": 20 if self.sys_flag & BORN_HOST_V6 else 8,
-            "storeHost": 20 if self.sys_flag & STORE_HOST_V6 else 8,
+            "bornHost": 20 if self.sys_flag & magic.BORN_HOST_V6 else 8,
+            "storeHost": 20 if self.sys_flag & magic.STORE_HOST_V6 else 8,
             "body": max(self.body_size, 0),
-            "topicLength": 2 if self.magic_code == MAGIC_V2 else 1,
+            "topicLength": 2 if self.magic_code == magic.MAGIC_V2 else 1,
             "topic": self.topic_size,
             "properties": max(self.properties_size, 0),
         }

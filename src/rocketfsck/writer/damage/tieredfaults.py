@@ -12,11 +12,8 @@ import numpy as np
 
 from rocketfsck.common.rulenames import RuleName
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE, UNIT, UNIT_SIZE
-from rocketfsck.formats.dtypes import UNIT_DTYPE
+from rocketfsck.formats import consumequeue, dtypes, record, tiered
 from rocketfsck.formats.layout import Layout
-from rocketfsck.formats.record import RECORD_HEADER
-from rocketfsck.formats.tiered import TIERED_COMPACTED_ITEM, TIERED_COMPACTED_SLOT, TIERED_INDEX_HEADER
 from rocketfsck.reader import compaction
 from rocketfsck.reader.compaction import (
     Units as CompactedUnits,
@@ -47,11 +44,11 @@ class _CompactionScene:
 
     def unit_place(self, row: int) -> PromisedPlace:
         """Where a finding on a unit is."""
-        start = row * BATCH_UNIT_SIZE
+        start = row * consumequeue.BATCH_UNIT_SIZE
         return PromisedPlace(
             self.units_file.relative,
             start,
-            start + BATCH_UNIT_SIZE,
+            start + consumequeue.BATCH_UNIT_SIZE,
             topic=self.queue.topic,
             queue_id=self.queue.queue_id,
         )
@@ -87,7 +84,7 @@ def _compacted_row(job: Job, scene: _CompactionScene) -> int:
 
 
 def _set_unit(job: Job, scene: _CompactionScene, row: int, name: str, value: int, rule: RuleName) -> None:
-    start = row * BATCH_UNIT_SIZE + BATCH_UNIT.offset(name)
+    start = row * consumequeue.BATCH_UNIT_SIZE + consumequeue.BATCH_UNIT.offset(name)
     size = 4 if name == "size" else 8
     job.editor.write(scene.units_file.relative, start, value.to_bytes(size, "big", signed=True))
     job.note = f"{name} of unit {row} of {scene.units_file.relative} is {value}"
@@ -130,7 +127,9 @@ def compaction_unit_lost(job: Job) -> None:
     """The last unit of a compacted log is zeros."""
     scene = _compacted_scene(job)
     row = len(scene.units) - 1
-    job.editor.write(scene.units_file.relative, row * BATCH_UNIT_SIZE, bytes(BATCH_UNIT_SIZE))
+    job.editor.write(
+        scene.units_file.relative, row * consumequeue.BATCH_UNIT_SIZE, bytes(consumequeue.BATCH_UNIT_SIZE)
+    )
     job.note = f"unit {row} of {scene.units_file.relative} is zeros"
     job.promise(RuleName.COMPACTION_RECORD_WITHOUT_UNIT, scene.record_place(row))
 
@@ -156,7 +155,7 @@ def compaction_record(job: Job) -> None:
     """A compacted record has a wrong physicalOffset."""
     scene = _compacted_scene(job)
     row = _compacted_row(job, scene)
-    pos = scene.place(row) + RECORD_HEADER.offset("physicalOffset")
+    pos = scene.place(row) + record.RECORD_HEADER.offset("physicalOffset")
     job.editor.write(scene.log.relative, pos, (1 << 40).to_bytes(8, "big"))
     job.note = f"physicalOffset of the record at {scene.place(row)} of {scene.log.relative} is {1 << 40}"
     job.promise(RuleName.COMPACTION_RECORD, scene.record_place(row))
@@ -167,7 +166,9 @@ def compaction_magic(job: Job) -> None:
     """A compacted record has no magic."""
     scene = _compacted_scene(job)
     row = _compacted_row(job, scene)
-    job.editor.write(scene.log.relative, scene.place(row) + RECORD_HEADER.offset("magicCode"), bytes(4))
+    job.editor.write(
+        scene.log.relative, scene.place(row) + record.RECORD_HEADER.offset("magicCode"), bytes(4)
+    )
     job.note = f"the magic of the record at {scene.place(row)} of {scene.log.relative} is 0"
     start = scene.place(row)
     job.promise(RuleName.COMPACTION_RECORD, PromisedPlace(scene.log.relative, start, start + 1), touches=True)
@@ -290,7 +291,9 @@ class _TieredScene:
 
     def unit_place(self, row: int) -> PromisedPlace:
         """Where a finding on a unit is."""
-        return self._in_queue(self.units_file, row * UNIT_SIZE, (row + 1) * UNIT_SIZE)
+        return self._in_queue(
+            self.units_file, row * consumequeue.UNIT_SIZE, (row + 1) * consumequeue.UNIT_SIZE
+        )
 
     def record_place(self, row: int) -> PromisedPlace:
         """Where a finding on the record of a unit is."""
@@ -307,12 +310,12 @@ def _scene(job: Job) -> _TieredScene:
         if len(queue.log.files) != 1 or len(queue.units.files) != 1:
             continue
         log, units_file = queue.log.files[0], queue.units.files[0]
-        if units_file.size < _MIN_UNITS * UNIT_SIZE or not all(
+        if units_file.size < _MIN_UNITS * consumequeue.UNIT_SIZE or not all(
             map(job.is_free, (log.relative, units_file.relative))
         ):
             continue
         content = job.editor.content(units_file.relative)
-        units = np.frombuffer(content, UNIT_DTYPE, len(content) // UNIT_SIZE)
+        units = np.frombuffer(content, dtypes.UNIT_DTYPE, len(content) // consumequeue.UNIT_SIZE)
         scenes.append(_TieredScene(queue, log, units_file, units))
     return job.choose(scenes, TIERED)
 
@@ -335,7 +338,14 @@ def tiered_unit(job: Job) -> None:
     """A unit of tiered storage states another size than its record."""
     scene = _scene(job)
     row = _row(job, scene)
-    _set(job, scene.units_file.relative, row * UNIT_SIZE, UNIT, "size", int(scene.units["size"][row]) + 1)
+    _set(
+        job,
+        scene.units_file.relative,
+        row * consumequeue.UNIT_SIZE,
+        consumequeue.UNIT,
+        "size",
+        int(scene.units["size"][row]) + 1,
+    )
     job.promise(RuleName.TIERED_UNIT, scene.unit_place(row))
 
 
@@ -345,7 +355,7 @@ def tiered_link(job: Job) -> None:
     scene = _scene(job)
     row = _row(job, scene)
     inside = int(scene.units["offset"][row]) + 1 + job.rng.randrange(int(scene.units["size"][row]) - 1)
-    _set(job, scene.units_file.relative, row * UNIT_SIZE, UNIT, "offset", inside)
+    _set(job, scene.units_file.relative, row * consumequeue.UNIT_SIZE, consumequeue.UNIT, "offset", inside)
     job.promise(RuleName.TIERED_UNIT, scene.unit_place(row))
 
 
@@ -353,7 +363,7 @@ def tiered_link(job: Job) -> None:
 def tiered_units_cut(job: Job) -> None:
     """The last units of a queue in tiered storage are cut off."""
     scene = _scene(job)
-    size = _row(job, scene) * UNIT_SIZE + 7
+    size = _row(job, scene) * consumequeue.UNIT_SIZE + 7
     job.editor.truncate(scene.units_file.relative, size)
     job.note = f"{scene.units_file.relative} cut to {size:,} bytes"
     job.promise(
@@ -383,7 +393,7 @@ def tiered_record(job: Job) -> None:
     """A record in tiered storage has a wrong physicalOffset."""
     scene = _scene(job)
     row = _row(job, scene)
-    _set(job, scene.log.relative, scene.place(row), RECORD_HEADER, "physicalOffset", 1 << 40)
+    _set(job, scene.log.relative, scene.place(row), record.RECORD_HEADER, "physicalOffset", 1 << 40)
     job.promise(RuleName.TIERED_RECORD, scene.record_place(row))
 
 
@@ -393,7 +403,7 @@ def tiered_magic(job: Job) -> None:
     scene = _scene(job)
     row = _row(job, scene)
     start = scene.place(row)
-    _set(job, scene.log.relative, start, RECORD_HEADER, "magicCode", 0)
+    _set(job, scene.log.relative, start, record.RECORD_HEADER, "magicCode", 0)
     job.promise(RuleName.TIERED_RECORD, PromisedPlace(scene.log.relative, start, start + 1), touches=True)
 
 
@@ -403,9 +413,9 @@ def tiered_flag(job: Job) -> None:
     scene = _scene(job)
     row = _row(job, scene)
     start = scene.place(row)
-    at = start + RECORD_HEADER.offset("flag")
+    at = start + record.RECORD_HEADER.offset("flag")
     value = int.from_bytes(job.editor.read(scene.log.relative, at, at + 4), "big", signed=True)
-    _set(job, scene.log.relative, start, RECORD_HEADER, "flag", value ^ 1 << job.rng.randrange(31))
+    _set(job, scene.log.relative, start, record.RECORD_HEADER, "flag", value ^ 1 << job.rng.randrange(31))
     job.promise(RuleName.TIERED_NOT_AS_LOCAL, scene.record_place(row))
 
 
@@ -448,7 +458,7 @@ def _index(job: Job) -> tuple[StoreFile, int, int]:
 def tiered_index_header(job: Job) -> None:
     """The header of an index segment has no magic."""
     file, _, _ = _index(job)
-    _set(job, file.relative, 0, TIERED_INDEX_HEADER, "magicCode", 0)
+    _set(job, file.relative, 0, tiered.TIERED_INDEX_HEADER, "magicCode", 0)
     job.promise(RuleName.TIERED_INDEX_HEADER, PromisedPlace(file.relative, 0, 4))
 
 
@@ -457,8 +467,8 @@ def tiered_index_slot(job: Job) -> None:
     """A slot of an index segment points to the wrong items."""
     file, slots, _ = _index(job)
     slot = job.rng.randrange(slots)
-    start = TIERED_INDEX_HEADER.size + slot * TIERED_COMPACTED_SLOT.size
-    _set(job, file.relative, start, TIERED_COMPACTED_SLOT, "position", 5)
+    start = tiered.TIERED_INDEX_HEADER.size + slot * tiered.TIERED_COMPACTED_SLOT.size
+    _set(job, file.relative, start, tiered.TIERED_COMPACTED_SLOT, "position", 5)
     job.promise(RuleName.TIERED_INDEX_SLOT, PromisedPlace(file.relative, start, slot=slot))
 
 
@@ -466,9 +476,9 @@ def tiered_index_slot(job: Job) -> None:
 def tiered_index_item(job: Job) -> None:
     """An item of an index segment points to the wrong place."""
     file, _, start = _index(job)
-    item = job.rng.randrange((file.size - start) // TIERED_COMPACTED_ITEM.size)
-    pos = start + item * TIERED_COMPACTED_ITEM.size
-    _set(job, file.relative, pos, TIERED_COMPACTED_ITEM, "offset", 1 << 40)
+    item = job.rng.randrange((file.size - start) // tiered.TIERED_COMPACTED_ITEM.size)
+    pos = start + item * tiered.TIERED_COMPACTED_ITEM.size
+    _set(job, file.relative, pos, tiered.TIERED_COMPACTED_ITEM, "offset", 1 << 40)
     job.promise(RuleName.TIERED_INDEX_ITEM, PromisedPlace(file.relative, pos, entry=item))
 
 

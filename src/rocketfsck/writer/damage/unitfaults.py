@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rocketfsck.common.rulenames import RuleName
-from rocketfsck.formats import consumequeue
-from rocketfsck.formats.javatext import INT32_MAX
-from rocketfsck.formats.smallfiles import offset_to_filename
-from rocketfsck.formats.timer import SCHEDULE_TOPIC
+from rocketfsck.formats import consumequeue, javatext, smallfiles, timer
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job, damage
@@ -226,7 +223,7 @@ def queue_shift(job: Job) -> None:
         return (
             _is_inside(unit, scene, record)
             and unit.file is scene.files[-1]
-            and unit.queue.topic != SCHEDULE_TOPIC
+            and unit.queue.topic != timer.SCHEDULE_TOPIC
             and job.is_free(unit.file.relative, unit.start)
             and all(_record_of(job, item) for item in rest)
         )
@@ -303,7 +300,7 @@ def empty_last_file(job: Job) -> None:
     scene = _room(job, 0)
     last = scene.files[-1]
     start = (last.start_offset or 0) + last.size
-    name = f"{last.relative.rpartition('/')[0]}/{offset_to_filename(start)}"
+    name = f"{last.relative.rpartition('/')[0]}/{smallfiles.offset_to_filename(start)}"
     job.need(job.is_free(name) and not job.editor.exists(name), "place for a further file of a queue")
     job.editor.create(name, size=last.size, like=last.relative)
     made = SceneUnit(scene.queue, start // scene.queue.unit_size, _made(last, name, start), 0, 0, 0, 0, 0)
@@ -338,7 +335,7 @@ def wrong_tags(job: Job) -> None:
     """A unit has another tagsCode than its record."""
     unit, record = _unit(job, "unit of a plain message", _is_normal)
     code = unit.tags_code + 1 + job.rng.randrange(1000)
-    _write(job, unit, unit.offset, unit.size, code if code <= INT32_MAX else unit.tags_code - 1)
+    _write(job, unit, unit.offset, unit.size, code if code <= javatext.INT32_MAX else unit.tags_code - 1)
     _changed(job, unit, "the tagsCode of the unit", RuleName.UNIT_TAGS_CODE, record.physical_offset)
 
 

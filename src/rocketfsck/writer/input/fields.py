@@ -15,12 +15,9 @@ from ipaddress import ip_address
 from typing import Any
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats import columns, javatext, magic, record
 from rocketfsck.formats import properties as props
 from rocketfsck.formats.columns import DERIVED as DERIVED_COLUMNS
-from rocketfsck.formats.columns import GIVEN, NUMBERS
-from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, INT64_MAX
-from rocketfsck.formats.magic import KNOWN_SYS_FLAGS
-from rocketfsck.formats.record import RECORD, Host, InnerItem
 from rocketfsck.writer.message import messages
 
 
@@ -113,7 +110,7 @@ def hex_bytes(value: Any) -> bytes:
         raise ValueError(f"not hexadecimal: {error}") from None
 
 
-def host(value: Any) -> Host:
+def host(value: Any) -> record.Host:
     """`10.1.2.3:10911` or `[2001:db8::1]:10911`."""
     name, separator, port = text(value).rpartition(":")
     if name.startswith("[") and name.endswith("]"):
@@ -126,7 +123,7 @@ def host(value: Any) -> Host:
         raise ValueError(f"{_shown(value)} is not ADDRESS:PORT") from None
     if not separator or not (port.isascii() and port.isdigit()) or int(port[:9]) > MAX_PORT:
         raise ValueError(f"{_shown(value)}: the port must be 0 to {MAX_PORT}")
-    return Host(address, int(port))
+    return record.Host(address, int(port))
 
 
 def words(value: Any) -> str:
@@ -187,14 +184,14 @@ def _property_value(value: Any) -> str | None:
     return known
 
 
-def items(value: Any) -> tuple[InnerItem, ...]:
+def items(value: Any) -> tuple[record.InnerItem, ...]:
     """The messages of a batch: objects with body or body_b64, properties or properties_b64, flag."""
     if not isinstance(value, list):
         raise ValueError(f"{_shown(value)} is not a list")
     return tuple(_item(item, number) for number, item in enumerate(value, 1))
 
 
-def _item(value: Any, number: int) -> InnerItem:
+def _item(value: Any, number: int) -> record.InnerItem:
     if not isinstance(value, Mapping):
         raise ValueError(f"item {number}: {_shown(value)} is not an object")
     found: dict[str, Any] = {}
@@ -210,7 +207,7 @@ def _item(value: Any, number: int) -> InnerItem:
             found[target] = convert(given)
         except ValueError as error:
             raise ValueError(f"item {number}: {name}: {error}") from None
-    return InnerItem(found.get("body", b""), found.get("properties", b""), flag=found.get("flag", 0))
+    return record.InnerItem(found.get("body", b""), found.get("properties", b""), flag=found.get("flag", 0))
 
 
 def _item_properties(value: Any) -> bytes:
@@ -225,7 +222,7 @@ _ITEM_FIELDS: Mapping[str, tuple[str, Convert]] = {
     "body_b64": ("body", base64_bytes),
     "properties": ("properties", _item_properties),
     "properties_b64": ("properties", lambda value: raw_properties(base64_bytes(value))),
-    "flag": ("flag", integer(INT32_MIN, INT32_MAX)),
+    "flag": ("flag", integer(javatext.INT32_MIN, javatext.INT32_MAX)),
 }
 
 
@@ -248,14 +245,14 @@ def _shown(value: Any) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
-_TIMESTAMP = integer(0, INT64_MAX)
+_TIMESTAMP = integer(0, javatext.INT64_MAX)
 
-_LEAST = {"flag": INT32_MIN}
+_LEAST = {"flag": javatext.INT32_MIN}
 """Numbers that may be negative."""
 
 FIELDS: tuple[InputField, ...] = (
     InputField("topic", text, "topic of the message"),
-    InputField("queue_id", integer(0, INT32_MAX), "queue of the topic; default 0"),
+    InputField("queue_id", integer(0, javatext.INT32_MAX), "queue of the topic; default 0"),
     InputField("body", body_bytes, "the body, text as UTF-8; default empty"),
     InputField("body_b64", base64_bytes, "the body in base64"),
     InputField("body_hex", hex_bytes, "the body in hexadecimal digits"),
@@ -274,7 +271,7 @@ FIELDS: tuple[InputField, ...] = (
         "the same, under the name that dump uses",
     ),
     InputField("properties_raw", lambda value: raw_properties(body_bytes(value)), "the same, as binary"),
-    InputField("sys_flag", integer(0, KNOWN_SYS_FLAGS), "compression and other bits; default 0"),
+    InputField("sys_flag", integer(0, magic.KNOWN_SYS_FLAGS), "compression and other bits; default 0"),
     InputField("born_timestamp", _TIMESTAMP, "ms; default: storeTimestamp"),
     InputField("store_timestamp", _TIMESTAMP, "ms; default: 1 ms after the message before"),
     InputField("born_host", host, "ADDRESS:PORT of the producer; default 127.0.0.1:50000"),
@@ -282,12 +279,14 @@ FIELDS: tuple[InputField, ...] = (
     *(
         InputField(
             column.name,
-            integer(_LEAST.get(column.name, 0), INT32_MAX if column.kind == "i4" else INT64_MAX),
-            f"{RECORD.field(column.field).doc}; default 0",
+            integer(
+                _LEAST.get(column.name, 0), javatext.INT32_MAX if column.kind == "i4" else javatext.INT64_MAX
+            ),
+            f"{record.RECORD.field(column.field).doc}; default 0",
         )
-        for column in GIVEN
+        for column in columns.GIVEN
     ),
-    InputField("delay_level", integer(0, INT32_MAX), "the property DELAY; default none"),
+    InputField("delay_level", integer(0, javatext.INT32_MAX), "the property DELAY; default none"),
     InputField("multi_dispatch", names, "the queues of the property INNER_MULTI_DISPATCH"),
     InputField("filter_bit_map", bit_map, "bit map of the consume queue's ext unit, in base64"),
     InputField("items", items, "the messages of a legacy or inner batch"),
@@ -297,7 +296,7 @@ FIELDS: tuple[InputField, ...] = (
 FIELDS_BY_NAME: Mapping[str, InputField] = {field.name: field for field in FIELDS}
 
 DERIVED = frozenset({
-    *(column.name for column in (*NUMBERS, *DERIVED_COLUMNS) if column.name not in FIELDS_BY_NAME),
+    *(column.name for column in (*columns.NUMBERS, *DERIVED_COLUMNS) if column.name not in FIELDS_BY_NAME),
     "topic_size", "traits", "reason", "file", "start", "end", "offset", "position", "run", "tags_code",
     "batch_count", "msg_base_offset", "key_hashes", "topic_b64", "file_b64",
 })  # fmt: skip

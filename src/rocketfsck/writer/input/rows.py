@@ -16,11 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.columns import GIVEN
-from rocketfsck.formats.magic import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
+from rocketfsck.formats import columns, magic, record, timer
 from rocketfsck.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
-from rocketfsck.formats.record import decode_items
-from rocketfsck.formats.timer import SCHEDULE_TOPIC
 from rocketfsck.writer.input import fields as input_fields
 from rocketfsck.writer.message import messages
 
@@ -35,7 +32,7 @@ _RAW_PROPERTIES = ("properties_b64", "properties_raw_b64", "properties_raw")
 _SHORTCUTS = (("tags", TAGS), ("keys", KEYS), ("unique_key", UNIQ_KEY))
 _HEAD_SIZE = 8
 _ARROW_HEADS = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
-_INNER_BITS = NEED_UNWRAP | INNER_BATCH
+_INNER_BITS = magic.NEED_UNWRAP | magic.INNER_BATCH
 _FIELD_OF_REASON = (
     ("topic", "topic"),
     ("propert", "properties"),
@@ -129,7 +126,7 @@ def _unread_fields(row: Row) -> frozenset[str]:
 
 def _is_delivered(topic: str, sys_flag: int, properties: messages.Properties) -> bool:
     """Whether a record is that of a delayed message whose time had come."""
-    if topic == SCHEDULE_TOPIC or sys_flag & TRANSACTION_MASK or isinstance(properties, bytes):
+    if topic == timer.SCHEDULE_TOPIC or sys_flag & magic.TRANSACTION_MASK or isinstance(properties, bytes):
         return False
     names = properties if isinstance(properties, Mapping) else dict(properties)
     return DELAY in names
@@ -146,7 +143,7 @@ def _message(values: dict[str, Any], place: str, clock: int) -> messages.Outgoin
     if stored and sys_flag & _INNER_BITS == _INNER_BITS:
         kind, sys_flag = messages.Kind.INNER_BATCH, sys_flag & ~_INNER_BITS
         try:
-            items, body = tuple(decode_items(body or b"")), None
+            items, body = tuple(record.decode_items(body or b"")), None
         except FormatError as error:
             raise input_fields.InputError(place, "body", f"no items of an inner batch: {error}") from None
     time = values.get("store_timestamp", values.get("born_timestamp", clock))
@@ -168,7 +165,7 @@ def _message(values: dict[str, Any], place: str, clock: int) -> messages.Outgoin
         delay_level=values.get("delay_level", 0),
         multi_dispatch=values.get("multi_dispatch", ()),
         filter_bit_map=values.get("filter_bit_map", b""),
-        **{column.name: values[column.name] for column in GIVEN if column.name in values},
+        **{column.name: values[column.name] for column in columns.GIVEN if column.name in values},
     )
 
 

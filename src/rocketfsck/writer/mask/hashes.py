@@ -20,17 +20,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocketfsck.formats.consumequeue import EXT_END_MARK, EXT_UNIT_MIN_SIZE
-from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE, TIMER_UNIT_DTYPE, Dtype, Longs
-from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE, SLOT_SIZE, decode_header, entry_pos
-from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, java_hash
-from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
+from rocketfsck.formats import consumequeue, dtypes, indexfile, javatext, timer
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.writer.mask.names import SYSTEM_NAMES, HashPermutation, Pseudonyms
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KINDS = 4
-_NOTHING: Longs = np.empty(0, np.int64)
+_NOTHING: dtypes.Longs = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +36,17 @@ class FileHashes:
     `store_timestamp` (ms) belongs to `offset`.
     """
 
-    offset: Longs
-    store_timestamp: Longs
-    code: Longs
-    key_place: Longs
-    key_offset: Longs
-    key_hash: Longs
+    offset: dtypes.Longs
+    store_timestamp: dtypes.Longs
+    code: dtypes.Longs
+    key_place: dtypes.Longs
+    key_offset: dtypes.Longs
+    key_hash: dtypes.Longs
 
 
 def file_hashes(batches: Iterable[object], start_offset: int) -> FileHashes:
     """The hashes of the records that a scan gives; `start_offset` is the file's (bytes)."""
-    columns: list[tuple[Longs, ...]] = [(_NOTHING,) * 6]
+    columns: list[tuple[dtypes.Longs, ...]] = [(_NOTHING,) * 6]
     for batch in batches:
         if not isinstance(batch, RecordBatch):
             continue
@@ -66,13 +62,13 @@ def file_hashes(batches: Iterable[object], start_offset: int) -> FileHashes:
 class HashPairs:
     """What the hash `old` at a physical offset became: `add` pairs, then look for them."""
 
-    _parts: list[tuple[Longs, Longs, Longs]] = field(default_factory=list)
+    _parts: list[tuple[dtypes.Longs, dtypes.Longs, dtypes.Longs]] = field(default_factory=list)
 
-    def add(self, offset: Longs, old: Longs, new: Longs) -> None:
+    def add(self, offset: dtypes.Longs, old: dtypes.Longs, new: dtypes.Longs) -> None:
         """Columns of equal length."""
         self._parts.append((offset, old, new))
 
-    def find(self, offset: Longs, old: Longs) -> tuple[Longs, Longs]:
+    def find(self, offset: dtypes.Longs, old: dtypes.Longs) -> tuple[dtypes.Longs, dtypes.Longs]:
         """Of the rows that are known their numbers, and what their hashes became."""
         self._parts = self._parts or [(_NOTHING,) * 3]
         if len(self._parts) > 1 or not self._is_sorted:
@@ -92,7 +88,7 @@ class HashPairs:
         mixed = _mixed(self._parts[0][0], self._parts[0][1])
         return bool((mixed[1:] >= mixed[:-1]).all())
 
-    def by_hash(self) -> tuple[Longs, Longs]:
+    def by_hash(self) -> tuple[dtypes.Longs, dtypes.Longs]:
         """Every old hash once, ascending, and what it became where it was first."""
         if not self._parts:
             return _NOTHING, _NOTHING
@@ -101,7 +97,7 @@ class HashPairs:
         return values, new[first]
 
 
-def _mixed(offset: Longs, value: Longs) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _mixed(offset: dtypes.Longs, value: dtypes.Longs) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     made: np.ndarray[tuple[int], np.dtype[np.uint64]] = (offset.astype(np.uint64) * _MIX) ^ (
         value.astype(np.uint64) * (_MIX << np.uint64(1) | np.uint64(1))
     )
@@ -116,7 +112,7 @@ class HashMasks:
     def __init__(self, secret: bytes) -> None:
         self._permutation = HashPermutation(secret)
         self._tags, self._keys = HashPairs(), HashPairs()
-        self._codes: tuple[Longs, Longs] | None = None
+        self._codes: tuple[dtypes.Longs, dtypes.Longs] | None = None
 
     def learn(self, old: FileHashes, new: FileHashes) -> None:
         """A log file before and after it was masked."""
@@ -126,10 +122,10 @@ class HashMasks:
         self._keys.add(old.key_offset[before], old.key_hash[before], new.key_hash[after])
         self._codes = None
 
-    def codes(self, codes: Longs, offset: Longs | None = None) -> Longs:
+    def codes(self, codes: dtypes.Longs, offset: dtypes.Longs | None = None) -> dtypes.Longs:
         """Tag codes of the records at these physical offsets (None: unknown); times and addresses stay."""
         made = codes.copy()
-        is_hash = np.flatnonzero((codes >= INT32_MIN) & (codes <= INT32_MAX) & (codes != 0))
+        is_hash = np.flatnonzero((codes >= javatext.INT32_MIN) & (codes <= javatext.INT32_MAX) & (codes != 0))
         values = codes[is_hash]
         made[is_hash] = self._permutation.codes(values)
         if self._codes is None:
@@ -144,17 +140,17 @@ class HashMasks:
             made[is_hash[rows]] = found
         return made
 
-    def key_hashes(self, hashes: Longs, offset: Longs) -> Longs:
+    def key_hashes(self, hashes: dtypes.Longs, offset: dtypes.Longs) -> dtypes.Longs:
         """Hashes of index entries of the records at these physical offsets."""
         made = self._permutation.key_hashes(hashes)
         rows, found = self._keys.find(offset, hashes)
         made[rows] = found
         return made
 
-    def name_hashes(self, hashes: Longs, names: dict[str, str]) -> Longs:
+    def name_hashes(self, hashes: dtypes.Longs, names: dict[str, str]) -> dtypes.Longs:
         """Java hashes of names alone; `names` are known ones and their pseudonyms."""
-        became = {java_hash(name): java_hash(mask) for name, mask in names.items()}
-        became |= {java_hash(name): java_hash(name) for name in SYSTEM_NAMES}
+        became = {javatext.java_hash(name): javatext.java_hash(mask) for name, mask in names.items()}
+        became |= {javatext.java_hash(name): javatext.java_hash(name) for name in SYSTEM_NAMES}
         made = self._permutation.codes(hashes)
         for row, value in enumerate(hashes.tolist()):
             made[row] = became.get(value, int(made[row]))
@@ -171,12 +167,12 @@ class EntryChains:
     Entry 0 is not in use.
     """
 
-    slot: Longs
-    previous: Longs
-    head: Longs
+    slot: dtypes.Longs
+    previous: dtypes.Longs
+    head: dtypes.Longs
 
 
-def chains_of(key_hash: Longs, slot_count: int, last: int) -> EntryChains:
+def chains_of(key_hash: dtypes.Longs, slot_count: int, last: int) -> EntryChains:
     """The chains that putting the entries makes; the slots hold no entry beyond `last`."""
     slot = key_hash % slot_count
     order = 1 + np.argsort(slot[1:], kind="stable")
@@ -194,20 +190,22 @@ def mask_index(
 
     `counts_entries`: hashSlotCount in the header counts entries, not slots. `seed` chooses empty slots.
     """
-    room = min(max(len(data) - INDEX_HEADER_SIZE, 0) // SLOT_SIZE, slot_count)
+    room = min(max(len(data) - indexfile.INDEX_HEADER_SIZE, 0) // indexfile.SLOT_SIZE, slot_count)
     if not room:
         return
-    slots = np.frombuffer(data, SLOT_DTYPE, room, INDEX_HEADER_SIZE)
-    start = entry_pos(0, slot_count)
-    count = max(len(data) - start, 0) // ENTRY_SIZE
-    entries = np.frombuffer(data, ENTRY_DTYPE, count, start) if count else np.zeros(0, ENTRY_DTYPE)
+    slots = np.frombuffer(data, dtypes.SLOT_DTYPE, room, indexfile.INDEX_HEADER_SIZE)
+    start = indexfile.entry_pos(0, slot_count)
+    count = max(len(data) - start, 0) // indexfile.ENTRY_SIZE
+    entries = (
+        np.frombuffer(data, dtypes.ENTRY_DTYPE, count, start) if count else np.zeros(0, dtypes.ENTRY_DTYPE)
+    )
     filled = np.flatnonzero(
         (entries["phyOffset"] != 0) | (entries["keyHash"] != 0) | (entries["prevIndex"] != 0)
     )
     entries = entries[: int(filled[-1]) + 1 if len(filled) else min(count, 1)]
     old = entries["keyHash"].astype(np.int64)
     new = masks.key_hashes(old, entries["phyOffset"].astype(np.int64))
-    used = min(decode_header(data).entry_count, max(len(old) - 1, 0))
+    used = min(indexfile.decode_header(data).entry_count, max(len(old) - 1, 0))
     stored = slots.astype(np.int64)
     last = _newest_put(old, slot_count, stored, used)
     before, after = chains_of(old, slot_count, last), chains_of(new, slot_count, last)
@@ -219,7 +217,7 @@ def mask_index(
     data[_SLOT_COUNT_AT] = _slot_count(data, used_slots[0], used_slots[1], used, counts_entries)
 
 
-def _newest_put(key_hash: Longs, slot_count: int, stored: Longs, used: int) -> int:
+def _newest_put(key_hash: dtypes.Longs, slot_count: int, stored: dtypes.Longs, used: int) -> int:
     """Whether the slots know the entries beyond the header's count, too: what more of them agree with."""
     limits = {used, max(len(key_hash) - 1, 0)}
     agreed = {
@@ -229,7 +227,7 @@ def _newest_put(key_hash: Longs, slot_count: int, stored: Longs, used: int) -> i
     return max(agreed, key=agreed.__getitem__)
 
 
-def _links(stored: Longs, before: EntryChains, after: EntryChains) -> Longs:
+def _links(stored: dtypes.Longs, before: EntryChains, after: EntryChains) -> dtypes.Longs:
     made = after.previous.copy()
     if len(made):
         made[0] = stored[0]
@@ -249,7 +247,9 @@ def _wrong(value: int, entry: int, before: EntryChains, after: EntryChains, slot
     return int(after.previous[after.previous[entry]])
 
 
-def _heads(stored: Longs, before: EntryChains, after: EntryChains, random: np.random.Generator) -> Longs:
+def _heads(
+    stored: dtypes.Longs, before: EntryChains, after: EntryChains, random: np.random.Generator
+) -> dtypes.Longs:
     made = after.head[: len(stored)].copy()
     wrong = np.flatnonzero(stored != before.head[: len(stored)])
     empty = random.permutation(np.flatnonzero(made == 0))
@@ -269,7 +269,7 @@ def _heads(stored: Longs, before: EntryChains, after: EntryChains, random: np.ra
 
 def _slot_count(data: bytearray, old: int, new: int, used: int, counts_entries: bool) -> bytes:
     """hashSlotCount: as wrong as it was, and as right."""
-    stored = decode_header(data).hash_slot_count
+    stored = indexfile.decode_header(data).hash_slot_count
     if stored == used and (old != used or counts_entries):
         made = stored
     elif old <= stored <= used:
@@ -283,7 +283,9 @@ _LOW_WORD = (1 << 63) - 1
 _CODE = slice(2, 10)
 
 
-def mask_units(data: bytearray, dtype: Dtype, masks: HashMasks, *, in_log: bool = True) -> Longs:
+def mask_units(
+    data: bytearray, dtype: dtypes.Dtype, masks: HashMasks, *, in_log: bool = True
+) -> dtypes.Longs:
     """Change the tag codes of consume queue units in place; the byte offsets of ext units that they name.
 
     `in_log`: the units' offsets are those of the commit log.
@@ -311,34 +313,34 @@ def mask_ext(data: bytearray, places: Iterable[int], masks: HashMasks, names: Ps
     seen: set[int] = set()
     for first in (0, *places):
         place = first
-        while 0 <= place <= len(before) - EXT_UNIT_MIN_SIZE and place not in seen:
+        while 0 <= place <= len(before) - consumequeue.EXT_UNIT_MIN_SIZE and place not in seen:
             seen.add(place)
-            head = before[place : place + EXT_UNIT_MIN_SIZE]
-            if head.startswith(EXT_END_MARK):
+            head = before[place : place + consumequeue.EXT_UNIT_MIN_SIZE]
+            if head.startswith(consumequeue.EXT_END_MARK):
                 break
             size = int.from_bytes(head[:2], "big", signed=True)
-            if size < EXT_UNIT_MIN_SIZE:
+            if size < consumequeue.EXT_UNIT_MIN_SIZE:
                 data[place : place + 2] = head[:2]
                 break
             code = int.from_bytes(head[_CODE], "big", signed=True)
             made = int(masks.codes(np.array([code], np.int64))[0])
-            data[place : place + EXT_UNIT_MIN_SIZE] = head
+            data[place : place + consumequeue.EXT_UNIT_MIN_SIZE] = head
             data[place + 2 : place + 10] = made.to_bytes(8, "big", signed=True)
-            data[place + EXT_UNIT_MIN_SIZE : place + size] = bytes(
-                min(place + size, len(before)) - place - EXT_UNIT_MIN_SIZE
+            data[place + consumequeue.EXT_UNIT_MIN_SIZE : place + size] = bytes(
+                min(place + size, len(before)) - place - consumequeue.EXT_UNIT_MIN_SIZE
             )
             place += size
-        if 0 <= place < len(before) and before[place : place + 2] == EXT_END_MARK:
-            data[place : place + 2] = EXT_END_MARK
+        if 0 <= place < len(before) and before[place : place + 2] == consumequeue.EXT_END_MARK:
+            data[place : place + 2] = consumequeue.EXT_END_MARK
     return seen
 
 
 def mask_timer_log(data: bytearray, masks: HashMasks, names: Pseudonyms) -> None:
     """Change the hashes of topics in the units of a timer log in place."""
-    count = len(data) // TIMER_LOG_UNIT_SIZE
+    count = len(data) // timer.TIMER_LOG_UNIT_SIZE
     if not count:
         return
-    units = np.frombuffer(data, TIMER_UNIT_DTYPE, count)
-    rows = np.flatnonzero(units["size"] == TIMER_LOG_UNIT_SIZE)
+    units = np.frombuffer(data, dtypes.TIMER_UNIT_DTYPE, count)
+    rows = np.flatnonzero(units["size"] == timer.TIMER_LOG_UNIT_SIZE)
     hashes = units["hashCodeOfRealTopic"][rows].astype(np.int64)
     units["hashCodeOfRealTopic"][rows] = masks.name_hashes(hashes, names.known())

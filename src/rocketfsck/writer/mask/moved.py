@@ -19,12 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocketfsck.formats.checkpoint import CHECKPOINT
-from rocketfsck.formats.consumequeue import EXT_UNIT_MIN_SIZE
-from rocketfsck.formats.dtypes import ENTRY_DTYPE, TIMER_SLOT_DTYPE, TIMER_UNIT_DTYPE, Dtype, Longs
-from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE, entry_pos, time_diff
-from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN
-from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE, TIMER_WHEEL_SIZE
+from rocketfsck.formats import checkpoint, consumequeue, dtypes, indexfile, javatext, timer
 from rocketfsck.writer.mask.names import Times, are_times
 
 _LONG = 8
@@ -41,14 +36,14 @@ class StoreTimes:
     """The storeTimestamps of the records by physical offset, as the store has them, and the map."""
 
     times: Times
-    _parts: list[tuple[Longs, Longs]] = field(default_factory=list)
+    _parts: list[tuple[dtypes.Longs, dtypes.Longs]] = field(default_factory=list)
 
-    def learn(self, offset: Longs, store_timestamp: Longs) -> None:
+    def learn(self, offset: dtypes.Longs, store_timestamp: dtypes.Longs) -> None:
         """Records of a log file; needed where times are rounded."""
         if self.times.are_rounded:
             self._parts.append((offset, store_timestamp))
 
-    def at(self, offset: Longs, otherwise: Longs) -> Longs:
+    def at(self, offset: dtypes.Longs, otherwise: dtypes.Longs) -> dtypes.Longs:
         """The storeTimestamps at these physical offsets; `otherwise` where there is no record."""
         made = otherwise.copy()
         if not self._parts:
@@ -63,7 +58,7 @@ class StoreTimes:
             made[found] = stored[places[found]]
         return made
 
-    def deliveries(self, codes: Longs, offset: Longs | None) -> Longs:
+    def deliveries(self, codes: dtypes.Longs, offset: dtypes.Longs | None) -> dtypes.Longs:
         """Tag codes that are times of delivery: as long after storeTimestamp as before."""
         stored = codes if offset is None else self.at(offset, codes)
         is_time = are_times(codes)
@@ -84,7 +79,7 @@ def _move_long(data: bytearray, place: int, times: Times, *, rounded: bool = Tru
         data[place : place + _LONG] = made.to_bytes(_LONG, "big", signed=True)
 
 
-def move_units(data: bytearray, dtype: Dtype, stored: StoreTimes, *, in_log: bool = True) -> None:
+def move_units(data: bytearray, dtype: dtypes.Dtype, stored: StoreTimes, *, in_log: bool = True) -> None:
     """Times in consume queue units; `in_log`: their offsets are those of the commit log."""
     count = len(data) // dtype.itemsize
     if not count:
@@ -99,7 +94,7 @@ def move_units(data: bytearray, dtype: Dtype, stored: StoreTimes, *, in_log: boo
 def move_ext(data: bytearray, places: Iterable[int], times: Times) -> None:
     """Times in the ext units at these positions."""
     for place in places:
-        if place + EXT_UNIT_MIN_SIZE <= len(data):
+        if place + consumequeue.EXT_UNIT_MIN_SIZE <= len(data):
             _move_long(data, place + _EXT_TIME, times)
             _move_long(data, place + _EXT_CODE, times)
 
@@ -110,18 +105,18 @@ def move_index(data: bytearray, slot_count: int, stored: StoreTimes, inherited: 
     Entry 1 is put while the header has the end of the file before (`inherited`, ms; None: there is none).
     Returns the end of this file, as it was.
     """
-    if len(data) < INDEX_HEADER_SIZE:
+    if len(data) < indexfile.INDEX_HEADER_SIZE:
         return None
     end = int.from_bytes(data[_LONG : 2 * _LONG], "big", signed=True)
     times = stored.times
     begin = int.from_bytes(data[:_LONG], "big", signed=True)
     _move_long(data, 0, times)
     _move_long(data, _LONG, times)
-    start = entry_pos(0, slot_count)
-    count = max(len(data) - start, 0) // ENTRY_SIZE
+    start = indexfile.entry_pos(0, slot_count)
+    count = max(len(data) - start, 0) // indexfile.ENTRY_SIZE
     if not times.are_rounded or times.of(begin) == begin or not count:
         return end
-    entries = np.frombuffer(data, ENTRY_DTYPE, count, start)
+    entries = np.frombuffer(data, dtypes.ENTRY_DTYPE, count, start)
     used = np.flatnonzero(entries["phyOffset"] != 0)
     if count > 1 and entries["keyHash"][1]:  # the first record is at offset 0
         used = np.union1d(used, [1])
@@ -129,13 +124,15 @@ def move_index(data: bytearray, slot_count: int, stored: StoreTimes, inherited: 
     at = stored.at(entries["phyOffset"][used].astype(np.int64), begin + was * 1000)
     since = np.where(used == 1, at if inherited is None else inherited, begin)
     made = was - _seconds(at - since) + _seconds(times.of_all(at) - times.of_all(since))
-    entries["timeDiff"][used] = np.where((was >= 0) & (made < 0), 0, np.clip(made, INT32_MIN, INT32_MAX))
+    entries["timeDiff"][used] = np.where(
+        (was >= 0) & (made < 0), 0, np.clip(made, javatext.INT32_MIN, javatext.INT32_MAX)
+    )
     return end
 
 
-def _seconds(difference: Longs) -> Longs:
+def _seconds(difference: dtypes.Longs) -> dtypes.Longs:
     """`time_diff` for a column of differences (ms)."""
-    return np.clip(difference // 1000, time_diff(0, 1), INT32_MAX)
+    return np.clip(difference // 1000, indexfile.time_diff(0, 1), javatext.INT32_MAX)
 
 
 def move_checkpoint(data: bytearray, times: Times, log_end: int) -> None:
@@ -143,35 +140,37 @@ def move_checkpoint(data: bytearray, times: Times, log_end: int) -> None:
     for number in range(len(data) // _LONG):
         place = number * _LONG
         value = int.from_bytes(data[place : place + _LONG], "big")
-        if number < _TIME_FIELDS or (place >= CHECKPOINT.size and value > log_end):
+        if number < _TIME_FIELDS or (place >= checkpoint.CHECKPOINT.size and value > log_end):
             _move_long(data, place, times)
 
 
 def move_timer_log(data: bytearray, times: Times) -> None:
     """Times of writing in timer log units; the time of delivery is moved by the shift alone."""
-    count = len(data) // TIMER_LOG_UNIT_SIZE
-    units = np.frombuffer(data, TIMER_UNIT_DTYPE, count) if count else np.zeros(0, TIMER_UNIT_DTYPE)
-    rows = np.flatnonzero(units["size"] == TIMER_LOG_UNIT_SIZE)
+    count = len(data) // timer.TIMER_LOG_UNIT_SIZE
+    units = (
+        np.frombuffer(data, dtypes.TIMER_UNIT_DTYPE, count) if count else np.zeros(0, dtypes.TIMER_UNIT_DTYPE)
+    )
+    rows = np.flatnonzero(units["size"] == timer.TIMER_LOG_UNIT_SIZE)
     written = units["currWriteTime"][rows].astype(np.int64)
     made = times.of_all(written)
     lasts = units["delayedTime"][rows].astype(np.int64) + np.where(
         are_times(written), written + times.shift - made, 0
     )
-    fits = lasts <= INT32_MAX
+    fits = lasts <= javatext.INT32_MAX
     rows = rows[fits]
     units["currWriteTime"][rows], units["delayedTime"][rows] = made[fits], lasts[fits]
 
 
 def move_wheel(data: bytearray, times: Times, precision_ms: int) -> None:
     """The slots of a timer wheel go to the places of their new times; `precision_ms`: a slot's length."""
-    count = len(data) // TIMER_SLOT_DTYPE.itemsize
+    count = len(data) // dtypes.TIMER_SLOT_DTYPE.itemsize
     if not count:
         return
     turn = times.shift // precision_ms
-    slots = np.frombuffer(data, TIMER_SLOT_DTYPE, count)
+    slots = np.frombuffer(data, dtypes.TIMER_SLOT_DTYPE, count)
     due = slots["slotTime"].astype(np.int64)
     slots["slotTime"] = np.where(are_times(due * precision_ms), due + turn, due)
-    if len(data) == TIMER_WHEEL_SIZE:
+    if len(data) == timer.TIMER_WHEEL_SIZE:
         slots[:] = np.roll(slots, turn % count)
 
 

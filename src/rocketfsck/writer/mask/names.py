@@ -31,10 +31,7 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.javatext import java_hash
-from rocketfsck.formats.magic import FENCE_TOPIC
-from rocketfsck.formats.smallfiles import index_filename, index_filename_time
+from rocketfsck.formats import dtypes, javatext, magic, smallfiles
 
 _TURNS = 8
 _SPARE = 16
@@ -92,15 +89,15 @@ class HashPermutation:
         draws = (hashlib.shake_128(secret + b"hash" + bytes([turn])) for turn in range(_TURNS))
         self._tables = [np.frombuffer(draw.digest(2 * _HALF), np.uint16).astype(np.int64) for draw in draws]
 
-    def codes(self, values: Longs) -> Longs:
+    def codes(self, values: dtypes.Longs) -> dtypes.Longs:
         """The images of tag codes, all of them signed 32-bit numbers: any number but 0."""
         return self._walked(values, keeps_sign=False)
 
-    def key_hashes(self, values: Longs) -> Longs:
+    def key_hashes(self, values: dtypes.Longs) -> dtypes.Longs:
         """The images of key hashes: of positive numbers positive ones, of negative (wrong) ones negative."""
         return self._walked(values, keeps_sign=True)
 
-    def _walked(self, values: Longs, *, keeps_sign: bool) -> Longs:
+    def _walked(self, values: dtypes.Longs, *, keeps_sign: bool) -> dtypes.Longs:
         """Permute until the image is one of the wanted kind: so the kind is permuted in itself."""
         made = values.astype(np.int64)
         rows = np.flatnonzero(made)
@@ -112,7 +109,7 @@ class HashPermutation:
             rows = rows[bad]
         return made
 
-    def _once(self, values: Longs) -> Longs:
+    def _once(self, values: dtypes.Longs) -> dtypes.Longs:
         left, right = (values % _WORD) >> 16, values & (_HALF - 1)
         for table in self._tables:
             left, right = right, left ^ table[right]
@@ -156,7 +153,7 @@ class Times:
         """The same without rounding, for times at which timers are due."""
         return value + self.shift if _EARLIEST <= value < _LATEST else value
 
-    def of_all(self, values: Longs) -> Longs:
+    def of_all(self, values: dtypes.Longs) -> dtypes.Longs:
         """`of` for a column."""
         made = values + self.shift
         return np.where(are_times(values), made // self.unit * self.unit, values)
@@ -175,21 +172,21 @@ class Times:
 
     def of_index_name(self, name: str) -> str:
         """The name of an index file, which is a local time; any other name stays."""
-        created = index_filename_time(name)
+        created = smallfiles.index_filename_time(name)
         if created is None or self.stay:
             return name
         value = (created.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         made = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.of(value))
-        return index_filename(made)
+        return smallfiles.index_filename(made)
 
 
 def next_index_name(name: str) -> str:
     """The name one millisecond later; a name that is not a time gets a digit more."""
-    created = index_filename_time(name)
-    return f"{name}0" if created is None else index_filename(created + timedelta(milliseconds=1))
+    created = smallfiles.index_filename_time(name)
+    return f"{name}0" if created is None else smallfiles.index_filename(created + timedelta(milliseconds=1))
 
 
-def are_times(values: Longs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def are_times(values: dtypes.Longs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which numbers of a column are plausible times in ms."""
     found: np.ndarray[tuple[int], np.dtype[np.bool_]] = (values >= _EARLIEST) & (values < _LATEST)
     return found
@@ -208,7 +205,7 @@ SYSTEM_NAMES = frozenset(
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
         "BenchmarkTest",
-        FENCE_TOPIC.decode(),
+        magic.FENCE_TOPIC.decode(),
         "TOOLS_CONSUMER",
         "FILTERSRV_CONSUMER",
         "SELF_TEST_C_GROUP",
@@ -312,7 +309,7 @@ class Pseudonyms:
         for _ in range(_TRIES):
             if made not in self._taken:
                 unused = made if unused is None else unused
-                if (len(made), java_hash(made)) not in self._hashes:
+                if (len(made), javatext.java_hash(made)) not in self._hashes:
                     unused = made
                     break
             made = self._permuted(made)
@@ -320,7 +317,7 @@ class Pseudonyms:
             unused = None if made in self._taken else made
             made = self._permuted(made)
         self._taken.add(unused)
-        self._hashes.add((len(unused), java_hash(unused)))
+        self._hashes.add((len(unused), javatext.java_hash(unused)))
         return unused
 
     def _permuted(self, text: str) -> str:

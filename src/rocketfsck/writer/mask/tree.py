@@ -23,10 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, unit_dtype
-from rocketfsck.formats.indexfile import slot_pos
-from rocketfsck.formats.javatext import parse_int64
-from rocketfsck.formats.timer import DEFAULT_PRECISION_MS, PRECISIONS_MS, TIMER_WHEEL_SIZE
+from rocketfsck.formats import dtypes, indexfile, javatext, timer
 from rocketfsck.progress import phase
 from rocketfsck.reader.configs import CONFIG_LIMIT
 from rocketfsck.reader.timers import PRECISION_SETTING, known_precision
@@ -57,7 +54,7 @@ LENGTH_LIMIT = (1 << 31) - 1
 """Bytes of the longest file of the log that is copied: a broker maps files, with 32-bit lengths."""
 CODED_LIMIT = 1 << 29
 """The same of a file of units or entries, which is in memory as a whole: an index file has 420 MB."""
-TIMED_LIMIT = TIMER_WHEEL_SIZE
+TIMED_LIMIT = timer.TIMER_WHEEL_SIZE
 """The same of a checkpoint, and of what timers have besides their log: all have one length each."""
 _PAGE = 4096
 """What is taken after a file's last byte that is not zero: no structure there is longer."""
@@ -180,9 +177,9 @@ def _coded_files(
         places = ext_places.setdefault((queue.topic, queue.queue_id), set())
         for file in _short(queue.files, CODED_LIMIT):
             data = _content(file)
-            places.update(hashes.mask_units(data, unit_dtype(queue.kind), masks).tolist())
+            places.update(hashes.mask_units(data, dtypes.unit_dtype(queue.kind), masks).tolist())
             if not times.stay:
-                moved.move_units(data, unit_dtype(queue.kind), stored)
+                moved.move_units(data, dtypes.unit_dtype(queue.kind), stored)
             yield file, data
     for ext in store.ext_queues:
         for file in _short(ext.files, CODED_LIMIT):
@@ -196,7 +193,7 @@ def _coded_files(
     for number, index in enumerate(store.indexes):
         if index.size > CODED_LIMIT:
             continue
-        data = _content(index, slot_pos(store.geometry.slot_count))
+        data = _content(index, indexfile.slot_pos(store.geometry.slot_count))
         hashes.mask_index(
             data,
             slot_count=max(store.geometry.slot_count, 1),
@@ -213,9 +210,9 @@ def _coded_files(
                 hashes.mask_timer_log(data, masks, names)
                 moved.move_timer_log(data, times)
             else:
-                hashes.mask_units(data, BATCH_UNIT_DTYPE, masks, in_log=False)
+                hashes.mask_units(data, dtypes.BATCH_UNIT_DTYPE, masks, in_log=False)
                 if not times.stay:
-                    moved.move_units(data, BATCH_UNIT_DTYPE, stored, in_log=False)
+                    moved.move_units(data, dtypes.BATCH_UNIT_DTYPE, stored, in_log=False)
             yield item, data
 
 
@@ -267,10 +264,10 @@ def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytear
         ends = [(file.start_offset or 0) + file.size for file in store.commitlog.files]
         moved.move_checkpoint(data, times, max(ends, default=0))
         yield store.checkpoint, data
-    precision = DEFAULT_PRECISION_MS if times.stay else _precision(store)
+    precision = timer.DEFAULT_PRECISION_MS if times.stay else _precision(store)
     for other in (other for other in store.others if other.kind in _TIMED_OTHERS):
         for file in _short(other.files, TIMED_LIMIT):
-            data = _content(file, TIMER_WHEEL_SIZE)
+            data = _content(file, timer.TIMER_WHEEL_SIZE)
             if times.stay:
                 pass
             elif other.kind is OtherKind.TIMER_CHECK:
@@ -282,12 +279,12 @@ def _timed_files(store: Store, times: Times) -> Iterator[tuple[StoreFile, bytear
 
 def _precision(store: Store) -> int:
     """The length of a wheel's slot (ms), as it is set or shows."""
-    stated = parse_int64(store.settings.get(PRECISION_SETTING) or "")
-    if stated in PRECISIONS_MS:
+    stated = javatext.parse_int64(store.settings.get(PRECISION_SETTING) or "")
+    if stated in timer.PRECISIONS_MS:
         return stated
     with suppress(StoreError):
-        return known_precision(store) or DEFAULT_PRECISION_MS
-    return DEFAULT_PRECISION_MS
+        return known_precision(store) or timer.DEFAULT_PRECISION_MS
+    return timer.DEFAULT_PRECISION_MS
 
 
 def _plain_files(store: Store) -> Iterator[StoreFile]:

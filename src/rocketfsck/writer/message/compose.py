@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from rocketfsck.formats import javatext, magic
+from rocketfsck.formats import columns, javatext, magic, record, timer
 from rocketfsck.formats import properties as props
-from rocketfsck.formats.columns import GIVEN
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.record import InnerItem, encode_items
-from rocketfsck.formats.timer import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.writer.message import messages
 from rocketfsck.writer.options import WriteOptions
 
 MAX_NAME_SIZE = 255
 """Bytes of a topic that can be a directory's name."""
 
-NOT_MULTI_DISPATCHED = (messages.RETRY_PREFIX, "rmq_sys_", SCHEDULE_TOPIC)
+NOT_MULTI_DISPATCHED = (messages.RETRY_PREFIX, "rmq_sys_", timer.SCHEDULE_TOPIC)
 """Topics that begin so are not dispatched to the queues that their messages list."""
 
 _TRANSACTION_BITS = {
@@ -40,7 +37,7 @@ _RANGES = (
             column.name,
             *((javatext.INT32_MIN, javatext.INT32_MAX) if column.kind == "i4" else (0, javatext.INT64_MAX)),
         )
-        for column in GIVEN
+        for column in columns.GIVEN
     ),
 )
 
@@ -289,7 +286,7 @@ def _delayed(draft: Draft, options: WriteOptions) -> Draft:
     level = javatext.parse_int32(text)
     if level is None:
         raise messages.MessageError(f"DELAY is {text!r}, not a number")
-    if level <= 0 or draft.topic == SCHEDULE_TOPIC:
+    if level <= 0 or draft.topic == timer.SCHEDULE_TOPIC:
         return draft
     if multi_dispatch_names(draft, options):
         raise messages.MessageError("a delayed message cannot be dispatched to several queues")
@@ -297,10 +294,10 @@ def _delayed(draft: Draft, options: WriteOptions) -> Draft:
     if level <= 0:
         raise messages.MessageError("a delayed message, but there are no delay levels")
     added = {props.DELAY: str(level), props.REAL_TOPIC: draft.topic, props.REAL_QID: str(draft.queue_id)}
-    return _moved(draft, SCHEDULE_TOPIC, delay_queue_id(level), added, options.dialect)
+    return _moved(draft, timer.SCHEDULE_TOPIC, timer.delay_queue_id(level), added, options.dialect)
 
 
-def _check_batch(draft: Draft) -> tuple[InnerItem, ...]:
+def _check_batch(draft: Draft) -> tuple[record.InnerItem, ...]:
     message = draft.message
     if message.body:
         raise messages.MessageError("a batch has items, not a body")
@@ -352,7 +349,7 @@ def _inner_batch(draft: Draft, options: WriteOptions) -> Draft:
     return replace(
         draft,
         sys_flag=draft.sys_flag | magic.NEED_UNWRAP | magic.INNER_BATCH,
-        body=encode_items(items),
+        body=record.encode_items(items),
         properties=messages.with_properties(draft.properties, added, options.dialect),
         message_count=len(items),
     )

@@ -18,12 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import UNIT, UNIT_SIZE
-from rocketfsck.formats.dtypes import Longs
-from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
-from rocketfsck.formats.javatext import INT64_MAX, int64, java_hash
-from rocketfsck.formats.properties import CLUSTER, KEYS, TAGS, UNIQ_KEY, WAIT, tags_code
-from rocketfsck.formats.record import Host, encode_host
+from rocketfsck.formats import consumequeue, dtypes, indexfile, javatext, properties, record
 from rocketfsck.progress import Phase, phase
 from rocketfsck.scan.machine.jit import chosen
 from rocketfsck.scan.synth import compiled as kernels
@@ -39,8 +34,8 @@ from rocketfsck.writer.synth import plan as synth_plan
 from rocketfsck.writer.writing import WRITING, Fill, OnPut, Sums
 
 BUFFER_SIZE = 4 << 20
-_FIXED_VALUES = {WAIT: "true", CLUSTER: synth_plan.CLUSTER_NAME}
-_PLACES = {UNIQ_KEY: kernels.UNIQUE, KEYS: kernels.KEYS, TAGS: kernels.TAGS}
+_FIXED_VALUES = {properties.WAIT: "true", properties.CLUSTER: synth_plan.CLUSTER_NAME}
+_PLACES = {properties.UNIQ_KEY: kernels.UNIQUE, properties.KEYS: kernels.KEYS, properties.TAGS: kernels.TAGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,7 @@ class Pieces:
     """Byte strings side by side; piece n is `data[places[n]:places[n + 1]]`."""
 
     data: NDArray[np.uint8]
-    places: Longs
+    places: dtypes.Longs
 
     @property
     def address(self) -> int:
@@ -78,7 +73,7 @@ def kernel_input(
     """What the kernel needs to know of a plan; `end_number` and `end_offset` are where the messages end."""
     fixed = [name for name in plan.property_order if name in _FIXED_VALUES]
     places = _PLACES | {name: kernels.FIXED_FIRST + number for number, name in enumerate(fixed)}
-    names = [f"{name}\x01" for name in (UNIQ_KEY, KEYS, TAGS)]
+    names = [f"{name}\x01" for name in (properties.UNIQ_KEY, properties.KEYS, properties.TAGS)]
     names += [f"{name}\x01{_FIXED_VALUES[name]}" for name in fixed]
     tags = [""] + [f"{synth_plan.TAG_PREFIX}{number}" for number in range(1, plan.mix.tags + 1)]
     prefixes = [producer.unique_prefix for producer in plan.producers]
@@ -90,12 +85,12 @@ def kernel_input(
         aliases=_numbers(plan.topic_table.aliases),
         topic_place=topics.places,
         topic_bytes=topics.address,
-        topic_hash=_numbers([java_hash(f"{topic}#") & 0xFFFFFFFF for topic in plan.topics]),
+        topic_hash=_numbers([javatext.java_hash(f"{topic}#") & 0xFFFFFFFF for topic in plan.topics]),
         producers=_numbers([_host_number(producer.host) for producer in plan.producers]),
         prefixes=prefix.address,
         tag_place=tag.places,
         tag_bytes=tag.address,
-        tag_codes=_numbers([tags_code(text) for text in tags]),
+        tag_codes=_numbers([properties.tags_code(text) for text in tags]),
         order=_numbers([places[name] for name in plan.property_order]),
         name_place=name.places,
         name_bytes=name.address,
@@ -103,8 +98,8 @@ def kernel_input(
     )
     chosen, largest = plan.mix, synth_plan.largest_record(plan)
     parameters = Parameters(
-        seed=int64(mix(plan.seed)),
-        step_seed=int64(mix(plan.seed ^ synth_plan.STEP_STREAM)),
+        seed=javatext.int64(mix(plan.seed)),
+        step_seed=javatext.int64(mix(plan.seed ^ synth_plan.STEP_STREAM)),
         start_time=plan.start_time,
         rate=chosen.rate,
         step_every=chosen.steps[0],
@@ -135,12 +130,12 @@ def kernel_input(
     return KernelInput(parameters, words, buffer, tuple(texts))
 
 
-def _numbers(values: Sequence[int]) -> Longs:
+def _numbers(values: Sequence[int]) -> dtypes.Longs:
     return np.array(values, np.int64)
 
 
-def _host_number(host: Host) -> int:
-    return int64(int.from_bytes(encode_host(host), "big"))
+def _host_number(host: record.Host) -> int:
+    return javatext.int64(int.from_bytes(record.encode_host(host), "big"))
 
 
 ROWS = 1 << 15
@@ -174,7 +169,7 @@ class _Bulk:
         self.plan = plan
         self.size = size
         options = writer.options
-        end = INT64_MAX if size is None else options.start_offset + size
+        end = javatext.INT64_MAX if size is None else options.start_offset + size
         self.given: KernelInput = kernel_input(plan, options, external, limit, end)
         self.state = np.zeros(kernels.STATE, np.int64)
         self.state[[kernels.S_OFFSET, kernels.S_END]] = writer.log.max_offset
@@ -268,7 +263,7 @@ class _Bulk:
         counts = np.bincount(queue, minlength=len(self.next_offset))
         ends = np.cumsum(counts)
         order = np.argsort(queue, kind="stable")
-        units = np.empty(count, UNIT.dtype())
+        units = np.empty(count, consumequeue.UNIT.dtype())
         units["offset"], units["size"] = columns.offset[order], columns.size[order]
         units["tagsCode"] = columns.tags[order]
         seen = np.flatnonzero(counts)
@@ -297,10 +292,10 @@ class _Bulk:
             state = self.queues[number] = self.writer.queues.state(*self._queue_key(number))
         stream = state.stream
         if stream.last_start is None:
-            unit = data[:UNIT_SIZE]
+            unit = data[: consumequeue.UNIT_SIZE]
             offset, size = int.from_bytes(unit[:8], "big"), int.from_bytes(unit[8:12], "big")
             put_unit(state, offset, size, int.from_bytes(unit[12:], "big", signed=True), state.next_offset)
-            data = data[UNIT_SIZE:]
+            data = data[consumequeue.UNIT_SIZE :]
         while data:
             if not stream.remaining:
                 stream.next_file()
@@ -352,8 +347,8 @@ class _Bulk:
             index_count=header.index_count + count,
         )
         if len(file.pending) >= INDEX_CHUNK_SIZE:
-            first = file.next_entry - len(file.pending) // ENTRY_SIZE
-            write_at(file.path, file.pending, entry_pos(first, service.slot_count))
+            first = file.next_entry - len(file.pending) // indexfile.ENTRY_SIZE
+            write_at(file.path, file.pending, indexfile.entry_pos(first, service.slot_count))
             file.pending.clear()
 
 

@@ -19,10 +19,7 @@ from rocketfsck.cli.dump.index import index_geometry
 from rocketfsck.cli.dump.item import DumpFilter, Item, is_database
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-from rocketfsck.formats.indexfile import entry_pos, slot_of, slot_pos
-from rocketfsck.formats.javatext import index_hash
-from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, transaction_type
+from rocketfsck.formats import consumequeue, indexfile, javatext, magic
 from rocketfsck.progress import go_on
 from rocketfsck.query.answers import Dispatched, UnitState
 from rocketfsck.query.view import StoreView
@@ -122,7 +119,7 @@ def _of_message(asked: _Asked, offset: int) -> Iterator[Link]:
     for dispatched in asked.view.found(message, offset).queues:
         yield _unit_link(asked.shelf, dispatched)
     yield from _entry_links(asked, message, offset)
-    ended = transaction_type(message.sys_flag) in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK)
+    ended = magic.transaction_type(message.sys_flag) in (magic.TRANSACTION_COMMIT, magic.TRANSACTION_ROLLBACK)
     if ended and message.prepared_transaction_offset:
         yield asked.record("prepared_transaction_offset", "prepared record")
 
@@ -133,7 +130,10 @@ def _unit_link(shelf: Shelf, dispatched: Dispatched) -> Link:
     why = _STATES[dispatched.state]
     if dispatched.unit is None:
         return Link(f"{said}: {why}")
-    for kind, size in (("consumequeue", UNIT_SIZE), ("batchconsumequeue", BATCH_UNIT_SIZE)):
+    for kind, size in (
+        ("consumequeue", consumequeue.UNIT_SIZE),
+        ("batchconsumequeue", consumequeue.BATCH_UNIT_SIZE),
+    ):
         pos = dispatched.unit.index * size
         place = shelf.at(kind, pos, dispatched.topic, dispatched.queue_id)
         if place is not None:
@@ -164,14 +164,15 @@ def _entry_links(asked: _Asked, message: Message, offset: int) -> Iterator[Link]
                 if not header.begin_physical_offset <= offset <= header.end_physical_offset:
                     continue
                 for key in wanted:
-                    hashed = index_hash(message.topic, key)
+                    hashed = javatext.index_hash(message.topic, key)
                     for entry in islice(index.chain(hashed), CHAIN_LIMIT):
                         if not isinstance(entry, str) and entry.physical_offset == offset:
                             found.add(key)
-                            slot = slot_of(hashed, index.slot_count)
+                            slot = indexfile.slot_of(hashed, index.slot_count)
                             said = f"index entry {entry.number} in slot {slot} for key {visible(key)}"
                             yield Link(
-                                said, FilePlace(file.relative, entry_pos(entry.number, index.slot_count))
+                                said,
+                                FilePlace(file.relative, indexfile.entry_pos(entry.number, index.slot_count)),
                             )
                             break
         except StoreError as error:
@@ -207,14 +208,14 @@ def _of_slot(asked: _Asked) -> Iterator[Link]:
 def _of_entry(asked: _Asked) -> Iterator[Link]:
     slot, key = asked.number("slot"), asked.file.row.key
     yield asked.record("physical_offset")
-    yield Link(f"chain of slot {slot}", FilePlace(key, slot_pos(slot)), slot)
-    yield Link(f"slot {slot}", FilePlace(key, slot_pos(slot)))
+    yield Link(f"chain of slot {slot}", FilePlace(key, indexfile.slot_pos(slot)), slot)
+    yield Link(f"slot {slot}", FilePlace(key, indexfile.slot_pos(slot)))
     yield _to_entry(asked, asked.number("prev_index"), "entry before it in the chain")
 
 
 def _to_entry(asked: _Asked, number: int, title: str) -> Link:
     geometry = index_geometry(asked.file.source)
-    pos = -1 if geometry is None else entry_pos(number, geometry[0])
+    pos = -1 if geometry is None else indexfile.entry_pos(number, geometry[0])
     said = f"{title}: {number}"
     if number > 0 and 0 < pos < asked.file.source.size:
         return Link(said, FilePlace(asked.file.row.key, pos))
