@@ -35,7 +35,7 @@ class Killed(BaseException):
 
 def interrupt(root: Path, patch: pytest.MonkeyPatch) -> None:
     """Leave the store as a repair in place that was killed while it changed files."""
-    patch.setattr("rocketfsck.repair.apply.applying.write_manifests", Mock(side_effect=Killed))
+    patch.setattr("rocketfsck.repair.area.journal.write_manifests", Mock(side_effect=Killed))
     patch.setattr("rocketfsck.repair.apply.applying._clean_up", lambda *_: "")
     with pytest.raises(Killed):
         fix.fix_command.main(["--yes", "--in-place", str(root)], standalone_mode=False)

@@ -154,7 +154,7 @@ def test_a_batch_queue_whose_records_have_expired_is_named(
     def left(*_: Any) -> list[QueueLeftOut]:
         return [QueueLeftOut(topic, 9, 42), QueueLeftOut("Plain", 0, 7)]
 
-    monkeypatch.setattr("rocketfsck.repair.convert.whole.queues_left_out", left)
+    monkeypatch.setattr("rocketfsck.repair.convert.chosen.queues_left_out", left)
     made = resized(store.root, tmp_path / "new")
     reasons = {part.path: part.reason for part in made.parts_left_out}
     assert reasons[f"batchconsumequeue/{topic}/9"].endswith("from 0, not 42")

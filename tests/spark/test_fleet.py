@@ -15,7 +15,7 @@ from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.pipeline import register
-from rocketfsck.pipeline.fleet import run, stages
+from rocketfsck.pipeline.fleet import stages
 from rocketfsck.pipeline.fleet.counting import count_stores
 from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport, FleetRequest
 from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
@@ -93,7 +93,7 @@ def refuse(*_args: Any, **_options: Any) -> Any:
 
 def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rocketfsck.pipeline.fleet.run.open_store", refuse)
-    monkeypatch.setattr("rocketfsck.store.opening.list_directory", refuse)
+    monkeypatch.setattr("rocketfsck.store.areas.list_directory", refuse)
     with pytest.raises(AssertionError):
         open_store(fleet / "broker-0")
     report = check_stores([fleet / "broker-0", fleet / "broker-1"], OPTIONS, SparkEngine(spark))
@@ -101,7 +101,7 @@ def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch
 
 
 def test_large_stores_are_cut(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "WHOLE_WEIGHT", 0)
+    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 0)
     monkeypatch.setattr(stages, "LEAST_WEIGHT", 300 << 10)
     paths = [fleet / "broker-*", fleet / "missing"]
     assert _said(check_stores(paths, OPTIONS, SparkEngine(spark))) == _said(check_stores(paths, OPTIONS))
@@ -151,7 +151,7 @@ def test_rebuilt_stores_are_those_of_a_local_run(
     spark: SparkSession, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole on a worker, and the larger ones in parts; the driver opens none."""
-    monkeypatch.setattr(run, "WHOLE_WEIGHT", 1 << 20)
+    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 1 << 20)
     options = RebuildOptions(sync=False)
     paths = [fleet / "broker-*", fleet / "missing"]
     said = []
@@ -176,7 +176,7 @@ def test_counts_are_those_of_a_local_run(
     sources = find_sources([fleet])
     said = []
     for engine, limit in ((LocalEngine(1), 1 << 40), (SparkEngine(spark), 1 << 40), (SparkEngine(spark), 0)):
-        monkeypatch.setattr(run, "WHOLE_WEIGHT", limit)
+        monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", limit)
         found = count_stores(sources, engine=engine, key_count=5)
         said.append(
             (list(found.brokers), found.total, found.topics, found.topic_days, found.keys, found.failed)

@@ -161,7 +161,7 @@ def test_another_run_commits_first(
         commit(self, name, *rest)
 
     monkeypatch.setattr(RunTables, "_commit", committed)
-    monkeypatch.setattr(tables_module, "find_table", slow)
+    monkeypatch.setattr("rocketfsck.pipeline.export.tables.find_table", slow)
     RunTables(into, table_format).append(reports[1])
     assert not others
     for name in ("stores", "findings"):

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export import job, model, rows
+from rocketfsck.pipeline.export import model, rows
 from rocketfsck.pipeline.export.job import export_stores
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.sources import find_sources
@@ -154,7 +154,7 @@ def cutting(request: pytest.FixtureRequest, fleet: Path, monkeypatch: pytest.Mon
 
     if request.param == "read":
         monkeypatch.setattr(rows.ExportRows, "read", reading)
-    monkeypatch.setattr(job, "marks_of", marking)
+    monkeypatch.setattr("rocketfsck.pipeline.export.model.marks_of", marking)
     return log
 
 

@@ -194,7 +194,7 @@ def test_an_interrupted_repair_is_finished(cli: Cli, torn: Path, monkeypatch: py
         pass
 
     with monkeypatch.context() as patch:
-        patch.setattr("rocketfsck.repair.apply.applying.write_manifests", Mock(side_effect=Killed))
+        patch.setattr("rocketfsck.repair.area.journal.write_manifests", Mock(side_effect=Killed))
         patch.setattr("rocketfsck.repair.apply.applying._clean_up", lambda *_: "")
         with pytest.raises(Killed):
             fix.fix_command.main(["--yes", "--in-place", str(torn)], standalone_mode=False)

@@ -20,7 +20,7 @@ from rocketfsck import __version__
 from rocketfsck.common.budget import within
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.fleet import records, run
+from rocketfsck.pipeline.fleet import records
 from rocketfsck.pipeline.fleet.rebuilding import RebuildJob, rebuild_stores
 from rocketfsck.pipeline.fleet.records import RECORDS, RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.run import make_run_id
@@ -185,7 +185,7 @@ def test_only_what_failed_or_is_new_is_built(fleet: Path, tmp_path: Path) -> Non
 def test_a_large_store_is_not_built_to_be_taken_over(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "WHOLE_WEIGHT", 0)
+    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 0)
     into, first, second = tmp_path / "built", Distant(), Distant()
     rebuild(fleet, into, engine=first)
     assert first.count(Share) > 0
@@ -389,7 +389,7 @@ def test_a_worker_of_a_killed_run_names_nothing(
             after.append(rebuild(fleet, into))
         publish(*given, **more)
 
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.rebuilding.publish_recorded", late)
+    monkeypatch.setattr("rocketfsck.pipeline.fleet.records.publish_recorded", late)
     with pytest.raises(StoreError, match="a: cannot be named"):
         job.work(job.open(), engine_of(job))
     assert after[0].removed_runs == (old,)

@@ -10,7 +10,6 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.record import Blank, encode_blank
 from rocketfsck.formats.smallfiles import offset_to_filename
-from rocketfsck.pipeline.tail import log as tail
 from rocketfsck.pipeline.tail.log import advance, latest_place
 from rocketfsck.pipeline.tail.place import (
     BEGINNING,
@@ -428,9 +427,11 @@ def test_a_file_that_vanishes_under_the_look(tmp_path: Path, monkeypatch: pytest
     listed = list_files(log)
     writer.path_of(FILE_SIZE).unlink()
     looks = iter([listed])
-    monkeypatch.setattr(tail, "list_files", lambda log: next(looks, None) or list_files(log))
+    monkeypatch.setattr(
+        "rocketfsck.pipeline.tail.place.list_files", lambda log: next(looks, None) or list_files(log)
+    )
     assert advance(log, BEGINNING).offset == _end(stream.records[-1])
-    monkeypatch.setattr(tail, "list_files", lambda _: listed)
+    monkeypatch.setattr("rocketfsck.pipeline.tail.place.list_files", lambda _: listed)
     with pytest.raises(StoreError, match="00000000000000004096: cannot be opened"):
         advance(log, BEGINNING)
 
@@ -447,7 +448,7 @@ def test_a_log_that_shrinks_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyP
             writer.delete_first()
         return list_files(log)
 
-    monkeypatch.setattr(tail, "list_files", shrinking)
+    monkeypatch.setattr("rocketfsck.pipeline.tail.place.list_files", shrinking)
     place = advance(log, LogPlace(0), fail_on_data_loss=False)
     assert place.lost_size == place.resumed_offset == place.offset
     place = advance(log, place, fail_on_data_loss=False)

@@ -320,7 +320,7 @@ def test_files_that_cannot_be_read(copy: Copy, monkeypatch: pytest.MonkeyPatch) 
         raise StoreError("cannot be read", path="x")
 
     monkeypatch.setattr(reading, "read_whole", fail)
-    monkeypatch.setattr(checks, "read_units", fail)
+    monkeypatch.setattr("rocketfsck.reader.compaction.read_units", fail)
     items = copy.items()
     assert [getattr(item, "operational", None) for item in items] == [True] * 4
 

@@ -301,7 +301,7 @@ def test_a_task_with_too_many_findings_is_trimmed_to_counts(
     maker: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = TASK_MINIMUM + 50
-    monkeypatch.setattr(module, "TOTAL_LIMIT", 1)
+    monkeypatch.setattr("rocketfsck.verify.tasks.task.TOTAL_LIMIT", 1)
     (first, *_) = plan_units(Context(maker.open(), "full", NOW))
     collector = first.task.context.collector()
     for number in range(count):

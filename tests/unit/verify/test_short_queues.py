@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.queues import file as queue_check
 from rocketfsck.verify.queues.unitruns import short_queues
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.task import Context
@@ -83,6 +82,6 @@ def test_findings_are_the_same(
     assert taken >= {0, 2, 3}
     assert (1 in taken) is (name in ("none", "size"))
     found = check()
-    monkeypatch.setattr(queue_check, "short_queues", lambda *_: {})
+    monkeypatch.setattr("rocketfsck.verify.queues.unitruns.short_queues", lambda *_: {})
     assert found == check()
     assert without_first or name == "none" or found.findings

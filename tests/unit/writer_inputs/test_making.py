@@ -132,7 +132,7 @@ def test_a_manifest_that_cannot_be_written_takes_the_store_with_it(
         stream.write("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(writing, "write_document", refuse)
+    monkeypatch.setattr("rocketfsck.writer.manifest.write_document", refuse)
     with pytest.raises(StoreError, match="No space left"):
         make_store(tmp_path / "store", _fill(), OPTIONS, {})
     assert not list(tmp_path.iterdir())

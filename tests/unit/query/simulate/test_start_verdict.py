@@ -205,7 +205,7 @@ def test_topics_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         '{"topicConfigTable":{"Order":{"topicName":"Order","readQueueNums":1,"writeQueueNums":1}}}'
     )
     decoded = Mock(wraps=decode_config)
-    monkeypatch.setattr(configs, "decode_config", decoded)
+    monkeypatch.setattr("rocketfsck.formats.config.decode_config", decoded)
     assert len(predict_starts(reopen(tmp_path), CLASSES)) > 5
     assert [call.args for call in decoded.call_args_list] == [(path.read_bytes(),)]
     path.write_text(

@@ -95,7 +95,7 @@ def test_an_undo_can_be_undone(cli: Cli, torn: Path) -> None:
 
 
 def test_what_is_not_published_is_logged(cli: Cli, torn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.repair.apply.building.start_problem", lambda _: "a test says so")
+    monkeypatch.setattr("rocketfsck.repair.apply.judging.start_problem", lambda _: "a test says so")
     assert cli("fix", "--yes", torn).code == 4
     found = lines(state_log(str(torn)))
     assert {(item["result"], item["problem"]) for item in found} == {("not-published", "a test says so")}
@@ -151,7 +151,7 @@ def test_a_confirmed_plan_is_the_same_plan(
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr("rocketfsck.repair.apply.applying.write_manifests", kill)
+        patch.setattr("rocketfsck.repair.area.journal.write_manifests", kill)
         patch.setattr("rocketfsck.repair.apply.applying._clean_up", lambda *_: "")
         with pytest.raises(KilledError):
             cli(*words, "--in-place")
