@@ -24,7 +24,7 @@ LONG = {
 
 
 MOST_BROKEN_IMPORTS = 33
-"""Imports of ours that take several lines, outside of kernels: names are given on, or are the module's, too."""
+"""Imports of ours that take several lines, outside of kernels: names are given on, or are the module's."""
 
 
 def _lines(module: str) -> int:
