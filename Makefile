@@ -27,7 +27,7 @@ files   = $(subst $(space),$(comma),$(foreach part,$(1),src/rocketfsck/$(part)/*
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers classpaths suites unit coverage spark spark-lowest oracle nightly
+.PHONY: help install hooks demo test checks lint types imports kaitai page browser brokers classpaths collected suites unit coverage spark spark-lowest oracle nightly
 .PHONY: wheel wheel-test executable release thorough sizes bench mutation trust trust-oracle trust-fuzz trust-census trust-kills trust-mutation trust-page audit sbom lock upgrade docs docs-lock specs pictures transcripts page-samples clean
 
 help: ## list the targets
@@ -64,8 +64,12 @@ test: $(STAMP) ## everything that CI runs
 	@$(MAKE) $(BESIDE) checks
 	@$(MAKE) $(BESIDE) --keep-going suites
 
-checks: lint types imports kaitai browser classpaths
+checks: types collected lint imports kaitai browser classpaths
 	@$(BIN)/python -m benchmarks.sizes --no-write
+
+# Compiled tests: each process of the suites would otherwise make its own, while here a core waits for the network.
+collected: $(STAMP)
+	@$(BIN)/pytest --collect-only -qq -m '$(PLAIN) $(LESS)' tests >/dev/null || : "the suites say what cannot be imported"
 
 suites: unit spark oracle
 
@@ -101,8 +105,9 @@ browser: ## install what the browser tests of the report page need, where that i
 	  || echo "chromium could not be installed: the browser tests are skipped"; \
 	else echo "no Chromium: the browser tests are skipped (apt-get install chromium)"; fi
 
+# A process more than cores: many tests wait for a child, a browser or a disk.
 unit: $(STAMP)
-	$(BIN)/pytest -n $(JOBS) --dist worksteal $(RERUN) -m '$(PLAIN) $(LESS)' tests
+	$(BIN)/pytest -n $$(($(JOBS) + 1)) --dist worksteal $(RERUN) -m '$(PLAIN) $(LESS)' tests
 
 # Not part of `test`: measuring takes four times as long as running.
 coverage: $(STAMP) ## run what adds to the coverage, hold each package to its bar

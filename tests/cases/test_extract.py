@@ -96,7 +96,7 @@ def test_topics_keep_their_queue_offsets(
     assert (made.exit_code, made.outside_count, made.moved_count, made.queues_left_out) == (0, 0, 0, ())
 
 
-@pytest.mark.parametrize(("name", "step"), [(BASIC, 9), (MULTI, 27)])
+@pytest.mark.parametrize(("name", "step"), [(BASIC, 9), (MULTI, 61)])
 def test_queries_answer_the_same(store_dir: Directory, tmp_path: Path, name: str, step: int) -> None:
     root = store_dir(name)
     topic = "GammaBulk0" if name == BASIC else "Seg0"

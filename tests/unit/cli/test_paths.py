@@ -13,7 +13,7 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.store.areas import list_directory
 
-from tests.conftest import Directory
+from tests.conftest import NIGHTLY, Directory
 from tests.s3 import files_of, s3_client, s3_server
 from tests.unit.cli.conftest import Cli
 
@@ -66,15 +66,17 @@ def counted(cli: Cli, *paths: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("command", [checked, counted])
 def test_what_a_path_means(command: type, cli: Cli, fleet: str) -> None:
     both = ["a", "b"]
+    assert command(cli, fleet, f"{fleet}/a/store") == (both, [])
+    assert command(cli, f"{fleet}/a/stor?", f"{fleet}/none") == (["a"], ["none"])
+    assert command(cli, f"{fleet}/*") == (both, ["notes"])  # whoever names it means it
+    if fleet.startswith("s3:") and not NIGHTLY:
+        return  # a request to the store of these tests takes as long as a check
     assert command(cli, fleet) == (both, [])
     assert command(cli, f"{fleet}/[ab]") == (both, [])
     assert command(cli, f"{fleet}/a", f"{fleet}/b") == (both, [])
-    assert command(cli, fleet, f"{fleet}/a/store") == (both, [])
     assert command(cli, f"{fleet}/*/store") == (["a"], [])
-    assert command(cli, f"{fleet}/a/stor?", f"{fleet}/none") == (["a"], ["none"])
     assert command(cli, fleet, f"{fleet}/none-*") == (both, ["none-*"])
     assert command(cli, f"{fleet}/none-*") == ([], ["none-*"])
-    assert command(cli, f"{fleet}/*") == (both, ["notes"])  # whoever names it means it
 
 
 def test_one_store_of_a_directory_is_one_store(cli: Cli, fleet: str) -> None:

@@ -64,7 +64,7 @@ def test_times_that_are_no_dates_are_counted_apart() -> None:
 def test_many_topics_and_times_make_buckets_longer() -> None:
     """A batch in which each message has a topic and a second of its own."""
     counter = TopicCounter(128)
-    number = 1 << 19
+    number = 1 << 18
     for start in (0, number):
         counter.add(np.arange(number, dtype=np.int64), NOW + 1000 * np.arange(start, start + number))
     cells = counter.cells([str(at).encode() for at in range(number)], 2)
