@@ -101,14 +101,16 @@ def test_the_hooks_are_the_checks_of_ci() -> None:
     run = re.findall(r"^ +entry: make --silent (\w+)$", hooks, re.MULTILINE)
     assert len(run) == hooks.count("- id:")
     assert run == ["lint", "types", "imports"]
-    assert _prerequisites("checks")[: len(run)] == run
+    assert set(run) <= set(_prerequisites("checks"))
 
 
 def test_ci_runs_every_check_and_every_suite() -> None:
     (recipe,) = re.findall(r"^test: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
     made = re.findall(r"\$\(MAKE\) \$\(BESIDE\) (.+)$", str(recipe), re.MULTILINE)
     assert made == ["checks", "--keep-going suites"]
-    assert _prerequisites("checks") == ["lint", "types", "imports", "kaitai", "browser", "classpaths"]
+    assert _prerequisites("checks") == [
+        *("types", "collected", "lint", "imports", "kaitai", "browser", "classpaths")
+    ]
     assert _prerequisites("suites") == ["unit", "spark", "oracle"]
 
 

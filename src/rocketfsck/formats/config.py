@@ -71,10 +71,10 @@ def table_of(value: Any, what: str) -> Mapping[Any, Any]:
     return value
 
 
-def member_of(value: Any, name: str) -> Mapping[Any, Any]:
-    """The object under `name`; a missing or null one is empty, as after the broker's load."""
-    member = table_of(value, "the file").get(name)
-    return {} if member is None else table_of(member, name)
+def member_of(value: Any, name: str, *, may_be_null: bool = True) -> Mapping[Any, Any]:
+    """The object under `name`; a missing one is empty, and so is null where brokers do not fail over it."""
+    member = table_of(value, "the file").get(name, {})
+    return {} if member is None and may_be_null else table_of(member, name)
 
 
 def integer_of(value: Any, what: str) -> int:
@@ -108,7 +108,7 @@ def data_version(value: Any) -> DataVersion | None:
 def topic_configs(value: Any) -> dict[str, TopicConfig]:
     """The topics of `topics.json` by the name they are listed under."""
     topics = {}
-    for listed, item in member_of(value, "topicConfigTable").items():
+    for listed, item in member_of(value, "topicConfigTable", may_be_null=False).items():
         entry = table_of(item, f"topic {listed}")
         default = TopicConfig(str(entry.get("topicName", listed)))
         topics[str(listed)] = TopicConfig(
@@ -126,7 +126,7 @@ def topic_configs(value: Any) -> dict[str, TopicConfig]:
 
 def consumer_offsets(value: Any) -> dict[str, dict[int, int]]:
     """The next queue offset to consume, by `topic@group` and queueId, of `consumerOffset.json`."""
-    table = member_of(value, "offsetTable")
+    table = member_of(value, "offsetTable", may_be_null=False)
     return {str(name): _integer_table(offsets, f"offsets of {name}") for name, offsets in table.items()}
 
 
@@ -149,7 +149,7 @@ OFFSET_VIEWS: Mapping[str, Callable[[Any], dict[str, dict[int, int]]]] = {
 
 def delay_offsets(value: Any) -> dict[int, int]:
     """The next queue offset to deliver by delay level (from 1) of `delayOffset.json`."""
-    return _integer_table(member_of(value, "offsetTable"), "offsetTable")
+    return _integer_table(member_of(value, "offsetTable", may_be_null=False), "offsetTable")
 
 
 def compaction_offsets(value: Any) -> dict[str, int]:

@@ -34,7 +34,7 @@ from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Fates, LostRun, MessageAccount, Severity
+from rocketfsck.verify.finding import Fates, Finding, LostRun, MessageAccount, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 from rocketfsck.verify.store.configfiles import EMPTY
@@ -365,28 +365,34 @@ def lost_configs(report: Report) -> tuple[str, ...]:
 
 
 def unknown_topic_count(report: Report) -> int:
-    """How many topics with queues a broker that starts knows nothing of, since no config file has them."""
-    return _summed(report, "topic_count", RuleName.TOPICS_GONE, RuleName.TOPICS_ELSEWHERE)
+    """How many topics with queues a broker that starts knows nothing of, since there is no topics.json."""
+    return _unlisted(report, by_a_file=False)
 
 
 def unlisted_topic_count(report: Report) -> int:
-    """How many topics with queues are not in topics.json: deleted ones, or those that an older copy lacks."""
-    return report.counts.get(RuleName.QUEUE_WITHOUT_TOPIC, 0)
+    """How many topics with queues are not in topics.json: deleted ones, or those that another copy has."""
+    return report.counts.get(RuleName.QUEUE_WITHOUT_TOPIC, 0) + _unlisted(report, by_a_file=True)
+
+
+def _unlisted(report: Report, *, by_a_file: bool) -> int:
+    """How many topics no file lists: because there is none, or one that lists none at all."""
+    findings = [finding for finding in report.findings if (finding.where.end is not None) == by_a_file]
+    return _sum_of(findings, "topic_count", RuleName.TOPICS_GONE, RuleName.TOPICS_ELSEWHERE)
 
 
 def newer_record_count(report: Report) -> int:
     """How many records of the log are a newer broker's."""
-    return _summed(report, "record_count", RuleName.RECORD_MAGIC_UNKNOWN)
+    return _sum_of(report.findings, "record_count", RuleName.RECORD_MAGIC_UNKNOWN)
 
 
 def newer_byte_count(report: Report) -> int:
     """How many bytes they have: no scan knows them."""
-    return _summed(report, "byte_count", RuleName.RECORD_MAGIC_UNKNOWN)
+    return _sum_of(report.findings, "byte_count", RuleName.RECORD_MAGIC_UNKNOWN)
 
 
-def _summed(report: Report, fact: str, *rules: str) -> int:
+def _sum_of(findings: Iterable[Finding], fact: str, *rules: str) -> int:
     """The sum of a fact of all findings of some rules."""
-    counts = [finding.found.get(fact) for finding in report.findings if finding.rule in rules]
+    counts = [finding.found.get(fact) for finding in findings if finding.rule in rules]
     return sum(count for count in counts if isinstance(count, int))
 
 

@@ -186,7 +186,8 @@ def test_topics() -> None:
     assert data_version(TOPICS) == DataVersion(1, 5, 0)
     assert data_version({"dataVersion": {"counter": 2}}) == DataVersion(2, 0)
     assert data_version({}) is None
-    assert topic_configs({"topicConfigTable": None}) == {}
+    with pytest.raises(FormatError, match="topicConfigTable is not an object"):
+        topic_configs({"topicConfigTable": None})
 
 
 def test_offsets() -> None:

@@ -134,7 +134,9 @@ def test_cf006_a_backup_that_is_newer(maker: Maker) -> None:
     assert maker.found(check_config) == []
 
 
-@pytest.mark.parametrize("value", [[], {"offsetTable": []}, {"offsetTable": {"T@cg": {"x": 1}}}])
+@pytest.mark.parametrize(
+    "value", [[], {"offsetTable": []}, {"offsetTable": None}, {"offsetTable": {"T@cg": {"x": 1}}}]
+)
 def test_cf007_another_shape(maker: Maker, value: object) -> None:
     maker.config("consumerOffset.json", value)
     (finding,) = maker.found(check_config)
@@ -454,6 +456,34 @@ def test_cf024_topics_are_gone_beside_other_configs(maker: Maker) -> None:
     (finding,) = maker.found(check_config)
     assert (finding.rule, finding.where.file) == ("CF024", "config/topics.json")
     assert (finding.found["topic_count"], finding.found["topics"]) == (2, "T, U")
+
+
+@pytest.mark.parametrize("value", [None, {}, {"topicConfigTable": {}}])
+def test_cf024_a_file_that_lists_no_topic(maker: Maker, value: object) -> None:
+    """5.5.0 was asked: it knows its own topics then, and reads no .bak."""
+    maker.config("topics.json", value)
+    maker.config("topics.json.bak", topics("T"))
+    found = [item for item in maker.found(check_config) if item.rule != "CF007"]
+    (finding,) = found
+    assert (finding.rule, finding.where.start, finding.found["topics"]) == ("CF024", 0, "T")
+
+
+def test_cf024_is_not_said_of_a_broker_that_found_none(maker: Maker) -> None:
+    maker.config("topics.json", topics("TBW102"))
+    assert rules(maker.found(check_config)) == ["CF020"]
+    maker.config("topics.json", {"topicConfigTable": None})  # from which a broker goes to the .bak
+    maker.config("topics.json.bak", topics("T"))
+    assert rules(maker.found(check_config)) == ["CF007"]
+
+
+def test_offsets_of_a_file_with_null_are_gone(maker: Maker) -> None:
+    """5.5.0 was asked: it has no offset then, and reads no .bak."""
+    maker.queue("T", 0, size=QUEUE_SIZE)
+    maker.config("topics.json", topics("T", "%RETRY%cg"))
+    maker.config("consumerOffset.json", None)
+    maker.config("consumerOffset.json.bak", offsets(T__cg={0: 5}))
+    facts = (queue_facts("T", 0, 0, 9), queue_facts("%RETRY%cg", 0, 0, 3))
+    assert {"CF007", "CF015"} <= set(rules(maker.found(check_config, knowing(*facts))))
 
 
 def test_cf024_a_timer_wheel_shows_that_a_broker_had_topics(maker: Maker) -> None:

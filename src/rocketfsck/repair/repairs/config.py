@@ -141,6 +141,10 @@ def _source(
         if backup is None or not any(config.consumer_offsets(config.valid_prefix(backup)[0]).values()):
             return None
         return "backup", backup, "write the offsets of its .bak, which the broker would not load"
+    if finding.rule == RuleName.TOPICS_GONE and backup is not None:
+        if config.topic_configs(config.valid_prefix(backup)[0]):
+            return "backup", backup, "write the topics of its .bak, which the broker would not load"
+        backup = None
     if backup is not None:
         return "backup", backup, "write the content of its .bak, which the broker would load"
     if finding.rule == RuleName.CONFIG_BACKUP_NEWER:

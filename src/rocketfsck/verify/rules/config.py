@@ -92,7 +92,9 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CONFIG_SHAPE,
         severity=Severity.WARNING,
         template="{file} parses, but {reason}",
-        why="The broker's parser makes an empty table from the file, or throws an exception.",
+        why=(
+            "The broker's parser makes an empty table from `null`, and reads the .bak for most other content."
+        ),
         strictness="strict",
         level="quick",
         repair="restore-config",
@@ -281,13 +283,14 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TOPICS_GONE,
         severity=Severity.WARNING,
         template=(
-            "{file} and its .bak are missing; {topic_count:topic} {topic_count?has|have} queues ({topics})"
+            "{file} is missing or lists no topic; "
+            "{topic_count:topic} {topic_count?has|have} queues ({topics})"
         ),
         why=(
             "A broker that starts in this state knows none of these topics. Clients get an error until "
             "somebody creates the topics again, with the same number of queues. Other files in config/, or a "
             "timer wheel, show that a broker kept its topics here: brokers write topics.json before they "
-            "accept the first message."
+            "accept the first message. A broker takes a file with `{}` or `null` as it is, and asks no .bak."
         ),
         strictness="heuristic",
         level="quick",

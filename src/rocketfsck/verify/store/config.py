@@ -124,11 +124,12 @@ def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecke
     configs = load_configs(store)
     yield from configs.findings
     topics: Mapping[str, TopicConfig] | None = configs.views.get(TOPICS)
-    if topics is not None:
+    if topics:
         yield from _check_topics(store, topics, configs.files[TOPICS], known)
-        yield from store_offsets.check_offsets_gone(store, configs, topics, known)
     else:
-        yield from _check_topics_gone(store)
+        yield from _check_topics_gone(store, None if topics is None else configs.files[TOPICS])
+    if topics is not None:
+        yield from store_offsets.check_offsets_gone(store, configs, topics, known)
     yield from store_offsets.check_subscriptions_gone(store, configs, topics)
     tables = (table for name in OFFSET_VIEWS for table in configs.views.get(name, {}).values())
     context.shared.ask(RuleName.CONSUMER_OFFSET_NEGATIVE, sum(map(len, tables)))
@@ -145,8 +146,10 @@ def _has_broker(store: Store) -> bool:
     return any(other.kind is OtherKind.TIMER_WHEEL for other in store.others)
 
 
-def _check_topics_gone(store: Store) -> Iterator[Finding]:
+def _check_topics_gone(store: Store, file: str | None) -> Iterator[Finding]:
     """No topics.json next to queues: gone where a broker must have had one, else it may be elsewhere.
+
+    `file` lists no topic at all, which no broker writes: each has topics of its own, from its first start on.
 
     Only a broker (not a store alone) writes the files BESIDE_TOPICS and a timer wheel, and it keeps its
     configs in one way: as JSON, or in a database. A topic is written down before its first message is stored,
@@ -154,7 +157,7 @@ def _check_topics_gone(store: Store) -> Iterator[Finding]:
     copied.
     """
     names = {file.name for file in store.configs}
-    if names & {TOPICS, f"{TOPICS}.bak"}:
+    if file is None and names & {TOPICS, f"{TOPICS}.bak"}:
         return
     if store_offsets.kept_in_databases(store, TOPIC_DATABASES):
         return
@@ -162,8 +165,9 @@ def _check_topics_gone(store: Store) -> Iterator[Finding]:
         {queue.topic for queue in store.queues if queue.files and not is_system_topic(queue.topic)}
     )
     if topics:
-        where = Where(file=f"config/{TOPICS}")
-        rule = RuleName.TOPICS_GONE if _has_broker(store) else RuleName.TOPICS_ELSEWHERE
+        sizes = {config.relative: config.size for config in store.configs}
+        where = Where(f"config/{TOPICS}") if file is None else Where(file, start=0, end=sizes[file])
+        rule = RuleName.TOPICS_GONE if file or _has_broker(store) else RuleName.TOPICS_ELSEWHERE
         yield Finding(rule, where, {"topic_count": len(topics), "topics": first_names(topics)})
 
 

@@ -66,7 +66,10 @@ class Configs:
 
 
 def load_configs(store: Store) -> Configs:
-    """Read every config file, and its .bak; what is wrong is in `findings`."""
+    """Read every config file, and its .bak; what is wrong is in `findings`.
+
+    A broker takes `null` for a file that has nothing, and asks no .bak.
+    """
     findings: list[Finding | NotChecked] = []
     parsed: dict[str, Parsed] = {}
     for file in store.configs:
@@ -85,6 +88,9 @@ def load_configs(store: Store) -> Configs:
         if used is None:
             continue
         try:
+            if used.value is None:
+                views[name], files[name] = {}, used.file.relative
+                raise FormatError("the content is null")
             if not isinstance(used.value, Mapping):
                 raise FormatError("the content is not an object")
             config.data_version(used.value)

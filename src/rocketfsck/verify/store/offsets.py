@@ -236,7 +236,8 @@ def check_consumer_offsets(
                     yield Finding(RuleName.CONSUMER_OFFSET_LOOSE, where, found, {"max_offset": 0})
                 else:
                     yield from _check_offset(store, where, group, known, is_loose)
-    yield from _check_age(store, configs, known)
+    if topics is None or not _are_gone(store, configs, topics, known):
+        yield from _check_age(store, configs, known)
 
 
 def _loose_topics(store: Store) -> set[str] | None:

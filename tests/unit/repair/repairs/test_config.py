@@ -107,6 +107,22 @@ def test_groups_are_not_made_up(real_copy: Directory, tmp_path: Path) -> None:
     assert GROUPS not in {action.target for action in sick.plan().actions}
 
 
+@pytest.mark.parametrize("content", [b"{}", b"null"])
+@pytest.mark.parametrize("source", ["backup", "log"])
+def test_a_file_without_any_topic_gets_them_again(patient: Patients, content: bytes, source: str) -> None:
+    sick = patient("5.3.3-basic")
+    before = topic_configs(decode_config(sick.file(TOPICS).read_bytes()))
+    sick.file(f"{TOPICS}.bak").write_bytes(sick.file(TOPICS).read_bytes() if source == "backup" else content)
+    sick.file(TOPICS).write_bytes(content)
+    assert "CF024" in bad(sick.check())
+    plan, after = sick.mend()
+    (arguments,) = [one.arguments for one in plan.actions if one.target == TOPICS]
+    assert isinstance(arguments, ConfigOrigin) and arguments.source == source
+    assert "CF024" not in bad(after)
+    stored = {queue.topic for queue in sick.open().queues} & before.keys()
+    assert stored and stored <= topic_configs(decode_config(sick.mended(TOPICS).read_bytes())).keys()
+
+
 def test_a_file_that_is_written_anew_is_not_cut_as_well(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
     sick.file(TOPICS).write_bytes(b"[1, 2] and more")
