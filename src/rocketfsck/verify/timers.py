@@ -336,6 +336,9 @@ TIMER_CHECK = "config/timercheck"
 LOG_OUTCOME = "a broker never delivers the messages that wait in the timer wheel"
 GAP_OUTCOME = "a broker never delivers the messages whose units were in the file"
 WHEEL_OUTCOME = "a start fills an empty wheel from the last two files of the timer log only"
+ANEW_OUTCOME = "a start makes it again from the timer log"
+FILES_READ = 2
+"""Files of the timer log that a start with an empty wheel reads: from the one before the last on."""
 AGAIN_OUTCOME = "a start reads the whole timer topic again and delivers its messages a second time"
 
 
@@ -354,7 +357,7 @@ def check_presence(store: Store) -> Iterator[Finding]:
             yield _missing(f"{TIMER_LOG}/{smallfiles.offset_to_filename(expected)}", GAP_OUTCOME)
     if _has_units(log):
         if not timers.wheel_files(store):
-            yield _missing(timers.WHEEL, WHEEL_OUTCOME)
+            yield _missing(timers.WHEEL, WHEEL_OUTCOME if len(log.files) > FILES_READ else ANEW_OUTCOME)
         if timers.progress_file(store) is None:
             yield _missing(TIMER_CHECK, AGAIN_OUTCOME)
 

@@ -347,6 +347,16 @@ def test_tm007_a_file_is_missing(name: str, level: str, timers: Timers) -> None:
     (finding,) = timers.found(level)
     assert (finding.rule, finding.where.file) == ("TM007", file)
     assert finding.found["outcome"]
+    assert (finding.found["outcome"] == timer_checks.ANEW_OUTCOME) == (name == "the wheel")
+
+
+def test_tm007_a_start_reads_two_files_of_the_timer_log(timers: Timers) -> None:
+    remove(WHEEL)(timers)
+    size = (timers.root / LOG).stat().st_size
+    for number in (1, 2):
+        shutil.copy(timers.root / LOG, timers.root / f"timerlog/{offset_to_filename(number * size)}")
+        (finding,) = [found for found in timers.found("quick") if found.where.file == WHEEL]
+        assert (finding.found["outcome"] == timer_checks.ANEW_OUTCOME) == (number == 1)
 
 
 def test_tm007_a_file_of_the_log_between_two_others(timers: Timers) -> None:

@@ -479,7 +479,11 @@ def _unanswered(
         if reason in (NO_REPAIR, NOT_HERE):
             asks = rule.repair == "rebuild-queue"
             later = repairs_reasons.HIDDEN if hidden and asks else ""
-            here = repairs_reasons.impossible(finding) or repairs_reasons.underived(finding)
+            here = (
+                repairs_reasons.impossible(finding)
+                or repairs_reasons.underived(finding)
+                or repairs_reasons.made_by_a_start(finding)
+            )
             if asks:
                 here = (
                     here

@@ -23,6 +23,7 @@ from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.verify.finding import TREES, Finding, Severity, queue_directory
 from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.timers import ANEW_OUTCOME
 
 _OWN = "the producer sent the record like this, or its former content is unknown; brokers read on after it"
 _COPY = "only another copy of the store can show that: rocketfsck compare"
@@ -71,6 +72,7 @@ _DATABASE = (
     "rocketfsck rebuild consumequeue --into DIRECTORY"
 )
 
+BY_A_START = "the next start makes the file again"
 READS_DIFFER = "two reads of the same bytes differ (ST048), so {repair} cannot know what the store holds"
 NEWER_VERSION = (
     f"{{repair}} would write for a version newer than {dialect.NEWEST_NAME}, the newest that is known; "
@@ -296,6 +298,11 @@ def impossible(finding: Finding) -> str:
     except UnicodeEncodeError:  # bytes that are not UTF-8; a queue that is there is another matter
         return NO_TEXT if finding.rule == RuleName.QUEUE_MISSING else ""
     return ""
+
+
+def made_by_a_start(finding: Finding) -> str:
+    """Why a file that a finding misses need not be copied back; "" where it must be."""
+    return BY_A_START if finding.found.get("outcome") == ANEW_OUTCOME else ""
 
 
 def underived(finding: Finding) -> str:
