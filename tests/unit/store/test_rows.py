@@ -12,6 +12,7 @@ import rocksdict
 
 from rocketfsck.formats.rocks import AT, MARKS, decode_index_key, decode_unit_key, index_middle, queue_prefix
 from rocketfsck.store import open_store
+from rocketfsck.store.model import Other
 from rocketfsck.store.rocks import child, reading
 from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at, databases_of
 from rocketfsck.store.rocks.reading import KeysWith, RocksError, read_rows
@@ -137,7 +138,7 @@ def test_a_second_look_that_goes_further_is_an_error() -> None:
         child._rows(Flickering(), b"", None, io.BytesIO())
 
 
-@pytest.mark.parametrize(("batch_size", "long"), [(2000, False), (2000, True), (1 << 20, True)])
+@pytest.mark.parametrize(("batch_size", "long"), [(2000, False), (2000, True), (1 << 19, True)])
 def test_batches_are_bounded(
     batch_size: int, long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +150,7 @@ def test_batches_are_bounded(
     small = tmp_path / "child.py"
     text = Path(child.__file__).read_text("utf-8")
     small.write_text(
-        text.replace("BATCH_BYTES = 1 << 20", f"BATCH_BYTES = {batch_size}").replace(
+        text.replace("BATCH_BYTES = 1 << 19", f"BATCH_BYTES = {batch_size}").replace(
             "PART_ROWS = 256", "PART_ROWS = 64"
         ),
         "utf-8",
@@ -171,11 +172,7 @@ def test_keys_with_a_text(pos: int, texts: tuple[bytes, ...], tmp_path: Path) ->
     heads = [b"", b"x", b"xy", b"\xff", b"\xff\xff", b"\xff" * 5, b"12345", b"1234\xff"]
     rows = {head + key: value for head in heads for key, value in TOUCHING.items()}
     write_database(tmp_path / "consumequeue", {"default": rows, "offset": {}})
-    found = [
-        pair
-        for batch in read_rows(database_of(tmp_path, "consumequeue"), [DEFAULT], keys=KeysWith(texts, pos))
-        for pair in batch.pairs()
-    ]
+    found = sought(database_of(tmp_path, "consumequeue"), KeysWith(texts, pos))
     wanted = [
         (key, value) for key, value in sorted(rows.items()) if len(key) >= pos and key.startswith(texts, pos)
     ]
@@ -190,17 +187,22 @@ def test_a_text_too_long_for_a_command_line_gives_all_rows(tmp_path: Path) -> No
     assert dict(batch.pairs()) == TOUCHING
 
 
+def sought(other: Other, keys: KeysWith) -> list[tuple[bytes, bytes]]:
+    return [pair for rows in read_rows(other, [DEFAULT], keys=keys) for pair in rows.pairs()]
+
+
 @pytest.mark.parametrize("name", WITH_ROWS)
 def test_a_seek_gives_what_reading_all_does(name: str, real_dir: Directory) -> None:
     store = open_store(real_dir(name))
     for relative in ("consumequeue", "consumequeue_rocksdb"):
         other = database_at(store, relative)
-        rows = {} if other is None else rows_of(other)[DEFAULT]
-        prefixes = {queue_prefix(unit.topic, unit.queue_id) for unit in map(decode_unit_key, rows)}
-        for prefix in sorted(prefixes)[::9]:
-            assert other is not None
-            (batch,) = read_rows(other, [DEFAULT], keys=KeysWith((prefix,)))
-            assert dict(batch.pairs()) == {key: rows[key] for key in rows if key.startswith(prefix)}
+        if other is None:
+            continue
+        rows = rows_of(other)[DEFAULT]
+        prefixes = sorted({queue_prefix(unit.topic, unit.queue_id) for unit in map(decode_unit_key, rows)})
+        for texts in (prefixes[:1], prefixes[-1:], prefixes[::3]):
+            wanted = [(key, rows[key]) for key in sorted(rows) if key.startswith(tuple(texts))]
+            assert not texts or sought(other, KeysWith(tuple(texts))) == wanted
 
 
 def test_a_seek_in_the_index_gives_what_reading_all_does(real_dir: Directory) -> None:
@@ -211,11 +213,11 @@ def test_a_seek_in_the_index_gives_what_reading_all_does(real_dir: Directory) ->
     for key in rows.keys() - set(MARKS[DEFAULT]):
         middle = index_middle(decode_index_key(key))
         middles.add(middle[: middle.rindex(AT, 0, -1) + 1])
-    assert len(middles) > 20
-    for middle in sorted(middles)[::7]:
-        batches = list(read_rows(other, [DEFAULT], keys=KeysWith((middle,), 8)))
-        found = {key: value for batch in batches for key, value in batch.pairs()}
-        assert found == {key: rows[key] for key in rows if key.startswith(middle, 8)}
+    chosen = sorted(middles)
+    assert len(chosen) > 20
+    for texts in (chosen[:1], chosen[9:10], chosen[::7]):
+        wanted = [(key, rows[key]) for key in sorted(rows) if key.startswith(tuple(texts), 8)]
+        assert sought(other, KeysWith(tuple(texts), 8)) == wanted
 
 
 def test_a_seek_does_not_read_what_is_damaged_elsewhere(made: Path) -> None:

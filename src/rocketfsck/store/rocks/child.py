@@ -32,7 +32,7 @@ HEAD = struct.Struct("<BIQQ")
 MARK = b"lastOffsetPy"
 """The key of a row that brokers put into families of messages: how far they are."""
 PART_ROWS = 256
-BATCH_BYTES = 1 << 20
+BATCH_BYTES = 1 << 19
 OPEN_FILES = 200
 MEMORY_LIMIT = 4 << 30
 """Address space of this process in bytes."""

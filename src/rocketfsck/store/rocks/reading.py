@@ -218,7 +218,6 @@ def _child(
         [sys.executable, "-P", str(_CHILD), str(directory), mode, *keys, *names],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        pipesize=PIPE_SIZE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
