@@ -185,6 +185,7 @@ def _sha256_of(certificate: Certificate) -> str:
 def _certificate(store: Store) -> Certificate:
     from rocketfsck.repair.state import check_status
     from rocketfsck.repair.verdict import judge_store
+    from rocketfsck.store.rocks.lifting import kept_databases
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.run import check_store
 
@@ -192,8 +193,9 @@ def _certificate(store: Store) -> Certificate:
     before = _listed(store)
     files = _files(store, before)
     asked = CheckOptions(level="full")
-    report = check_store(store, asked)
-    verdict = judge_store(store, report)
+    with kept_databases():
+        report = check_store(store, asked)
+        verdict = judge_store(store, report)
     after = _listed(store)
     if after != before:
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))

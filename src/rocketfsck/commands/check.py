@@ -146,6 +146,7 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
     from rocketfsck.query.start.verdict import verdict_of
     from rocketfsck.repair.state import check_status, gate_status
     from rocketfsck.repair.verdict import judge_store, plan_or_obstacle, predicted, ranked
+    from rocketfsck.store.rocks.lifting import kept_databases
     from rocketfsck.verify.run import check_store
     from rocketfsck.verify.stopping import report_by
 
@@ -164,12 +165,13 @@ def check(options: CheckCommand, policy: Policy | None = None, passes: Passes | 
             refuse_inside(kept, store.commitlog.directories)  # a broker.conf may name some outside
     engine = options.workers.start([path, *stated.commitlog_paths])
     facts: list[Fact] = []
-    report = check_store(store, asked, engine=engine, passes=passes, seen=facts.extend)
-    with measured(passes, "verdict"):
-        predictions = predicted(store, report, version=version, while_running=options.while_running)
-        starts = list(map(verdict_of, predictions))
-        plan = plan_or_obstacle(store, report, starts)[0] if options.plans else None
-        verdict = judge_store(store, report, version=version, plan=plan, predictions=predictions)
+    with kept_databases():
+        report = check_store(store, asked, engine=engine, passes=passes, seen=facts.extend)
+        with measured(passes, "verdict"):
+            predictions = predicted(store, report, version=version, while_running=options.while_running)
+            starts = list(map(verdict_of, predictions))
+            plan = plan_or_obstacle(store, report, starts)[0] if options.plans else None
+            verdict = judge_store(store, report, version=version, plan=plan, predictions=predictions)
     report = ranked(report, verdict)
     found, report = report.findings, report_by(report, policy or {})
     narrowed = bool(asked.select or asked.ignore or asked.baseline is not None)

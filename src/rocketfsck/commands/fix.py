@@ -95,6 +95,7 @@ def fix(
     """
     from rocketfsck.repair.plan.basis import named_values
     from rocketfsck.repair.state import check_status
+    from rocketfsck.store.rocks.lifting import kept_databases
     from rocketfsck.verify.run import check_store
 
     if options.dry_run + options.preen + options.yes > 1:
@@ -110,9 +111,10 @@ def fix(
     with measured(passes, "open"):
         named = named_values(options.wishes.assume)
         store = stated.open("fix", path, delay_levels=options.delay_levels, **named)
-    report = check_store(store, CheckOptions(level=options.level), passes=passes)
-    with measured(passes, "plan and verdict"):
-        proposal = _proposal(options, store, report, policy or {})
+    with kept_databases():
+        report = check_store(store, CheckOptions(level=options.level), passes=passes)
+        with measured(passes, "plan and verdict"):
+            proposal = _proposal(options, store, report, policy or {})
     plan, verdict = proposal.plan, proposal.verdict
     chosen = plan if agree is None else agree(proposal)
     if options.dry_run or chosen is None or not chosen.actions:

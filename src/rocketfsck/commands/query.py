@@ -246,6 +246,9 @@ class FindQuery(QueryCommand):
     limit: shared.Limit = None
 
 
+_OF_FEW_QUEUES = (IdQuery, OffsetQuery, UniqueKeyQuery, TimeQuery, ScanQuery, LifeQuery)
+
+
 def query_id(options: IdQuery) -> QueryAnswer[Answer]:
     """Find the message with an offset message id or a unique id. Raises UsageError, StoreError."""
     from rocketfsck.query.ids import check_id, find_by_id
@@ -429,11 +432,14 @@ def query_retention(options: RetentionQuery) -> QueryAnswer[Retention]:
 
 @contextmanager
 def opened(options: QueryCommand) -> Iterator[tuple[Store, Masks | None]]:
-    """The store with the queues and configs of its databases, and masks that know its names."""
+    """The store with the queues and configs of its databases, and masks that know its names.
+
+    Who asks for a message gets the queues as a view of the store looks at them; brokers' starts take all."""
     from rocketfsck.store.rocks.lifting import lifted
 
     masks = options.masking.masks()
-    with lifted(options.stated.open(f"query {options.query}", options.path)) as lifting:
+    late = isinstance(options, _OF_FEW_QUEUES) and getattr(options, "as_broker", None) is None
+    with lifted(options.stated.open(f"query {options.query}", options.path), late=late) as lifting:
         if masks is not None:
             masks.learn_store(lifting.store)
             named = (getattr(options, name, None) for name in _NAMED)

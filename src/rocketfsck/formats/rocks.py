@@ -394,7 +394,12 @@ def decode_unit_key(key: bytes) -> UnitKey:
 
 def encode_unit_key(key: UnitKey) -> bytes:
     """The bytes of a key of the default column family."""
-    return _topic_prefix(key.topic) + _I32.pack(key.queue_id) + _SEPARATOR + _I64.pack(key.cq_offset)
+    return queue_prefix(key.topic, key.queue_id) + _I64.pack(key.cq_offset)
+
+
+def queue_prefix(topic: bytes, queue_id: int) -> bytes:
+    """What the keys of a queue's units begin with; those of no other queue do."""
+    return _topic_prefix(topic) + _I32.pack(queue_id) + _SEPARATOR
 
 
 def decode_bound_key(key: bytes) -> BoundKey:

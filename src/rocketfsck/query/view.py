@@ -429,6 +429,8 @@ class StoreView(Closing):
         name = (topic, queue_id)
         if name not in self._queues:
             found = self._by_name.get(name)
+            if found is not None and self.store.lifted.fetch is not None:
+                found = self.store.lifted.fetch(found)
             self._queues[name] = None if found is None else QueueView(found, self.log)
         return self._queues[name]
 

@@ -17,7 +17,7 @@ What a store has from its databases: queues and configs that became files. `stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -59,7 +59,8 @@ class Lifted:
 
     `files` is where the queues of databases are as files, None without any; `queues` what the databases say
     of them; `failed` why a database cannot be read; `beside_files` whether the store has queues in
-    files, too."""
+    files, too. `fetch` gives a queue with its files, where those of databases come late: None for one that
+    cannot be read."""
 
     databases: frozenset[str] = frozenset()
     areas: Mapping[str, Path] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Lifted:
     queues: Mapping[str, DatabaseQueues] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     beside_files: bool = False
+    fetch: Callable[[ConsumeQueue], ConsumeQueue | None] | None = None
 
 
 NOTHING_LIFTED = Lifted()

@@ -108,16 +108,6 @@ def test_what_the_child_writes(real_dir: Directory, tmp_path: Path, mode: str) -
     assert child.HEAD.unpack(out.getvalue()[: child.HEAD.size])[0] == child.ERROR
 
 
-def test_batches_are_bounded(real_dir: Directory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    text = Path(child.__file__).read_text("utf-8")
-    small = tmp_path / "child.py"
-    small.write_text(text.replace("BATCH_ROWS = 8192", "BATCH_ROWS = 50"), "utf-8")
-    monkeypatch.setattr(reading, "_CHILD", small)
-    other = database(real_dir("5.5.0-rocksdb-cq"), "consumequeue")
-    sizes = [len(rows) for rows in read_rows(other, ["default"])]
-    assert sizes == [50, 50, 50, 50, 27]
-
-
 def test_nothing_is_left_behind(real_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     other = database(real_dir("5.5.0-rocksdb-cq"), "consumequeue")

@@ -48,11 +48,13 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.reading import Closing
 from rocketfsck.store.rocks.families import DEFAULT, MESSAGE_DATABASE, database_at
-from rocketfsck.store.rocks.reading import has_index_rows, read_rows
+from rocketfsck.store.rocks.reading import KeysWith, has_index_rows, read_rows
 
 DAY_MS = 24 * HOUR_MS
 HOUR_LIMIT = 720
 BATCH_LIMIT = 64
+HOUR_SIZE = 8
+"""Bytes of the hour that the key of an index row begins with."""
 
 Asked = Literal["files", "rows", "nothing"]
 Row = tuple[int, bytes, int, int]
@@ -91,10 +93,11 @@ class RowIndex:
         other = database_at(store, MESSAGE_DATABASE)
         middles = [AT.join((b"", topic.encode(), kind, key.encode(), b"")) for kind in types]
         self.rows: list[list[Row]] = [[] for _ in middles]
-        for rows in () if other is None else read_rows(other, [DEFAULT]):
+        keys = KeysWith(tuple(middles), HOUR_SIZE)
+        for rows in () if other is None else read_rows(other, [DEFAULT], keys=keys):
             for found, value in rows.pairs():
                 for number, middle in enumerate(middles):
-                    if found.startswith(middle, 8) and len(value) >= 8:
+                    if found.startswith(middle, HOUR_SIZE) and len(value) >= 8:
                         self.rows[number].append(_row(found, len(middle), value))
 
     def offsets(self, max_num: int, begin_timestamp: int, end_timestamp: int) -> tuple[int, ...]:

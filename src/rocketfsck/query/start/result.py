@@ -95,7 +95,7 @@ def _rows(state: StartState, database: str, family: str) -> int | None:
     if other is None:
         return 0
     try:
-        return count_rows(other).get(family, 0)
+        return count_rows(other, [family]).get(family, 0)
     except (RocksError, StoreError):
         return None
 

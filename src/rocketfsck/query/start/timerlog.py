@@ -85,7 +85,7 @@ def read_timer_rows(store: Store) -> TimerRows | str:
     marks: dict[bytes, int] = {}
     if database is not None:
         try:
-            if count_rows(database).get(FAMILY, 0) > ROW_LIMIT:
+            if count_rows(database, [FAMILY]).get(FAMILY, 0) > ROW_LIMIT:
                 return f"{MESSAGE_DATABASE} has more than {ROW_LIMIT:,} of them"
             for rows in read_database_rows(database, [FAMILY]):
                 for key, value in rows.pairs():

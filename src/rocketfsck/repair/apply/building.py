@@ -34,6 +34,7 @@ from rocketfsck.repair.state import check_status, fates_after, state_of
 from rocketfsck.store.circumstances import Settings
 from rocketfsck.store.inuse import Mode
 from rocketfsck.store.model import Store, StoreFile
+from rocketfsck.store.rocks.lifting import kept_databases
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
@@ -172,11 +173,11 @@ def build(
         outside=work.named if work.in_place else (),
     )
     after, found = scene.reopen(), None
-    if check:
-        report, found = _checked(work, report, before, after, tree)
-        if report.problem:
-            return report, area
-    report = _judged_by_start(work, report, before, after, found)
+    with kept_databases():
+        if check:
+            report, found = _checked(work, report, before, after, tree)
+        if not report.problem:
+            report = _judged_by_start(work, report, before, after, found)
     if report.problem:
         return report, area
     if not work.in_place:

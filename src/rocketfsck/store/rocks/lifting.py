@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,8 @@ from rocketfsck.store.circumstances import Evidence
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import ConsumeQueue, DatabaseQueues, Lifted, Other, QueueBounds, Store, StoreFile
 from rocketfsck.store.reading import named_errors
-from rocketfsck.store.rocks import families
+from rocketfsck.store.rocks import families, spilling
 from rocketfsck.store.rocks.reading import RocksError, read_rows, scratch_directory, why_not_readable
-from rocketfsck.store.rocks.spilling import Bound, Spill, consume_queues, spill_queues
 
 CONFIG_CONTENTS = frozenset(
     {families.Content.TOPICS, families.Content.GROUPS, families.Content.OFFSETS, families.Content.CONFIG}
@@ -42,43 +42,118 @@ LIGHT = ("lmqConsumerOffset.json", "lmqOffsetTable")
 
 
 @dataclass(slots=True)
+class _Content:
+    """What databases hold, in a scratch directory, and what kept some of it from being read: by database."""
+
+    directory: Path
+    queues: list[ConsumeQueue] = field(default_factory=list)
+    configs: list[StoreFile] = field(default_factory=list)
+    spills: list[spilling.Spill] = field(default_factory=list)
+    failed: dict[str, StoreError] = field(default_factory=dict)
+    odd: dict[str, families.OddRows] = field(default_factory=dict)
+    late: list[spilling.LateQueues] = field(default_factory=list)
+
+    def fetch(self, queue: ConsumeQueue) -> ConsumeQueue | None:
+        """The queue with its files, where these come late; None where they cannot be read."""
+        found: ConsumeQueue | None = queue
+        for late in self.late:
+            found = None if found is None else late.fetch(found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Lifting:
     """A store with what its databases hold, and what kept some of it from being read: by database."""
 
     store: Store
-    spills: list[Spill] = field(default_factory=list)
-    failed: dict[str, StoreError] = field(default_factory=dict)
-    odd: dict[str, families.OddRows] = field(default_factory=dict)
+    spills: Sequence[spilling.Spill] = ()
+    failed: Mapping[str, StoreError] = field(default_factory=dict)
+    odd: Mapping[str, families.OddRows] = field(default_factory=dict)
 
 
 @contextmanager
-def lifted(store: Store) -> Iterator[Lifting]:
+def lifted(store: Store, *, late: bool = False) -> Iterator[Lifting]:
     """The store with the queues and configs of its databases, as long as the context lasts.
 
     A store without such databases is given as it is; so is one whose databases cannot be read, with the
-    reasons. Raises StoreError where there is no room for the scratch directory.
+    reasons. `late`: queues have no files until they are fetched (`Lifted.fetch`), for who looks at a few of
+    them. Raises StoreError where there is no room for the scratch directory.
     """
-    wanted = [other for other in families.databases_of(store) if is_lifted(other)]
-    lifting = Lifting(store)
+    wanted = tuple(other for other in families.databases_of(store) if is_lifted(other))
     if not wanted:
-        yield lifting
+        yield Lifting(store)
         return
+    file_size = store.geometry.consumequeue_file_size
+    late = late and not any(queue.kind == "batch" for queue in store.queues)  # of two alike the larger counts
+    kept = None if late else _kept.get()
+    with _read(wanted, file_size, late=late) if kept is None else kept.content(wanted, file_size) as content:
+        yield Lifting(_with(store, content, wanted), content.spills, content.failed, content.odd)
+
+
+@contextmanager
+def _read(wanted: Sequence[Other], file_size: int, *, late: bool = False) -> Iterator[_Content]:
     with scratch_directory() as directory:
-        queues: list[ConsumeQueue] = []
-        configs: list[StoreFile] = []
+        content = _Content(directory)
         for other in wanted:
             if (reason := why_not_readable(other)) is not None:
-                lifting.failed[other.relative] = RocksError(reason, path=str(other.path))
+                content.failed[other.relative] = RocksError(reason, path=str(other.path))
                 continue
             try:
                 if other.relative in QUEUE_DATABASES:
-                    queues += _lift_queues(lifting, other, directory / AREA)
+                    content.queues += _lift_queues(content, other, file_size, late=late)
                 else:
-                    configs += _lift_configs(lifting, other, directory / "config")
+                    content.configs += _lift_configs(content, other)
             except StoreError as error:
-                lifting.failed[other.relative] = error
-        lifting.store = _with(store, lifting, wanted, queues, configs, directory)
-        yield lifting
+                content.failed[other.relative] = error
+        yield content
+
+
+class _Kept:
+    """The content of databases that was read last. Of one store at a time, so that there is no more of it on
+    the disk than without keeping any; not where one cannot be read, so that a second look is one."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self.found: tuple[Sequence[Other], int, _Content] | None = None
+        self.in_use = False
+
+    @contextmanager
+    def content(self, wanted: Sequence[Other], file_size: int) -> Iterator[_Content]:
+        """What these databases hold."""
+        if self.in_use:
+            with _read(wanted, file_size) as content:
+                yield content
+            return
+        if self.found is None or self.found[:2] != (wanted, file_size):
+            self.found = None
+            self.stack.close()
+            content = self.stack.enter_context(_read(wanted, file_size))
+            self.found = (wanted, file_size, content)
+        content = self.found[2]
+        self.in_use = True
+        try:
+            yield content
+        finally:
+            self.in_use = False
+            if content.failed:
+                self.found = None
+                self.stack.close()
+
+
+_kept: ContextVar[_Kept | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def kept_databases() -> Iterator[None]:
+    """Within the block a database is read once, however often its store is lifted: by a check and a verdict.
+    What is lifted stays on the disk until other databases are, or the block ends."""
+    kept = _Kept()
+    before = _kept.set(kept)
+    try:
+        yield
+    finally:
+        _kept.reset(before)
+        kept.stack.close()
 
 
 def is_lifted(other: Other) -> bool:
@@ -86,15 +161,18 @@ def is_lifted(other: Other) -> bool:
     return other.relative in QUEUE_DATABASES or bool(families.contents_of(other.relative) & CONFIG_CONTENTS)
 
 
-def _lift_queues(lifting: Lifting, other: Other, directory: Path) -> list[ConsumeQueue]:
-    file_size = lifting.store.geometry.consumequeue_file_size
+def _lift_queues(content: _Content, other: Other, file_size: int, *, late: bool) -> list[ConsumeQueue]:
+    directory = content.directory / AREA
     directory.mkdir(exist_ok=True)
-    spill = spill_queues(other, directory, file_size)
-    lifting.spills.append(spill)
-    return list(consume_queues(spill, file_size))
+    if late:
+        content.late.append(spilling.LateQueues(spilling.spill_bounds(other), directory, file_size))
+        return content.late[-1].queues
+    spill = spilling.spill_queues(other, directory, file_size)
+    content.spills.append(spill)
+    return list(spilling.consume_queues(spill, file_size))
 
 
-def _lift_configs(lifting: Lifting, other: Other, directory: Path) -> Iterator[StoreFile]:
+def _lift_configs(found: _Content, other: Other) -> Iterator[StoreFile]:
     """The tables of a database as the JSON files that brokers would keep instead."""
     tables: dict[tuple[str, str], dict[str, Any]] = {}
     versions: dict[str, Any] = {}
@@ -109,8 +187,9 @@ def _lift_configs(lifting: Lifting, other: Other, directory: Path) -> Iterator[S
                     versions[values["name"].decode()] = values["content"]
                 _put(tables, kind, values)
             except FormatError as error:
-                odd = lifting.odd.setdefault(other.relative, families.OddRows())
+                odd = found.odd.setdefault(other.relative, families.OddRows())
                 odd.add(rows.family, key, str(error))
+    directory = found.directory / "config"
     directory.mkdir(exist_ok=True)
     mtime = max((file.mtime_ns for file in other.files), default=0)
     changed = {name: versions[kind] for kind, (name, _) in _TABLES.items() if kind in versions}
@@ -153,36 +232,31 @@ def _put(tables: dict[tuple[str, str], dict[str, Any]], kind: str, values: Mappi
         tables.setdefault(_TABLES[kind], {}).setdefault(name, {}).update(offsets)
 
 
-def _with(
-    store: Store,
-    lifting: Lifting,
-    wanted: list[Other],
-    queues: list[ConsumeQueue],
-    configs: list[StoreFile],
-    directory: Path,
-) -> Store:
-    read = frozenset(other.relative for other in wanted) - lifting.failed.keys()
-    names = {config.name for config in configs}
+def _with(store: Store, content: _Content, wanted: Sequence[Other]) -> Store:
+    read = frozenset(other.relative for other in wanted) - content.failed.keys()
+    names = {config.name for config in content.configs}
     kept = [config for config in store.configs if config.name.removesuffix(".bak") not in names]
-    chosen, areas = _chosen(store, queues, directory)
-    notes = [Evidence(f"{name} was not read", str(error)) for name, error in sorted(lifting.failed.items())]
+    chosen, areas = _chosen(store, content.queues, content.directory)
+    notes = [Evidence(f"{name} was not read", str(error)) for name, error in sorted(content.failed.items())]
+    files = content.directory / AREA
     return replace(
         store,
         queues=chosen,
-        configs=(*kept, *configs),
+        configs=(*kept, *content.configs),
         notes=(*store.notes, *notes),
         lifted=Lifted(
             read,
             areas,
-            directory / AREA if (directory / AREA).is_dir() else None,
-            {spill.database.relative: _queues_of(spill) for spill in lifting.spills},
-            {name: str(error) for name, error in lifting.failed.items()},
+            files if files.is_dir() else None,
+            {spill.database.relative: _queues_of(spill) for spill in content.spills},
+            {name: str(error) for name, error in content.failed.items()},
             any(queue.kind == "file" and queue.files for queue in store.queues),
+            content.fetch if content.late else None,
         ),
     )
 
 
-def _queues_of(spill: Spill) -> DatabaseQueues:
+def _queues_of(spill: spilling.Spill) -> DatabaseQueues:
     bounds = {
         name: QueueBounds(_pair(queue.least), _pair(queue.greatest), queue.row_count)
         for name, queue in spill.queues.items()
@@ -190,7 +264,7 @@ def _queues_of(spill: Spill) -> DatabaseQueues:
     return DatabaseQueues(spill.dispatched, bounds)
 
 
-def _pair(bound: Bound | None) -> tuple[int, int] | None:
+def _pair(bound: spilling.Bound | None) -> tuple[int, int] | None:
     return None if bound is None else (bound.queue_offset, bound.physical_offset)
 
 

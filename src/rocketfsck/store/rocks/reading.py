@@ -44,6 +44,8 @@ PATIENCE = 60.0
 """Seconds without a byte from the child after which it is given up."""
 BATCH_LIMIT = 1 << 30
 PIPE_SIZE = 1 << 20
+TEXT_LIMIT = 16 << 10
+ALL_KEYS = ("0", "")
 
 _LINKED = re.compile(r"\d+\.(sst|blob|log)")
 _COPIED = re.compile(r"CURRENT|MANIFEST-\d+")
@@ -62,6 +64,21 @@ class RocksError(StoreError):
         self.message = message
         self.file = file
         self.from_rocksdb = from_rocksdb
+
+
+@dataclass(frozen=True, slots=True)
+class KeysWith:
+    """Keys that have one of the texts at `pos`; none of the texts begins with another. RocksDB goes straight
+    to them: keys are sorted, so that those with the same bytes before `pos` are neighbours."""
+
+    texts: tuple[bytes, ...]
+    pos: int = 0
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What the child has to know. Nothing where a text is too long for a command line: all rows, then."""
+        is_short = max(map(len, self.texts), default=0) <= TEXT_LIMIT
+        return (str(self.pos), ",".join(text.hex() for text in self.texts)) if is_short else ALL_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +112,33 @@ def why_not_readable(other: Other) -> str | None:
 
 
 def read_rows(
-    other: Other, families: Collection[str] = (), *, mode: Mode = "tolerant", patience: float = PATIENCE
+    other: Other,
+    families: Collection[str] = (),
+    *,
+    mode: Mode = "tolerant",
+    patience: float = PATIENCE,
+    keys: KeysWith | None = None,
 ) -> Generator[Rows]:
     """Yield the rows of the families asked for (none: of all); of each family that is there at least one
-    batch.
+    batch. `keys` leaves other rows out, unless it has a very long text.
 
     Raises RocksError, also in the midst, where RocksDB cannot go on, takes too long, or dies; StoreError
     where the scratch directory cannot be made.
     """
     if (reason := why_not_readable(other)) is not None:
         raise RocksError(reason, path=str(other.path))
-    with _scratch(other) as directory, _child(directory, mode, families, patience) as stream:
+    words = ALL_KEYS if keys is None else keys.words
+    with _scratch(other) as directory, _child(directory, mode, families, patience, words) as stream:
         try:
             yield from _batches(stream, families)
         except _ChildError as failure:
             raise _explained(failure, directory, other) from None
 
 
-def count_rows(other: Other, *, patience: float = PATIENCE) -> dict[str, int]:
-    """The number of rows of each family, counted. Raises as `read_rows`."""
+def count_rows(other: Other, families: Collection[str] = (), *, patience: float = PATIENCE) -> dict[str, int]:
+    """The number of rows of these families (none: of all), counted. Raises as `read_rows`."""
     counts: dict[str, int] = {}
-    for rows in read_rows(other, patience=patience):
+    for rows in read_rows(other, families, patience=patience):
         counts[rows.family] = counts.get(rows.family, 0) + len(rows)
     return counts
 
@@ -183,10 +206,16 @@ def _scratch(other: Other) -> Iterator[Path]:
 
 
 @contextmanager
-def _child(directory: Path, mode: Mode, families: Collection[str], patience: float) -> Iterator[_Stream]:
+def _child(
+    directory: Path,
+    mode: Mode,
+    families: Collection[str],
+    patience: float,
+    keys: Sequence[str] = ALL_KEYS,
+) -> Iterator[_Stream]:
     names = [os.fsencode(name) for name in families]
     process = subprocess.Popen(
-        [sys.executable, "-P", str(_CHILD), str(directory), mode, *names],
+        [sys.executable, "-P", str(_CHILD), str(directory), mode, *keys, *names],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

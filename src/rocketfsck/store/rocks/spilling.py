@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Collection, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,19 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.common.wording import count_of
-from rocketfsck.errors import FormatError
+from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats import consumequeue, dtypes, rocks, smallfiles
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Other
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import DEFAULT, OddRows
-from rocketfsck.store.rocks.reading import Rows, read_rows
+from rocketfsck.store.rocks.reading import KeysWith, Rows, read_rows
 
 OFFSETS = "offset"
 VALUE_SIZE = rocks.ROCKS_UNIT.size
 FAR_LIMIT = 1 << 24
 """A unit so many places behind the one before it is not spilled: its queue offset is damaged."""
+LATE_LIMIT = 4
+"""As many queues are read one by one, each by a process of its own."""
 TIMES = ".times"
 NAME_LIMIT = 255
 
@@ -105,15 +107,31 @@ def spill_queues(database: Other, directory: Path, file_size: int) -> Spill:
     Raises RocksError where it cannot be read (the files are then incomplete), StoreError where nothing can
     be written.
     """
+    spill = spill_bounds(database)
+    spill_units(spill, directory, file_size)
+    return spill
+
+
+def spill_bounds(database: Other) -> Spill:
+    """Read the bounds of the queues, and no unit. Raises RocksError where they cannot be read."""
     spill = Spill(database)
     for rows in read_rows(database, [OFFSETS]):
         _take_bounds(spill, rows)
-    writer = _Writer(spill, directory, consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE))
+    return spill
+
+
+def spill_units(spill: Spill, directory: Path, file_size: int, names: Collection[Name] | None = None) -> None:
+    """Write the units of all queues, or of those with these names. Raises as `spill_queues`."""
+    keys = None
+    if names is not None and len(names) == 1:
+        keys = KeysWith(tuple(rocks.queue_prefix(os.fsencode(topic), queue_id) for topic, queue_id in names))
+    writer = _Writer(
+        spill, directory, consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE), names
+    )
     with named_errors(directory, "cannot be written"), closing(writer):
-        for rows in read_rows(database, [DEFAULT]):
+        for rows in read_rows(spill.database, [DEFAULT], keys=keys):
             if rows.family == DEFAULT:
                 writer.take(rows)
-    return spill
 
 
 def _take_bounds(spill: Spill, rows: Rows) -> None:
@@ -140,8 +158,11 @@ def _take_bounds(spill: Spill, rows: Rows) -> None:
 class _Writer:
     """Writes units where they belong; keys come sorted, so that one queue is written at a time."""
 
-    def __init__(self, spill: Spill, directory: Path, file_size: int) -> None:
+    def __init__(
+        self, spill: Spill, directory: Path, file_size: int, names: Collection[Name] | None = None
+    ) -> None:
         self.spill = spill
+        self.names = names
         self.directory = directory
         self.file_size = file_size
         self.per_file = file_size // consumequeue.UNIT_SIZE
@@ -164,6 +185,8 @@ class _Writer:
                 for row in range(start, end):
                     text = rows.keys[rows.key_starts[row] : rows.key_starts[row + 1]]
                     self.spill.odd.add(rows.family, text, _why_odd(rows, row, text))
+                continue
+            if self.names is not None and (os.fsdecode(key.topic), key.queue_id) not in self.names:
                 continue
             self._open(key)
             keys = rows.keys[rows.key_starts[start] : rows.key_starts[end]]
@@ -301,14 +324,14 @@ def _why_odd(rows: Rows, row: int, key: bytes) -> str:
 def consume_queues(spill: Spill, file_size: int) -> Iterator[ConsumeQueue]:
     """The queues of a spill as a broker has them: those with a greatest queue offset, by name."""
     mtime = max((file.mtime_ns for file in spill.database.files), default=0)
-    file_size = consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE)
     for queue in sorted(spill.queues.values(), key=lambda queue: (queue.topic, queue.queue_id)):
-        if queue.greatest is None:
-            continue
-        files = tuple(_files(spill, queue, mtime)) if queue.directory is not None else ()
-        location = f"{spill.database.path}/{queue.topic}/{queue.queue_id}"
-        mapped = MappedFileQueue((location,), file_size, files)
-        yield ConsumeQueue(queue.topic, queue.queue_id, "file", mapped, None)
+        if queue.greatest is not None:
+            files = tuple(_files(spill, queue, mtime)) if queue.directory is not None else ()
+            location = f"{spill.database.path}/{queue.topic}/{queue.queue_id}"
+            mapped = MappedFileQueue(
+                (location,), consumequeue.rounded_file_size(file_size, consumequeue.UNIT_SIZE), files
+            )
+            yield ConsumeQueue(queue.topic, queue.queue_id, "file", mapped, None)
 
 
 def _files(spill: Spill, queue: SpilledQueue, mtime: int) -> Iterator[MappedFile]:
@@ -317,3 +340,35 @@ def _files(spill: Spill, queue: SpilledQueue, mtime: int) -> Iterator[MappedFile
         status = path.stat()
         name = f"{spill.database.relative}/{queue.topic}/{queue.queue_id}/{path.name}"
         yield MappedFile(str(path), name, status.st_size, mtime, status.st_blocks * 512, int(path.name))
+
+
+class LateQueues:
+    """Queues of a database whose units are written once somebody asks for one: RocksDB goes straight to the
+    rows of a queue. Who asks for more than `LATE_LIMIT` queues gets all of them."""
+
+    def __init__(self, spill: Spill, directory: Path, file_size: int) -> None:
+        self.spill = spill
+        self.directory = directory
+        self.file_size = file_size
+        self.asked_count = 0
+        self.queues = list(consume_queues(spill, file_size))
+        self._late = {queue.mapped_files.locations: queue for queue in self.queues}
+        self._ready: dict[tuple[str, ...], ConsumeQueue | None] = {}
+
+    def fetch(self, queue: ConsumeQueue) -> ConsumeQueue | None:
+        """One of the queues with its files, None where its units cannot be read, or written; any other queue
+        as it is."""
+        place = queue.mapped_files.locations
+        if place in self._late:
+            self.asked_count += 1
+            places = {place} if self.asked_count <= LATE_LIMIT else set(self._late)
+            names = {(late.topic, late.queue_id) for late in map(self._late.pop, places)}
+            self._ready |= dict.fromkeys(places)
+            with suppress(StoreError):
+                spill_units(self.spill, self.directory, self.file_size, names)
+                self._ready |= {
+                    found.mapped_files.locations: found
+                    for found in consume_queues(self.spill, self.file_size)
+                    if (found.topic, found.queue_id) in names
+                }
+        return self._ready.get(place, queue)
