@@ -322,7 +322,7 @@ run(arguments)
 """
 
 
-@pytest.mark.parametrize("place", ["hand", "data_files", "manifest_of"])
+@pytest.mark.parametrize("place", ["hand", "manifest_of"])
 def test_killed_it_is_not_there(
     store_dir: Directory, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,15 +32,14 @@ from rocketfsck._version import __version__
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.pipeline.export import tables
-from rocketfsck.pipeline.export.files import Place, data_files, last_offsets, manifest_of
-from rocketfsck.pipeline.export.local import write_by_workers, write_here
+from rocketfsck.pipeline.export.files import Place, manifest_of
+from rocketfsck.pipeline.export.local import Writing, Written, write_by_workers, write_here
 from rocketfsck.pipeline.export.model import (
     DATE,
     MANIFEST,
     PROVENANCE,
     SUCCESS,
     TIME,
-    DamageCount,
     DeletedRange,
     ExportOptions,
     ExportResult,
@@ -419,19 +418,18 @@ class _Job:
                 place.clear(kept)
 
     def attempt(self, plan: ExportPlan, place: Place, kept: Set[str]) -> ExportResult:
-        options, rows = self.options, plan.rows
+        options = self.options
         if not place.is_remote:
             with _named(place.root):
                 place.root.mkdir(exist_ok=True)
-        damage = self.write(plan, place, kept)
-        files = data_files(place, rows.partition, rows.folders, kept)
+        written = self.write(plan, place, kept)
         marks = {}
         if not self.is_plain and options.view == "messages":
-            marks = marks_of(plan.sources, last_offsets(place, files), self.engine)
+            marks = marks_of(plan.sources, written.last, self.engine)
         result = ExportResult(
             path=str(place.root),
-            files=tuple(files),
-            damage=damage,
+            files=tuple(sorted(written.files, key=lambda file: file.path)),
+            damage=written.damage,
             damage_told=not options.wanted.selects_messages,
             marks=marks,
             gaps=plan.gaps,
@@ -440,11 +438,12 @@ class _Job:
         place.put(MANIFEST, manifest_of(plan.about, options, result))
         return result
 
-    def write(self, plan: ExportPlan, place: Place, kept: Set[str]) -> DamageCount:
+    def write(self, plan: ExportPlan, place: Place, kept: Set[str]) -> Written:
         """Have Arrow write the files, here or on workers."""
+        writing = Writing(plan.rows, place, self.options)
         if isinstance(self.engine, LocalEngine):
-            return write_here(plan.rows, plan.parts, place, self.options, self.engine).damage
-        return write_by_workers(self.engine, plan.rows, plan.parts, place, self.options, kept)
+            return write_here(writing, plan.parts, self.engine)
+        return write_by_workers(writing, plan.parts, self.engine, kept)
 
     def create(self, root: Path, plan: ExportPlan, result: ExportResult) -> None:
         """Make the table of the files below `root`."""

@@ -78,13 +78,6 @@ class ExportRows:
         return pa.schema([*own, *texts, *places])
 
     @property
-    def handed(self) -> pa.Schema:
-        """`written`, with the column of damage, which sets damage apart from the other rows."""
-        name = self.wanted.corrupt_column
-        known = name in self.written.names or name not in self.read_schema.names
-        return self.written if known else self.written.append(self.read_schema.field(name))
-
-    @property
     def aside(self) -> pa.Schema:
         """The columns of the rows of damage next to the table."""
         names = (*PROVENANCE, "live", self.wanted.corrupt_column)
@@ -97,17 +90,13 @@ class ExportRows:
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         """The rows of a part as the view has them. Raises StoreError, also for a log that was cut since."""
         begin = self.begins.get(part.source.broker)
-        yield from read_part(part, self.wanted if begin is None else self.wanted_of(part.source.broker))
+        wanted = self.wanted if begin is None else replace(self.wanted, begin_offset=begin)
+        yield from read_part(part, wanted)
         if self.wanted.on_unreadable == "fail":
             _demand_uncut(part)
 
-    def wanted_of(self, broker: str) -> WantedRows:
-        """What is read of the store of a broker."""
-        begin = self.begins.get(broker)
-        return self.wanted if begin is None else replace(self.wanted, begin_offset=begin)
-
     def hand(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of the view with the columns of `handed`."""
+        """A batch of the view with the columns of `written`."""
         columns = {name: batch[name] for name in batch.schema.names}
         if DATE in self.partition and DATE not in columns:
             columns[DATE] = _dates(batch[TIME])
@@ -118,7 +107,7 @@ class ExportRows:
                 values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
             columns[name] = values
             columns[place] = folder_names(values) if name in self._texts else values
-        return pa.RecordBatch.from_arrays([columns[item.name] for item in self.handed], schema=self.handed)
+        return pa.RecordBatch.from_arrays([columns[item.name] for item in self.written], schema=self.written)
 
     def split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch, DamageCount]:
         """The rows for the table and those of damage next to it, and what is damaged.

@@ -46,7 +46,7 @@ from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.rows import Column, arrow_schema, name_pair, named_row
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
-from rocketfsck.pipeline.export.files import Place, delta_options, errors_of, read_footer
+from rocketfsck.pipeline.export.files import Place, data_file, delta_options, errors_of
 from rocketfsck.pipeline.export.model import DataFile
 from rocketfsck.pipeline.export.tables import (
     CATALOG,
@@ -268,12 +268,13 @@ def _write(
     """The rows as one file, which is there when it is whole. Raises StoreError."""
     schema = arrow_schema(columns, about)
     with tempfile.TemporaryDirectory(prefix="rocketfsck-tables-", dir=scratch_parent()) as folder:
-        part = Path(folder) / "part.parquet"
-        with errors_of(part, "cannot be written"), pq.ParquetWriter(part, schema) as writer:
-            for some in _groups(batches):
-                writer.write_table(some.select(schema.names).replace_schema_metadata(schema.metadata))
+        part, footers = Path(folder) / "part.parquet", list[Any]()
+        with errors_of(part, "cannot be written"):
+            with pq.ParquetWriter(part, schema, metadata_collector=footers) as writer:
+                for some in _groups(batches):
+                    writer.write_table(some.select(schema.names).replace_schema_metadata(schema.metadata))
+            file = data_file(path, footers[0], part.stat().st_size)
         place.put_file(path, part)
-        file = read_footer(part, path)
     if not place.is_remote:
         for directory in ((place.root / path).parent, place.root, place.root.parent):
             sync_path(directory)
