@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,8 @@ class KillingJob(CheckJob):
     """The check of a store with that file."""
 
     def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
-        return CheckJob.work(self, opened, KillingEngine(1, limits=engine.limits, known=engine.known))
+        same = {item.name: getattr(engine, item.name) for item in fields(engine)}
+        return CheckJob.work(self, opened, KillingEngine(**same))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.engine import Engine, LocalEngine
-from rocketfsck.pipeline.fleet import run as fleet_run
 from rocketfsck.pipeline.fleet import stages
 from rocketfsck.pipeline.fleet.counting import CountJob, count_stores
 from rocketfsck.pipeline.fleet.stages import Begin, Share
@@ -32,7 +31,7 @@ def said(found: ClusterStatistics) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("limit", [0, 1 << 40])
 def test_as_on_the_driver(store_dir: Directory, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    monkeypatch.setattr(fleet_run, "WHOLE_WEIGHT", limit)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", limit)
     monkeypatch.setattr(stages, "LEAST_WEIGHT", 1 << 20)
     sources = find_sources([store_dir(name) for name in SEVERAL])
     expected = said(count_stores(sources, key_count=10))

@@ -14,10 +14,9 @@ import pytest
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.fleet import run, stages
+from rocketfsck.pipeline.fleet import stages
 from rocketfsck.pipeline.fleet.model import FleetReport
-from rocketfsck.pipeline.fleet.run import run_jobs
-from rocketfsck.pipeline.fleet.stages import Begin, End, Share, task_of
+from rocketfsck.pipeline.fleet.stages import Begin, End, Share, run_jobs, task_of
 
 from tests.conftest import Directory
 from tests.unit.pipeline.fleeting import Distant, MadeUpJob
@@ -38,7 +37,7 @@ def fleet(store_dir: Directory, restart_dir: Directory, tmp_path: Path) -> Path:
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store is a large one, and a share is a task or two."""
-    monkeypatch.setattr(run, "WHOLE_WEIGHT", 0)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 0)
     monkeypatch.setattr(stages, "LEAST_WEIGHT", 1 << 20)
     monkeypatch.setattr(stages, "MOST_WEIGHT", 3 << 20)
 
@@ -65,7 +64,7 @@ def test_small_stores_are_a_task_each(fleet: Path) -> None:
 @pytest.mark.usefixtures("cut")
 @pytest.mark.parametrize("held", [1, 1 << 26])
 def test_large_stores_are_cut_into_shares(fleet: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
-    monkeypatch.setattr(run, "HELD_SIZE", held)
+    monkeypatch.setattr(stages, "HELD_SIZE", held)
     engine = Distant()
     report = check_stores(paths(fleet), OPTIONS, engine)
     assert said(report) == said(check_stores(paths(fleet), OPTIONS, LocalEngine(1)))
@@ -80,7 +79,7 @@ def test_large_stores_are_cut_into_shares(fleet: Path, monkeypatch: pytest.Monke
 def test_a_task_that_runs_twice_doubles_no_row(
     fleet: Path, monkeypatch: pytest.MonkeyPatch, whole_weight: int
 ) -> None:
-    monkeypatch.setattr(run, "WHOLE_WEIGHT", whole_weight)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", whole_weight)
     report = check_stores(paths(fleet), OPTIONS, Distant(twice=True))
     assert said(report) == said(check_stores(paths(fleet), OPTIONS, LocalEngine(1)))
     assert report.findings_to_arrow().num_rows == len(said(report)["findings"]) > 5
@@ -89,7 +88,7 @@ def test_a_task_that_runs_twice_doubles_no_row(
 def test_threads_of_this_process(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = said(check_stores(paths(fleet), OPTIONS, LocalEngine(1)))
     assert said(check_stores(paths(fleet), OPTIONS, LocalEngine(3))) == alone
-    monkeypatch.setattr(run, "WHOLE_WEIGHT", 1 << 20)  # some at once, the others one after the other
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 1 << 20)  # some at once, the others one after the other
     assert said(check_stores(paths(fleet), OPTIONS, LocalEngine(3))) == alone
 
 
@@ -179,7 +178,7 @@ def test_bounded() -> None:
 
 def test_the_driver_holds_no_more_of_500_large_stores_than_of_10(monkeypatch: pytest.MonkeyPatch) -> None:
     """What travels at once, and the peak of its memory: lists and results wait in files."""
-    monkeypatch.setattr(run, "HELD_SIZE", 300 << 10)
+    monkeypatch.setattr(stages, "HELD_SIZE", 300 << 10)
     held, peaks = {}, {}
     for count in (10, 500):
         engine = Distant(cores=64, steps=deque(maxlen=0))

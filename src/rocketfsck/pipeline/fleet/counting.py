@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.fleet.run import error_text, run_jobs
-from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, work_on
+from rocketfsck.pipeline.fleet.run import error_text
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, run_jobs, work_on
 from rocketfsck.pipeline.sources import StoreSource, look_at
 from rocketfsck.pipeline.statistics import (
     LOG_AREA,

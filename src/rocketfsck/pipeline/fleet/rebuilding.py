@@ -44,8 +44,8 @@ from rocketfsck.pipeline.fleet.records import (
     run_shelf,
     sources_of,
 )
-from rocketfsck.pipeline.fleet.run import error_text, make_run_id, open_meant, run_jobs
-from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, work_on
+from rocketfsck.pipeline.fleet.run import error_text, make_run_id, open_meant
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, run_jobs, work_on
 from rocketfsck.pipeline.rebuild.index import IndexTask
 from rocketfsck.pipeline.rebuild.job import (
     PARTS,
@@ -105,7 +105,7 @@ class RebuildJob:
                 return self._taken_over(store, options)
             weight = sum(map(_weight, store.commitlog.files))
             rows = options.message_rows or (options.queues and rows_in(store) is not None)
-            is_whole = weight <= engine.limits.whole_weight or rows  # no engine builds a RocksDB in parts
+            is_whole = weight <= engine.whole_weight or rows  # no engine builds a RocksDB in parts
             made = None if is_whole else self._made(store, engine, options)
             with attempt_directory(self.shelf, self.into.name[:200]) as folder:
                 built = folder / "built"
