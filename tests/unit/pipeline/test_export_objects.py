@@ -206,7 +206,7 @@ def after(sound):
 if place == "data":
     job.manifest_of = killing
 elif place == "commit":
-    tables._Delta.append = tables._Iceberg.append = tables.create_table = killing
+    tables._Delta.append = tables._Iceberg.append = tables.TablePlace.create = killing
 else:
     for kind in (tables._Delta, tables._Iceberg):
         kind.append = after(kind.append)

@@ -31,7 +31,6 @@ import pyarrow as pa
 from rocketfsck._version import __version__
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
-from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.files import Place, manifest_of
 from rocketfsck.pipeline.export.local import Writing, Written, write_by_workers, write_here
 from rocketfsck.pipeline.export.model import (
@@ -50,7 +49,7 @@ from rocketfsck.pipeline.export.model import (
     selection_digest,
 )
 from rocketfsck.pipeline.export.rows import ExportRows, broker_of
-from rocketfsck.pipeline.export.tables import Commit, LakeTable, TableChangedError, TableShape
+from rocketfsck.pipeline.export.tables import Commit, LakeTable, TableChangedError, TablePlace, TableShape
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.model import Part, WantedRows
 from rocketfsck.pipeline.views.table import plan_parts, schema_of
@@ -261,8 +260,7 @@ def export_stores(
 
 
 def _demand_sense(into: Path, options: ExportOptions, replace_existing: bool, append: bool) -> None:
-    tables.demand(options.table_format)
-    tables.demand_catalog(into, options.table_format, options.properties)
+    _place_of(into, options).demand()
     is_plain = options.table_format == "parquet"
     if append and is_plain:
         raise UsageError("only Delta and Iceberg tables can be appended to: Parquet files have no commit")
@@ -278,17 +276,18 @@ def _table_at(into: Path, options: ExportOptions, append: bool) -> LakeTable | N
     """The table that is appended to; None where a new one is to be made."""
     if options.table_format == "parquet":
         return None
+    place = _place_of(into, options)
     if not append and not is_remote(into):
-        tables.demand_new_table(_name(options), options.properties)
+        place.demand_new()
         return None
     if not is_remote(into) and not into.exists():
         return None
-    table = tables.find_table(into, options.table_format, _name(options), options.properties)
+    table = place.find()
     if table is None:
         if is_remote(into):
             return None
         is_delta = options.table_format == "delta"
-        what = "is not a Delta table" if is_delta else f"the catalog has no table {_name(options)}"
+        what = "is not a Delta table" if is_delta else f"the catalog has no table {place.name}"
         raise UsageError(f"{into}: exists, but {what}")
     if not append:
         raise UsageError(f"{into}: already exists")
@@ -299,8 +298,9 @@ def _table_at(into: Path, options: ExportOptions, append: bool) -> LakeTable | N
     return table
 
 
-def _name(options: ExportOptions) -> str:
-    return options.table or f"rocketmq.{options.view}"
+def _place_of(into: Path, options: ExportOptions) -> TablePlace:
+    name = options.table or f"rocketmq.{options.view}"
+    return TablePlace(into, options.table_format, name, options.properties)
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,12 +447,9 @@ class _Job:
 
     def create(self, root: Path, plan: ExportPlan, result: ExportResult) -> None:
         """Make the table of the files below `root`."""
-        options = self.options
         about = {**plan.about, "run": result.run}
         commit = Commit(result.files, about, result.marks, self.selection)
-        tables.create_table(
-            root, options.table_format, _name(options), options.properties, _shape(plan), commit
-        )
+        _place_of(root, self.options).create(_shape(plan), commit)
 
 
 def _shape(plan: ExportPlan) -> TableShape:

@@ -45,18 +45,15 @@ from rocketfsck.common.documents import printable
 from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.rows import Column, arrow_schema, name_pair, named_row
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.export import tables
-from rocketfsck.pipeline.export.files import Place, data_file, delta_options, errors_of
+from rocketfsck.pipeline.export.files import Place, data_file, errors_of
 from rocketfsck.pipeline.export.model import DataFile
 from rocketfsck.pipeline.export.tables import (
     CATALOG,
     Commit,
     LakeTable,
     TableChangedError,
+    TablePlace,
     TableShape,
-    catalog_at,
-    catalog_errors,
-    find_table,
     own_catalog,
 )
 from rocketfsck.pipeline.fleet.model import (
@@ -69,7 +66,7 @@ from rocketfsck.pipeline.fleet.model import (
     StoreRow,
     run_timestamp,
 )
-from rocketfsck.store.places.urls import file_system, is_remote
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk.publish import sync_path
 
 if TYPE_CHECKING:
@@ -83,6 +80,8 @@ DATA = "data"
 """Directory in a table that has one file for each run."""
 _SIGNS = {"_delta_log": "delta", "metadata": "iceberg", ".parquet": "parquet"}
 _TRIAL = "_trial"
+_END = "~"
+"""Sorts after the names of all runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +102,7 @@ class RunTables:
         for a table with other columns, and for Iceberg tables at a URL without a catalog; StoreError for one
         that cannot be opened, and for a URL at which nothing can be written.
         """
-        tables.demand(self.table_format)
-        tables.demand_catalog(self.directory, self.table_format, self.properties)
+        self._table_place("stores").demand()
         if is_remote(self.directory):
             place = Place(self.directory)
             place.put(_TRIAL, b"")
@@ -137,12 +135,24 @@ class RunTables:
         """The file of a run below the root of a table."""
         return f"{run_id}.parquet" if self._is_parquet else f"{DATA}/{run_id}.parquet"
 
-    def _found(self, name: str) -> LakeTable | None:
+    def _table_place(self, name: str) -> TablePlace:
+        """The place of a table of Delta or Iceberg. Both of Iceberg have one catalog."""
+        properties = self.properties
+        if self.table_format == "iceberg" and not properties and not is_remote(self.directory):
+            properties = own_catalog(self.directory.absolute())
+        return TablePlace(self._root(name), self.table_format, f"rocketmq.check_{name}", properties)
+
+    def _opened(self, name: str) -> LakeTable | None:
+        """The table of Delta or Iceberg, if there is one."""
         root = self._root(name)
-        made = self.directory / tables.CATALOG if self._is_iceberg else root
-        if self._is_parquet or not (self.properties or is_remote(root) or made.exists()):
+        made = self.directory / CATALOG if self.table_format == "iceberg" else root
+        if not (self.properties or is_remote(root) or made.exists()):
             return None
-        table = find_table(root, self.table_format, _full_name(name), self._catalog)
+        return self._table_place(name).find()
+
+    def _found(self, name: str) -> LakeTable | None:
+        """The same with the columns that are wanted. Raises UsageError for others."""
+        table = None if self._is_parquet else self._opened(name)
         if table is not None:
             table.demand_shape(_shape(self._columns(name, table)))
         return table
@@ -155,14 +165,6 @@ class RunTables:
     @property
     def _is_parquet(self) -> bool:
         return self.table_format == "parquet"
-
-    @property
-    def _is_iceberg(self) -> bool:
-        return self.table_format == "iceberg"
-
-    @property
-    def _catalog(self) -> Mapping[str, str]:
-        return self.properties or tables.own_catalog(self.directory.absolute())
 
     def _has(self, name: str, run_id: str) -> bool:
         if self._is_parquet:
@@ -191,14 +193,7 @@ class RunTables:
             table = self._found(name)
             try:
                 if table is None:
-                    tables.create_table(
-                        self._root(name),
-                        self.table_format,
-                        _full_name(name),
-                        self._catalog,
-                        _shape(_COLUMNS[name]),
-                        Commit((file,), about, {}),
-                    )
+                    self._table_place(name).create(_shape(_COLUMNS[name]), Commit((file,), about, {}))
                 else:
                     table.mend()
                     table.append(Commit((file,), about, {}))
@@ -210,34 +205,51 @@ class RunTables:
                 if table is not None or not left or self._found(name) is None:
                     raise  # else another run has made the table first
 
+    def rows(
+        self, name: str, start: str, end: str, columns: Sequence[str] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of the runs from `start` to before `end`; none of a table that lacks one of the `columns`.
+
+        Tables of any format are read where they are. Raises StoreError.
+        """
+        condition = (pc.field("run_id") >= start) & (pc.field("run_id") < end)
+        chosen = None if columns is None else list(columns)
+        try:
+            for runs in self._datasets(name, start, end):
+                if set(chosen or ()) <= set(runs.schema.names):
+                    for batch in runs.to_batches(columns=chosen, filter=condition):
+                        yield from batch.to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"earlier runs cannot be read: {error}", path=str(self._root(name))) from error
+
+    def _datasets(self, name: str, start: str, end: str) -> Iterator[dataset.Dataset]:
+        """The newest first: a Parquet file is a run, and those of an earlier version have fewer columns."""
+        if not self._is_parquet:
+            table = self._opened(name)
+            if table is not None:
+                yield table.runs(start, end)
+            return
+        place = Place(self._root(name))
+        system, path = place.system()
+        for file in reversed(place.names()):
+            if file.endswith(".parquet") and start <= file.removesuffix(".parquet") < end:
+                yield dataset.dataset(f"{path}/{file}", format="parquet", filesystem=system)
+
 
 _COLUMNS: dict[str, tuple[Column, ...]] = {"findings": FLEET_FINDING_COLUMNS, "stores": STORE_COLUMNS}
 
 
-def newest_run(directory: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The stores and the findings of the newest run in the Delta tables below `directory`, or a URL.
+def newest_run(tables: RunTables) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The stores and the findings of the newest run in the tables.
 
     Raises UsageError if there is no run, StoreError for a table that cannot be read. The package must be
     there (`tables.demand`).
     """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    try:
-        stores, findings = (
-            DeltaTable(root.as_uri(), storage_options=delta_options(root)).to_pyarrow_dataset()
-            for root in (directory.absolute() / name for name in ("stores", "findings"))
-        )
-        newest = pc.max(stores.to_table(columns=["run_id"])["run_id"]).as_py()
-        if newest is None:
-            raise UsageError(f"{directory}: the table of stores has no run")
-        condition = pc.field("run_id") == newest
-        return (
-            stores.to_table(filter=condition).to_pylist(),
-            findings.to_table(filter=condition).to_pylist(),
-        )
-    except (DeltaError, pa.ArrowException, OSError) as error:
-        raise StoreError(f"the Delta table cannot be read: {error}", path=str(directory)) from error
+    newest = max((row["run_id"] for row in tables.rows("stores", "", _END, ("run_id",))), default=None)
+    if newest is None:
+        raise UsageError(f"{tables.directory}: the table of stores has no run")
+    stores, findings = (list(tables.rows(name, newest, f"{newest}\0")) for name in ("stores", "findings"))
+    return stores, findings
 
 
 def demand_format(root: Path, table_format: str) -> None:
@@ -247,11 +259,6 @@ def demand_format(root: Path, table_format: str) -> None:
         if found != table_format and any(name.endswith(sign) for name in names):
             what = "Parquet files of earlier runs" if found == "parquet" else f"a table of the format {found}"
             raise UsageError(f"{root} has {what}: give another directory, or --table-format {found}")
-
-
-def _full_name(name: str) -> str:
-    """The name of a table in Iceberg's catalog."""
-    return f"rocketmq.check_{name}"
 
 
 def _shape(columns: Sequence[Column]) -> TableShape:
@@ -335,7 +342,7 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
     listed: dict[Name, Counter[int]] = {root: Counter() for root in last}
     counts: Counter[Name] = Counter()
     first = min((run.run_id for run in last.values()), default=report.run_id)
-    for item in _rows(tables, "findings", first, report.run_id, _FINDINGS):
+    for item in tables.rows("findings", first, report.run_id, _FINDINGS):
         root = (item["root"], item["root_b64"])
         if root in last and last[root].run_id == item["run_id"] and item["severity"] in PROBLEMS:
             listed[root][_identity(item)] += 1
@@ -395,7 +402,7 @@ def _last_runs(report: FleetReport, tables: RunTables) -> dict[Name, _Last]:
     end = report.run_id
     for days in DAYS:
         start = _name_at(report.started_timestamp / 1000 - days * 86400)
-        some = _rows(tables, "stores", start, end, _STORES)
+        some = tables.rows("stores", start, end, _STORES)
         for row in sorted(some, key=lambda row: str(row["run_id"]), reverse=True):
             root = (row["root"], row["root_b64"])
             is_like = row["is_complete"] and row["level"] == report.level and row["state"] in ORDER
@@ -415,7 +422,7 @@ def earlier_states(tables: RunTables, run_id: str) -> list[dict[str, Any]]:
     begun = run_timestamp(run_id)
     start = "" if begun is None else _name_at(begun / 1000 - DAYS[-1] * 86400)
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in _rows(tables, "stores", start, run_id, EARLIER_COLUMNS):
+    for row in tables.rows("stores", start, run_id, EARLIER_COLUMNS):
         run = str(row["run_id"])
         if run not in found and len(found) == RUN_LIMIT:
             if run < min(found):
@@ -428,67 +435,3 @@ def earlier_states(tables: RunTables, run_id: str) -> list[dict[str, Any]]:
 def _name_at(seconds: float) -> str:
     """What sorts before all runs that began at this time or later."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
-
-
-# The tables of runs are read where they are, in any of their formats.
-
-
-def _rows(
-    tables: RunTables, name: str, start: str, end: str, columns: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    """The rows of the runs from `start` to before `end`; none of a table that lacks a column."""
-    root = tables.directory.absolute() / name
-    condition = (pc.field("run_id") >= start) & (pc.field("run_id") < end)
-    try:
-        for runs in _READERS[tables.table_format](tables, root, start, end):
-            if set(columns) <= set(runs.schema.names):
-                for batch in runs.to_batches(columns=list(columns), filter=condition):
-                    yield from batch.to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"earlier runs cannot be read: {error}", path=str(root)) from error
-
-
-def _of_parquet(_tables: RunTables, root: Path, start: str, end: str) -> Iterator[dataset.Dataset]:
-    """Each file is a run, and the files of an earlier version have fewer columns."""
-    system, place = file_system(str(root)) if is_remote(root) else (None, str(root))
-    for run_id in sorted(_names(system, place), reverse=True):
-        if start <= run_id < end:
-            yield dataset.dataset(f"{place}/{run_id}.parquet", format="parquet", filesystem=system)
-
-
-def _names(system: Any, place: str) -> list[str]:
-    """The runs in a directory of Parquet files, which may not be there."""
-    with suppress(FileNotFoundError):
-        paths = Path(place).iterdir() if system is None else system.ls(place, detail=False)
-        names = [str(path).rpartition("/")[2] for path in paths]
-        return [name.removesuffix(".parquet") for name in names if name.endswith(".parquet")]
-    return []
-
-
-def _of_delta(_tables: RunTables, root: Path, _start: str, _end: str) -> Iterator[dataset.Dataset]:
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
-    try:
-        yield DeltaTable(root.as_uri(), storage_options=delta_options(root)).to_pyarrow_dataset()
-    except TableNotFoundError:
-        return
-    except DeltaError as error:
-        raise StoreError(f"the Delta table cannot be read: {error}", path=str(root)) from error
-
-
-def _of_iceberg(tables: RunTables, root: Path, start: str, end: str) -> Iterator[dataset.Dataset]:
-    from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
-
-    directory = tables.directory.absolute()
-    if not (tables.properties or is_remote(directory) or (directory / CATALOG).exists()):
-        return
-    with catalog_errors(str(root), "read"):
-        catalog = catalog_at(root, tables.properties or own_catalog(directory))
-        name = f"rocketmq.check_{root.name}"
-        if catalog.table_exists(name):
-            among = And(GreaterThanOrEqual("run_id", start), LessThan("run_id", end))
-            yield dataset.dataset(catalog.load_table(name).scan(row_filter=among).to_arrow())
-
-
-_READERS = {"parquet": _of_parquet, "delta": _of_delta, "iceberg": _of_iceberg}
