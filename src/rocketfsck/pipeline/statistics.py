@@ -18,10 +18,11 @@ different keys of one hash apart. Python sees batches and different keys, never 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +37,8 @@ from rocketfsck.query.counts import (
     StoreCounts,
     Tally,
     count_file,
+    count_into,
     live_batches,
-    merged,
 )
 from rocketfsck.scan.columns import KEY_WORD, RecordBatch
 from rocketfsck.scan.queues import QueueTable
@@ -228,8 +229,6 @@ def _gathered(data: NDArray[np.uint8], starts: Longs, sizes: Longs, queues: Long
     return pa.Array.from_buffers(pa.binary(), len(sizes), buffers)
 
 
-Name = TypeVar("Name", str, tuple[str, str])
-
 LOG_AREA = frozenset({"commitlog"})
 
 
@@ -271,6 +270,13 @@ class TopicTally:
     tally: Tally
 
 
+class StoreLogs(Protocol):
+    """The counts of each store with its broker, which may take their time to come."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[tuple[str, LogStatistics]]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterStatistics:
     """The live messages of several stores: by broker, and all together.
@@ -279,7 +285,7 @@ class ClusterStatistics:
     `failed` are the brokers whose stores could not be counted, and why: the rest is without them.
     """
 
-    brokers: Sequence[tuple[str, LogStatistics]]
+    brokers: StoreLogs
     total: Tally | None
     topics: tuple[TopicTally, ...]
     days: tuple[tuple[str, Tally], ...]
@@ -340,48 +346,32 @@ def keys_of(sketch: KeySketch, exact: KeyCounts, key_count: int) -> KeyStatistic
     )
 
 
-class Gathered:
+def cluster_statistics(
+    brokers: StoreLogs, keys: KeyStatistics | None, failed: Sequence[tuple[str, str]]
+) -> ClusterStatistics:
     """The messages of stores, put together store by store: bounded by topics and days, not by stores."""
-
-    def __init__(self) -> None:
-        self._totals: list[Tally] = []
-        self._topics: dict[str, TopicTally] = {}
-        self._days: dict[str, Tally] = {}
-        self._topic_days: dict[tuple[str, str], Tally] = {}
-
-    def add(self, log: LogStatistics) -> None:
-        """Take over what one store has."""
+    total: dict[str, Tally] = {}
+    topics: dict[str, Tally] = {}
+    broker_counts: Counter[str] = Counter()
+    days: dict[str, Tally] = {}
+    topic_days: dict[tuple[str, str], Tally] = {}
+    for _, log in brokers:
         if log.total is not None:
-            self._totals = [merged([*self._totals, log.total])]
+            count_into(total, "", log.total)
         for topic, tally in log.topics.items():
-            known = self._topics.get(topic)
-            tallies, count = ([], 0) if known is None else ([known.tally], known.broker_count)
-            self._topics[topic] = TopicTally(topic, count + 1, merged([*tallies, tally]))
+            count_into(topics, topic, tally)
+            broker_counts[topic] += 1
         for day, tally in log.days:
-            _merge_into(self._days, day, tally)
+            count_into(days, day, tally)
         for topic, day, tally in log.topic_days:
-            _merge_into(self._topic_days, (topic, day), tally)
-
-    def statistics(
-        self,
-        brokers: Sequence[tuple[str, LogStatistics]],
-        keys: KeyStatistics | None,
-        failed: Sequence[tuple[str, str]] = (),
-    ) -> ClusterStatistics:
-        """All of it; `brokers` are the stores that were added."""
-        return ClusterStatistics(
-            brokers=brokers,
-            total=self._totals[0] if self._totals else None,
-            topics=tuple(
-                sorted(self._topics.values(), key=lambda item: (-item.tally.byte_count, item.topic))
-            ),
-            days=tuple(sorted(self._days.items())),
-            topic_days=tuple((*name, self._topic_days[name]) for name in sorted(self._topic_days)),
-            keys=keys,
-            failed=tuple(failed),
-        )
-
-
-def _merge_into(tallies: dict[Name, Tally], name: Name, tally: Tally) -> None:
-    known = tallies.get(name)
-    tallies[name] = tally if known is None else merged([known, tally])
+            count_into(topic_days, (topic, day), tally)
+    found = [TopicTally(topic, broker_counts[topic], tally) for topic, tally in topics.items()]
+    return ClusterStatistics(
+        brokers=brokers,
+        total=total.get(""),
+        topics=tuple(sorted(found, key=lambda item: (-item.tally.byte_count, item.topic))),
+        days=tuple(sorted(days.items())),
+        topic_days=tuple((*name, topic_days[name]) for name in sorted(topic_days)),
+        keys=keys,
+        failed=tuple(failed),
+    )

@@ -5,12 +5,10 @@ The counts of each store, which grow with its queues, stay as packed as they cam
 
 from __future__ import annotations
 
-import pickle
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +16,16 @@ from numpy.typing import NDArray
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.run import error_text
-from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, run_jobs, work_on
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, packed, run_jobs, unpacked, work_on
 from rocketfsck.pipeline.sources import StoreSource, look_at
 from rocketfsck.pipeline.statistics import (
     LOG_AREA,
     ClusterStatistics,
     CountTask,
-    Gathered,
     KeyCounts,
     KeySketch,
     RecountTask,
+    cluster_statistics,
     count_run,
     keys_of,
     recount_run,
@@ -79,7 +77,7 @@ class CountJob:
             ):
                 account.add(counted)
                 sketch.merge(keys)
-        return Counted(_packed(statistics_of(store, account)), _packed(sketch) if self.with_keys else b"")
+        return Counted(packed(statistics_of(store, account)), packed(sketch) if self.with_keys else b"")
 
     def weigh(self, task: CountTask | RecountTask) -> int:
         """Bytes of the files, and something for each."""
@@ -103,32 +101,17 @@ def _results(engine: Engine, kernel: Callable[[Any], Any], tasks: Sequence[Any])
     return [outcome.result for outcome in outcomes]
 
 
-def _packed(value: Any) -> bytes:
-    return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
-
-
-def _unpacked(data: bytes) -> Any:
-    return pickle.loads(zlib.decompress(data))
-
-
-class PackedLogs(Sequence[tuple[str, LogStatistics]]):
+@dataclass(frozen=True, slots=True)
+class PackedLogs:
     """The counts of stores by broker, each unpacked when somebody looks at it."""
 
-    def __init__(self, logs: Sequence[tuple[str, bytes]]) -> None:
-        self._logs = logs
+    packed: tuple[tuple[str, bytes], ...]
 
     def __len__(self) -> int:
-        return len(self._logs)
+        return len(self.packed)
 
-    @overload
-    def __getitem__(self, index: int) -> tuple[str, LogStatistics]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[tuple[str, LogStatistics]]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return PackedLogs(self._logs[index])
-        broker, log = self._logs[index]
-        return broker, _unpacked(log)
+    def __iter__(self) -> Iterator[tuple[str, LogStatistics]]:
+        return ((broker, unpacked(log)) for broker, log in self.packed)
 
 
 def count_stores(
@@ -159,7 +142,7 @@ def count_stores(
             at.add(1)
         if key_count:
             for number in sorted(sketches):  # what a sketch forgets depends on the order
-                sketch.merge(_unpacked(sketches.pop(number)))
+                sketch.merge(unpacked(sketches.pop(number)))
         if sketch.words.total:
             again = sorted(logs)
             second = [CountJob(sources[number], hashes=sketch.words.hashes) for number in again]
@@ -172,10 +155,7 @@ def count_stores(
                 at.add(1)
     if errors and (len(sources) == 1 if is_one is None else is_one):
         raise errors[0]
-    brokers = PackedLogs([(sources[number].broker, logs[number]) for number in sorted(logs)])
-    gathered = Gathered()
-    for _, log in brokers:
-        gathered.add(log)
+    brokers = PackedLogs(tuple((sources[number].broker, logs[number]) for number in sorted(logs)))
     wrong = [(sources[number].broker, error_text("", errors[number])) for number in sorted(errors)]
     keys = keys_of(sketch, exact, key_count) if key_count else None
-    return gathered.statistics(brokers, keys, wrong)
+    return cluster_statistics(brokers, keys, wrong)

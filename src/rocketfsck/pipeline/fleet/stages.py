@@ -291,13 +291,13 @@ def _advanced(step: Begin | End) -> Ended | Given | StoreError:
         weigh=job.weigh,
         whole_weight=begin.whole_weight,
         cores=begin.job_count,
-        known=deque(map(unpack_results, known)),
+        known=deque(tuple(result for share in shares for result in unpacked(share)) for shares in known),
     )
     try:
-        store = job.open() if isinstance(step, Begin) else _unpacked(step.packed)[0]
+        store = job.open() if isinstance(step, Begin) else _stage(step.packed)[0]
         return Ended(job.work(store, engine))
     except Elsewhere as given:
-        return Given(_packed((store, given.kernel, tuple(given.tasks))), given.weights)
+        return Given(packed((store, given.kernel, tuple(given.tasks))), given.weights)
     except StoreError as error:
         return error
     except PassingError:
@@ -308,7 +308,7 @@ def _advanced(step: Begin | End) -> Ended | Given | StoreError:
 
 def run_share(share: Share) -> bytes:
     """Kernel: the tasks of a share, on one core of a worker; their results, packed."""
-    _, kernel, tasks = _unpacked(share.packed)
+    _, kernel, tasks = _stage(share.packed)
     found = []
     with within(jobs=1):
         for task in tasks[share.first : share.last]:
@@ -319,33 +319,26 @@ def run_share(share: Share) -> bytes:
             if isinstance(result, StoreError):
                 demand_lasting(result)
             found.append(result)
-    return pack_results(found)
+    return packed(found)
 
 
-def pack_results(results: Sequence[Any]) -> bytes:
-    """The results of neighbouring tasks, as few bytes."""
-    return _packed(tuple(results))
+def task_of(stage: bytes, number: int) -> Any:
+    """One task of a stage that was given away."""
+    return _stage(stage)[2][number]
 
 
-def unpack_results(shares: Sequence[bytes]) -> tuple[Any, ...]:
-    """The results of a stage, of all its shares in order. Raises the first error that is one of its own."""
-    return tuple(result for share in shares for result in pickle.loads(zlib.decompress(share)))
-
-
-def task_of(packed: bytes, number: int) -> Any:
-    """One task of a stage."""
-    return _unpacked(packed)[2][number]
-
-
-def _packed(value: Any) -> bytes:
+def packed(value: Any) -> bytes:
+    """A value as few bytes."""
     return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
 
 
-@lru_cache(maxsize=1)
-def _unpacked(packed: bytes) -> tuple[Any, Callable[[Any], Any], tuple[Any, ...]]:
-    """Kept for the next share of the same store, which a worker often gets."""
-    found: tuple[Any, Callable[[Any], Any], tuple[Any, ...]] = pickle.loads(zlib.decompress(packed))
-    return found
+def unpacked(data: bytes) -> Any:
+    """The value that `packed` was given."""
+    return pickle.loads(zlib.decompress(data))
+
+
+_stage = lru_cache(maxsize=1)(unpacked)
+"""What a job gave away, kept for the next share of the same store, which a worker often gets."""
 
 
 Found = tuple[int, Any, float]
@@ -427,4 +420,4 @@ def _halves(share: Share) -> tuple[Share, ...]:
 def _named_error(job: StoreJob, share: Share, dead: Dead) -> bytes:
     """The result of a task that no worker survived: an error with the name of its file."""
     path = job.name(task_of(share.packed, share.first))
-    return pack_results([StoreError(f"cannot be read by any worker: {dead.error}", path=path)])
+    return packed([StoreError(f"cannot be read by any worker: {dead.error}", path=path)])
