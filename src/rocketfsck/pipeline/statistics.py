@@ -294,40 +294,24 @@ class ClusterStatistics:
     failed: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CountTask:
-    """Log files of a store; `with_keys` makes the sketch of keys, too."""
-
-    run: FileRun
-    with_keys: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RecountTask:
-    """Log files whose keys with these hashes (ascending) are counted by their bytes."""
-
-    run: FileRun
-    hashes: NDArray[np.int64] = field(repr=False)
-
-
-def count_run(task: CountTask) -> tuple[StoreCounts, KeySketch]:
-    """Kernel: count the files of a task."""
+def count_run(with_keys: bool, run: FileRun) -> tuple[StoreCounts, KeySketch]:
+    """Kernel: count the files of a run; `with_keys` makes the sketch of keys, too."""
     account, sketch = StoreCounts(), KeySketch()
 
     def further(batch: RecordBatch, table: QueueTable, reader: FileReader) -> None:  # noqa: ARG001
         sketch.add(batch)
 
-    for number, item in enumerate(task.run.items, task.run.first):
-        account.add(count_file(item, number, further if task.with_keys else None))
+    for number, item in enumerate(run.items, run.first):
+        account.add(count_file(item, number, further if with_keys else None))
     return account, sketch
 
 
-def recount_run(task: RecountTask) -> KeyCounts:
-    """Kernel: count keys by their bytes."""
+def recount_run(hashes: Longs, run: FileRun) -> KeyCounts:
+    """Kernel: count the keys with these hashes (ascending) by their bytes."""
     counts = KeyCounts()
-    for item in task.run.items:
+    for item in run.items:
         for batch, table, reader in live_batches(item):
-            counts.add(batch, table, reader, task.hashes)
+            counts.add(batch, table, reader, hashes)
     return counts
 
 

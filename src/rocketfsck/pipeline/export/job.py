@@ -23,6 +23,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,6 @@ DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {"messages": ("topic", DATE), "c
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTask:
-    """One store to open, and the mark of its broker in the table that is appended to."""
-
-    source: StoreSource
-    view: str
-    wanted: WantedRows
-    mark: Mark | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class OpenedStore:
     """What an export reads of one store; `begin` is where it continues in the log, in bytes."""
 
@@ -83,15 +74,20 @@ class OpenedStore:
     gap: DeletedRange | None = None
 
 
-def open_one(task: OpenTask) -> OpenedStore | RocketfsckError:
-    """The kernel: open a store and list its parts, or the reason why not."""
-    source, wanted = task.source, task.wanted
+def open_one(
+    view: str, wanted: WantedRows, marks: Mapping[str, Mark], source: StoreSource
+) -> OpenedStore | RocketfsckError:
+    """The kernel: open a store and list its parts, or the reason why not.
+
+    `marks` are those of the brokers in the table that is appended to.
+    """
+    mark = marks.get(source.broker)
     try:
-        begin, gap = (None, None) if task.mark is None else continuation(source, task.mark)
+        begin, gap = (None, None) if mark is None else continuation(source, mark)
         if begin is not None:
             wanted = replace(wanted, begin_offset=begin)
         facts = store_facts(source)
-        return OpenedStore(facts, tuple(plan_parts(task.view, [source], wanted)), begin, gap)
+        return OpenedStore(facts, tuple(plan_parts(view, [source], wanted)), begin, gap)
     except RocketfsckError as error:
         return error
 
@@ -103,10 +99,9 @@ def open_all(
 
     Raises the first such reason if no store is left.
     """
-    jobs = [OpenTask(source, view, wanted, marks.get(source.broker)) for source in sources]
-    found: list[OpenedStore | RocketfsckError | None] = [None] * len(jobs)
-    with phase("opening the stores", len(jobs), "files") as at:
-        for done, outcome in enumerate(engine.run(open_one, jobs), 1):
+    found: list[OpenedStore | RocketfsckError | None] = [None] * len(sources)
+    with phase("opening the stores", len(sources), "files") as at:
+        for done, outcome in enumerate(engine.run(partial(open_one, view, wanted, marks), sources), 1):
             found[outcome.index] = outcome.result
             at.at(done)
     opened, failed = {}, []

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -219,18 +220,10 @@ def _in_order(
     yield from table.combine_chunks().to_batches()
 
 
-@dataclass(frozen=True, slots=True)
-class PartTask:
-    """One part, and where its rows go."""
-
-    writing: Writing
-    part: Part
-
-
-def write_part(task: PartTask) -> Written | StoreError:
+def write_part(writing: Writing, part: Part) -> Written | StoreError:
     """The kernel: the files of one part."""
     try:
-        return write_here(task.writing, (task.part,), LocalEngine(1))
+        return write_here(writing, (part,), LocalEngine(1))
     except StoreError as error:
         return error
 
@@ -243,14 +236,14 @@ def write_by_workers(writing: Writing, parts: Sequence[Part], engine: Engine, ke
     written: list[Written] = []
     with phase("exporting", sum(part.size for part in parts)) as at:
         done = 0
-        for task, found, _ in surviving(engine, write_part, [PartTask(writing, part) for part in parts]):
+        for part, found, _ in surviving(engine, partial(write_part, writing), parts):
             if isinstance(found, StoreError):
                 raise found
             if isinstance(found, Dead):
-                path = f"{task.part.source.path}/{task.part.file}".rstrip("/")
+                path = f"{part.source.path}/{part.file}".rstrip("/")
                 raise StoreError(f"cannot be read by any worker: {found.error}", path=path)
             written.append(found)
-            done += task.part.size
+            done += part.size
             at.at(done)
     whole = joined(written)
     writing.place.clear({*kept, *whole.names, MANIFEST})

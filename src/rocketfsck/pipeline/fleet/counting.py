@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,15 @@ from rocketfsck.pipeline.sources import StoreSource, look_at
 from rocketfsck.pipeline.statistics import (
     LOG_AREA,
     ClusterStatistics,
-    CountTask,
     KeyCounts,
     KeySketch,
-    RecountTask,
     cluster_statistics,
     count_run,
     keys_of,
     recount_run,
 )
 from rocketfsck.progress import phase
-from rocketfsck.query.counts import LogStatistics, StoreCounts, plan_runs, statistics_of
+from rocketfsck.query.counts import FileRun, LogStatistics, StoreCounts, plan_runs, statistics_of
 from rocketfsck.store import Store
 from rocketfsck.store.areas import demand_listed
 
@@ -68,24 +67,22 @@ class CountJob:
         with work_on(Path(self.source.path), "count", "counted"), phase("reading the commit log", size):
             if self.hashes is not None:
                 exact = KeyCounts()
-                for result in _results(engine, recount_run, [RecountTask(run, self.hashes) for run in runs]):
+                for result in _results(engine, partial(recount_run, self.hashes), runs):
                     exact.merge(result)
                 return Counted(exact=exact)
             account, sketch = StoreCounts(), KeySketch()
-            for counted, keys in _results(
-                engine, count_run, [CountTask(run, self.with_keys) for run in runs]
-            ):
+            for counted, keys in _results(engine, partial(count_run, self.with_keys), runs):
                 account.add(counted)
                 sketch.merge(keys)
         return Counted(packed(statistics_of(store, account)), packed(sketch) if self.with_keys else b"")
 
-    def weigh(self, task: CountTask | RecountTask) -> int:
+    def weigh(self, task: FileRun) -> int:
         """Bytes of the files, and something for each."""
-        return sum(item.file_size + FILE_WEIGHT for item in task.run.items)
+        return sum(item.file_size + FILE_WEIGHT for item in task.items)
 
-    def name(self, task: CountTask | RecountTask) -> str:
+    def name(self, task: FileRun) -> str:
         """The first file of a task."""
-        return task.run.items[0].location
+        return task.items[0].location
 
     def failed(self, error: Exception) -> Counted:
         """What is said of a store that could not be counted."""

@@ -50,14 +50,13 @@ from rocketfsck.pipeline.rebuild.index import IndexTask
 from rocketfsck.pipeline.rebuild.job import (
     PARTS,
     SCRATCH,
-    Bench,
     MadeParts,
     PartTask,
     make_parts,
     put_together,
 )
 from rocketfsck.pipeline.rebuild.places import attempt_directory
-from rocketfsck.pipeline.rebuild.segment import SegmentTask
+from rocketfsck.pipeline.rebuild.segment import Building, SegmentTask
 from rocketfsck.pipeline.sources import broker_name, find_places
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.judging import predict_rebuilt
@@ -135,7 +134,7 @@ class RebuildJob:
         bench = Path(self.bench)
         for path in (bench, bench / SCRATCH, bench / PARTS):  # never the shelf: a killed run's is taken away
             path.mkdir(exist_ok=True)
-        return make_parts(engine, store, options, Bench(str(bench / SCRATCH), str(bench / PARTS)))
+        return make_parts(engine, Building(store, options, str(bench / SCRATCH), str(bench / PARTS)))
 
     def chosen(self, store: Store) -> RebuildOptions:
         """What is built of this store. Raises StoreError for a store without a log."""
@@ -177,7 +176,7 @@ class RebuildJob:
         if isinstance(task, SegmentTask):
             return _weight(task.file)
         if isinstance(task, IndexTask):
-            return task.indexing.store.geometry.index_file_size + FILE_WEIGHT
+            return task.building.store.geometry.index_file_size + FILE_WEIGHT
         return UNIT_WEIGHT * task.unit_count + FILE_WEIGHT * task.queue_count
 
     def name(self, task: SegmentTask | PartTask) -> str:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -34,11 +34,19 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.pipeline.rebuild.places import SpillReader, Take, attempt_directory, publish
-from rocketfsck.pipeline.rebuild.segment import BUCKET_COUNT, SegmentRead, bucket_of, keys_path, units_path
+from rocketfsck.pipeline.rebuild.segment import (
+    BUCKET_COUNT,
+    Building,
+    SegmentRead,
+    bucket_of,
+    keys_path,
+    units_path,
+)
 from rocketfsck.repair.build.files import BuiltIndexFile, BuiltQueue, make_directory
 from rocketfsck.repair.build.index import IndexBuilder
-from rocketfsck.repair.build.queues import QueueBuilder
-from rocketfsck.repair.build.queuestates import Name, QueueStates
+from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of
+from rocketfsck.repair.build.queuestates import QueueStates
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.scan.units import BASE, INDEX, REFUSED_NAME, ROW_SIZE, KeyRows
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import Closing
@@ -48,34 +56,22 @@ GROUPS_A_JOB = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Queueing:
-    """What all tasks share. `segments` are the numbers of the commit log files that have dispatches.
-
-    `log_end_offset` is for queues that go on behind what the store has of them.
-    """
-
-    store: Store
-    scratch: str
-    parts: str
-    segments: tuple[int, ...]
-    wanted: Container[Name] | None
-    batch_topics: frozenset[str]
-    log_end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class QueueTask:
-    """The queues of the buckets `start:end`; `queues` are those of them that go on.
+    """The queues of the buckets `start:end`: `unit_count` units at most, of at least `queue_count` queues.
 
-    `unit_count` units at most, of at least `queue_count` queues.
+    `segments` are the numbers of the commit log files that have dispatches. Of queues that go on behind what
+    the store has of them, `queues` are those of these buckets; `log_end_offset` is for them.
     """
 
-    queueing: Queueing
+    building: Building
+    segments: tuple[int, ...]
+    batch_topics: frozenset[str]
     start: int
     end: int
-    queues: tuple[ConsumeQueue, ...] = ()
-    unit_count: int = 0
-    queue_count: int = 0
+    queues: tuple[ConsumeQueue, ...]
+    log_end_offset: int
+    unit_count: int
+    queue_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +86,13 @@ class QueuePart:
 
 
 def plan_queues(
-    queueing: Queueing, segments: Sequence[SegmentRead], job_count: int, going_on: Sequence[ConsumeQueue]
+    building: Building, store: Store, segments: Sequence[SegmentRead], job_count: int
 ) -> list[QueueTask]:
-    """Buckets in groups of about the same number of dispatches."""
+    """Buckets in groups of about the same number of dispatches. `store` is all of it."""
+    going_on = store.queues if building.options.only_missing else ()
+    log_end = read_log_end(store) if going_on else None
+    numbers = tuple(segment.number for segment in segments if segment.unit_counts.any())
+    batch_topics = batch_topics_of(store).union(*(segment.inner_topics for segment in segments))
     counts, queue_counts = np.zeros(BUCKET_COUNT, np.int64), np.zeros(BUCKET_COUNT, np.int64)
     for segment in segments:
         counts += segment.unit_counts
@@ -108,20 +108,31 @@ def plan_queues(
         buckets = np.flatnonzero((groups == group) & (counts > 0))
         start, end = int(buckets[0]), int(buckets[-1]) + 1
         queues = [queue for queue in going_on if start <= bucket_of((queue.topic, queue.queue_id)) < end]
-        unit_count, queue_count = int(counts[start:end].sum()), int(queue_counts[start:end].sum())
-        tasks.append(QueueTask(queueing, start, end, tuple(queues), unit_count, queue_count))
+        tasks.append(
+            QueueTask(
+                building,
+                numbers,
+                batch_topics,
+                start,
+                end,
+                tuple(queues),
+                0 if log_end is None else log_end.end_offset,
+                unit_count=int(counts[start:end].sum()),
+                queue_count=int(queue_counts[start:end].sum()),
+            )
+        )
     return tasks
 
 
 def build_queue_part(task: QueueTask) -> QueuePart:
     """The kernel. Raises StoreError."""
-    shared, name = task.queueing, f"queues-{task.start:03d}"
+    shared, name = task.building, f"queues-{task.start:03d}"
     with attempt_directory(shared.parts, name) as directory:
         root = directory / name
         make_directory(root)
-        builder = QueueBuilder(shared.store, root, shared.wanted, shared.batch_topics)
-        builder.go_on_behind_queues(task.queues, shared.log_end_offset)
-        for number in shared.segments:
+        builder = QueueBuilder(shared.store, root, shared.options.wanted, task.batch_topics)
+        builder.go_on_behind_queues(task.queues, task.log_end_offset)
+        for number in task.segments:
             for rows, numbers in _queue_rows(task, number, builder.states):
                 builder.take_rows(rows, numbers)
         queues = builder.finish()
@@ -145,7 +156,7 @@ def take_queues(parts: Sequence[QueuePart], root: Path, take: Take) -> list[Buil
 
 def _queue_rows(task: QueueTask, segment: int, states: QueueStates) -> Iterator[tuple[Longs, Longs]]:
     """The dispatches of a commit log file, in chunks, and the numbers that their queues have here."""
-    with SpillReader(units_path(task.queueing.scratch, segment)) as reader:
+    with SpillReader(units_path(task.building.scratch, segment)) as reader:
         numbers = _numbers(reader, task, states)
         for starts, columns in zip(reader.footer["starts"], reader.footer["columns"], strict=True):
             start, end = int(starts[task.start]), int(starts[task.end])
@@ -173,18 +184,6 @@ def _numbers(reader: SpillReader, task: QueueTask, states: QueueStates) -> Longs
 
 
 @dataclass(frozen=True, slots=True)
-class Indexing:
-    """What all index files share. `from_offset` and `only_missing` are for the first, which may go on one of
-    the store's own."""
-
-    store: Store
-    scratch: str
-    parts: str
-    from_offset: int | None
-    only_missing: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentKeys:
     """Keys of one commit log file: its number, how many keys are before it in the log."""
 
@@ -199,7 +198,7 @@ class IndexTask:
     The first of `segments` holds key `start` - 1, if there is one.
     """
 
-    indexing: Indexing
+    building: Building
     number: int
     start: int
     end: int
@@ -216,16 +215,14 @@ class IndexPart:
     path: str
 
 
-def plan_index(
-    indexing: Indexing, segments: Sequence[SegmentRead], room_before: int | None, file_room: int
-) -> list[IndexTask]:
-    """The index files there will be. `room_before` is that of the store's file that is continued, `file_room`
-    that of a new one (`IndexBuilder`). `segments` are in the order of the log."""
+def plan_index(building: Building, builder: IndexBuilder, segments: Sequence[SegmentRead]) -> list[IndexTask]:
+    """The index files there will be, as the builder begins. `segments` are in the order of the log."""
     filled = [segment for segment in segments if segment.row_count]
     if not filled:
         return []
     starts = [0, *accumulate(segment.key_count for segment in filled)]
     total = starts.pop()
+    room_before, file_room = builder.room_before, builder.file_room
     if not total and room_before is not None:
         return []
     first_room = file_room if room_before is None else room_before
@@ -239,14 +236,15 @@ def plan_index(
         high = bisect_right(starts, end - 1) if end > start else len(filled)
         parts = zip(filled[low:high], starts[low:high], strict=True)
         keys = tuple(SegmentKeys(segment.number, key_start) for segment, key_start in parts)
-        tasks.append(IndexTask(indexing, number, start, end, keys))
+        tasks.append(IndexTask(building, number, start, end, keys))
     return tasks
 
 
 def build_index_part(task: IndexTask) -> IndexPart:
     """The kernel. Raises StoreError."""
-    shared, name = task.indexing, f"index-{task.number:06d}"
-    first: dict[str, Any] = {"from_offset": shared.from_offset, "only_missing": shared.only_missing}
+    shared, name = task.building, f"index-{task.number:06d}"
+    options = shared.options
+    first: dict[str, Any] = {"from_offset": options.from_offset, "only_missing": options.only_missing}
     if task.number:
         first = {"state": _state_behind(_header_before(task))}
     with attempt_directory(shared.parts, name) as directory:
@@ -298,7 +296,7 @@ def _state_behind(before: IndexHeader) -> dict[str, Any]:
 def _header_before(task: IndexTask) -> IndexHeader:
     """What the end of the file before says of its last key."""
     segment = task.segments[0]
-    with _SegmentChunks(task.indexing.scratch, segment) as chunks:
+    with _SegmentChunks(task.building.scratch, segment) as chunks:
         for chunk in range(chunks.count):
             if chunks.starts[chunk + 1] >= task.start:
                 rows = chunks.read(chunk)
@@ -312,7 +310,7 @@ def _header_before(task: IndexTask) -> IndexHeader:
 def _rows(task: IndexTask) -> Iterator[KeyRows]:
     """The records and keys of the file: from the record behind the key before to that of the last key."""
     for segment in task.segments:
-        with _SegmentChunks(task.indexing.scratch, segment) as chunks:
+        with _SegmentChunks(task.building.scratch, segment) as chunks:
             for chunk in range(chunks.count):
                 start, end = chunks.starts[chunk : chunk + 2]
                 if end < task.start:

@@ -25,10 +25,8 @@ from rocketfsck.common.budget import within
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.rebuild.index import (
-    Indexing,
     IndexPart,
     IndexTask,
-    Queueing,
     QueuePart,
     QueueTask,
     build_index_part,
@@ -39,11 +37,11 @@ from rocketfsck.pipeline.rebuild.index import (
     take_queues,
 )
 from rocketfsck.pipeline.rebuild.places import Take, linked, publish, remove_tree
-from rocketfsck.pipeline.rebuild.segment import SegmentRead, SegmentReading, SegmentTask, read_segment
+from rocketfsck.pipeline.rebuild.segment import Building, SegmentRead, SegmentTask, read_segment
 from rocketfsck.progress import phase
 from rocketfsck.repair.build.files import resumable_directory, take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
-from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queues_built
+from rocketfsck.repair.build.queues import QueueBuilder, queues_built
 from rocketfsck.repair.build.run import (
     RebuildOptions,
     Rebuilt,
@@ -52,7 +50,6 @@ from rocketfsck.repair.build.run import (
     write_checkpoint,
 )
 from rocketfsck.repair.build.walk import LogWalked, log_is_large
-from rocketfsck.repair.log import read_log_end
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import named_errors
 
@@ -88,7 +85,7 @@ def rebuild_on(
     ):
         parts = work.path / PARTS
         parts.mkdir()
-        made = make_parts(engine, store, options, Bench(str(spills), str(parts)))
+        made = make_parts(engine, Building(store, options, str(spills), str(parts)))
         built = gather(store, options, made, work.path, publish)
         remove_tree(parts)
         take_owner(work.path, store.root, all_new=True)
@@ -109,14 +106,6 @@ def _scratch_directory(building: Path, target: Path, scratch: Path | None) -> It
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """Existing directories, which all workers see: of scratch files, and of parts of the result."""
-
-    scratch: str
-    parts: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,27 +132,22 @@ class MadeParts:
         return whole
 
 
-def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -> MadeParts:
+def make_parts(engine: Engine, building: Building) -> MadeParts:
     """Have the engine read the log and write the parts of the result.
 
     Raises StoreError, also one that a kernel returns.
     """
-    if not (options.queues or options.index):
+    if not (building.options.queues or building.options.index):
         return MadeParts()
-    with within(compiled=log_is_large(store)):
-        return _made(engine, store, options, bench)
+    with within(compiled=log_is_large(building.store)):
+        return _made(engine, building)
 
 
-def _made(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -> MadeParts:
-    builder = _index_builder(store, options, Path(bench.parts)) if options.index else None
-    # What tasks get of the store: only what they look at.
-    log = replace(store.commitlog, files=())
-    slim = replace(
-        store, commitlog=log, queues=(), ext_queues=(), indexes=(), configs=(), others=(), strays=(), notes=()
-    )
-    from_offset = None if builder is None else builder.from_offset
-    reading = SegmentReading(slim, bench.scratch, options.queues, options.index, options.wanted, from_offset)
-    reads = [SegmentTask(reading, number, file) for number, file in enumerate(store.commitlog.files)]
+def _made(engine: Engine, building: Building) -> MadeParts:
+    store, options = building.store, building.options
+    builder = _index_builder(store, options, Path(building.parts)) if options.index else None
+    shared = _shared(building, None if builder is None else builder.from_offset)
+    reads = [SegmentTask(shared, number, file) for number, file in enumerate(store.commitlog.files)]
     done, segments = 0, []
     with phase("reading the commit log", store.commitlog.size) as at:
         for task, segment in _each(engine, read_segment, reads):
@@ -173,18 +157,9 @@ def _made(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -
     segments.sort(key=lambda segment: segment.number)
     tasks: list[PartTask] = []
     if options.queues:
-        ext_queues = replace(slim, ext_queues=store.ext_queues[:1])
-        tasks += _queue_tasks(engine, store, options, bench, ext_queues, segments)
+        tasks += plan_queues(shared, store, segments, engine.job_count)
     if builder is not None:
-        continues = options.only_missing or options.from_offset is not None
-        indexing = Indexing(
-            replace(slim, indexes=store.indexes if continues else ()),
-            bench.scratch,
-            bench.parts,
-            options.from_offset,
-            options.only_missing,
-        )
-        tasks += plan_index(indexing, segments, builder.room_before, builder.file_room)
+        tasks += plan_index(shared, builder, segments)
     with phase("building queues and index"):
         parts = [part for _, part in _each(engine, build_part, tasks)]
     return MadeParts(
@@ -194,36 +169,30 @@ def _made(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -
     )
 
 
+def _shared(building: Building, first_offset: int | None) -> Building:
+    """What tasks get of a store: only what they look at."""
+    store, options = building.store, building.options
+    continues = options.index and (options.only_missing or options.from_offset is not None)
+    slim = replace(
+        store,
+        commitlog=replace(store.commitlog, files=()),
+        queues=(),
+        ext_queues=store.ext_queues[:1],
+        indexes=store.indexes if continues else (),
+        configs=(),
+        others=(),
+        strays=(),
+        notes=(),
+    )
+    return replace(building, store=slim, first_offset=first_offset)
+
+
 PartTask = QueueTask | IndexTask
 
 
 def build_part(task: PartTask) -> QueuePart | IndexPart:
     """Kernel: some queues, or an index file. Raises StoreError."""
     return build_queue_part(task) if isinstance(task, QueueTask) else build_index_part(task)
-
-
-def _queue_tasks(
-    engine: Engine,
-    store: Store,
-    options: RebuildOptions,
-    bench: Bench,
-    slim: Store,
-    segments: Sequence[SegmentRead],
-) -> list[QueueTask]:
-    going_on, log_end = store.queues if options.only_missing else (), 0
-    if going_on:
-        end = read_log_end(store)
-        log_end = 0 if end is None else end.end_offset
-    queueing = Queueing(
-        slim,
-        bench.scratch,
-        bench.parts,
-        tuple(segment.number for segment in segments if segment.unit_counts.any()),
-        options.wanted,
-        batch_topics_of(store).union(*(segment.inner_topics for segment in segments)),
-        log_end,
-    )
-    return plan_queues(queueing, segments, engine.job_count, going_on)
 
 
 def gather(store: Store, options: RebuildOptions, made: MadeParts, root: Path, take: Take) -> Rebuilt:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Container
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.pipeline.rebuild.places import COLUMN_SIZE, SpillWriter
 from rocketfsck.progress import part
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
+from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.repair.build.walk import LogWalked, walk_log
 from rocketfsck.scan.units import (
     BASE,
@@ -38,6 +40,7 @@ from rocketfsck.scan.units import (
     rows_from,
 )
 from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.reading import Closing
 
 BUCKET_COUNT = 256
 CHUNK_COUNT = 1 << 17
@@ -54,22 +57,24 @@ NO_COUNTS = np.zeros(BUCKET_COUNT, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentReading:
-    """What all tasks of the first stage share. `from_offset`: no keys of records before it."""
+class Building:
+    """What all tasks share: the store, what is built of it, and two directories that all workers see.
+
+    In `scratch` are scratch files, in `parts` parts of the result. No keys of records before `first_offset`.
+    """
 
     store: Store
+    options: RebuildOptions
     scratch: str
-    queues: bool
-    index: bool
-    wanted: Container[Name] | None
-    from_offset: int | None
+    parts: str
+    first_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
     """One commit log file, by its number."""
 
-    reading: SegmentReading
+    building: Building
     number: int
     file: MappedFile
 
@@ -113,11 +118,14 @@ def bucket_of(name: Name) -> int:
 
 def read_segment(task: SegmentTask) -> SegmentRead:
     """The kernel. Raises StoreError where the file cannot be read or a scratch file cannot be written."""
-    reading, number = task.reading, task.number
-    store = replace(reading.store, commitlog=replace(reading.store.commitlog, files=(task.file,)))
-    units = UnitSpill(units_path(reading.scratch, number), reading.wanted) if reading.queues else None
-    keys = KeySpill(keys_path(reading.scratch, number), reading.from_offset) if reading.index else None
-    try:
+    building, options, number = task.building, task.building.options, task.number
+    store = replace(building.store, commitlog=replace(building.store.commitlog, files=(task.file,)))
+    with ExitStack() as stack:
+        units = keys = None
+        if options.queues:
+            units = stack.enter_context(UnitSpill(units_path(building.scratch, number), options.wanted))
+        if options.index:
+            keys = stack.enter_context(KeySpill(keys_path(building.scratch, number), building.first_offset))
         with part(task.file.size), within(jobs=SCAN_THREADS):
             walked = walk_log(store, units=units, keys=keys)
         found = SegmentRead(number, walked)
@@ -140,13 +148,9 @@ def read_segment(task: SegmentTask) -> SegmentRead:
                 inner_topics=frozenset(units.inner_topics),
             )
         return found
-    finally:
-        for taker in (units, keys):
-            if taker is not None:
-                taker.close()
 
 
-class KeySpill:
+class KeySpill(Closing):
     """Takes keys and puts them by."""
 
     def __init__(self, path: Path, from_offset: int | None) -> None:
@@ -214,7 +218,7 @@ class KeySpill:
         self._writer.close()
 
 
-class UnitSpill:
+class UnitSpill(Closing):
     """Takes dispatches and puts them by, apart by bucket. `counts` are those of the buckets; `queue_counts`,
     how many queues each has, is there when the file is."""
 
