@@ -182,7 +182,7 @@ def simulate(stores: Sequence[Described], machines: Machines, rates: Rates | Non
         )
         for number in large
     }
-    for group in stages.bounded(large, [sizes[number] for number in large], stages.HELD_SIZE):
+    for group in stages.bounded(large, sizes.__getitem__, stages.HELD_SIZE):
         began = time.process_time()
         pieces = stages.pack([(number, weights[number]) for number in group], machines.cores)
         found.plan_seconds += time.process_time() - began

@@ -172,8 +172,8 @@ def test_pack() -> None:
 
 
 def test_bounded() -> None:
-    assert list(stages.bounded("abcde", [3, 3, 9, 1, 1], 6)) == [["a", "b"], ["c"], ["d", "e"]]
-    assert list(stages.bounded([], [], 6)) == []
+    assert list(stages.bounded([3, 3, 9, 1, 2], abs, 6)) == [[3, 3], [9], [1, 2]]
+    assert list(stages.bounded([], abs, 6)) == []
 
 
 def test_the_driver_holds_no_more_of_500_large_stores_than_of_10(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,11 +225,13 @@ class Place:
 
 @contextmanager
 def errors_of(root: Path, what: str) -> Iterator[None]:
-    """What Arrow and the system raise, as StoreError."""
+    """What Arrow and the system raise, as StoreError; UsageError where something is there already."""
     try:
         yield
     except RocketfsckError:
         raise
+    except FileExistsError as error:
+        raise UsageError(f"{root}: already exists") from error
     except (OSError, pa.ArrowException) as error:
         text = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise StoreError(f"{what}: {text}", path=str(root)) from error

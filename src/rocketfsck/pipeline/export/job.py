@@ -32,7 +32,7 @@ import pyarrow as pa
 from rocketfsck._version import __version__
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
-from rocketfsck.pipeline.export.files import Place, manifest_of
+from rocketfsck.pipeline.export.files import WRITING, Place, errors_of, manifest_of
 from rocketfsck.pipeline.export.local import Writing, Written, write_by_workers, write_here
 from rocketfsck.pipeline.export.model import (
     DATE,
@@ -319,9 +319,12 @@ class _Job:
         if (into.exists() or into.is_symlink()) and not replace_existing:
             raise UsageError(f"{into}: already exists")
         plan = plan_export(self.sources, self.options, self.engine)
-        with _named(into):
+        with errors_of(into, WRITING):
             leftovers = clear_leftovers(into)
-        with _named(into), building_directory(into, replace=replace_existing, sync=True) as building:
+        with (
+            errors_of(into, WRITING),
+            building_directory(into, replace=replace_existing, sync=True) as building,
+        ):
             place = Place(building)
             plan, result = self.written(plan, place)
             if self.options.table_format == "delta":
@@ -374,7 +377,7 @@ class _Job:
                 result = _below(result, place)
                 about = {**plan.about, "run": place.root.name}
                 if not place.is_remote:
-                    with _named(into):
+                    with errors_of(into, WRITING):
                         sync_below(place.root)
                 table.append(Commit(result.files, about, result.marks))
                 place.put(SUCCESS, b"")
@@ -415,7 +418,7 @@ class _Job:
     def attempt(self, plan: ExportPlan, place: Place, kept: Set[str]) -> ExportResult:
         options = self.options
         if not place.is_remote:
-            with _named(place.root):
+            with errors_of(place.root, WRITING):
                 place.root.mkdir(exist_ok=True)
         written = self.write(plan, place, kept)
         marks = {}
@@ -468,17 +471,6 @@ def _is_written(place: Place) -> bool:
 def _is_ours(name: str) -> bool:
     """Whether an export may have put an object: others are never deleted."""
     return name in (MANIFEST, SUCCESS) or name.endswith((".parquet", f"/{SUCCESS}"))
-
-
-@contextmanager
-def _named(into: Path) -> Iterator[None]:
-    """What the system says of the target, as our own errors."""
-    try:
-        yield
-    except FileExistsError as error:
-        raise UsageError(f"{into}: already exists") from error
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(into)) from error
 
 
 def sync_below(folder: Path) -> None:

@@ -15,6 +15,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ _PLAIN = re.compile(r"(?!sha256-|__HIVE_DEFAULT_PARTITION__\Z)([A-Za-z0-9_.-]{1,
 _LAST_DAY = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExportRows:
     """Which rows an export has, and in which columns; plain values, which travel to workers.
 
@@ -49,12 +50,12 @@ class ExportRows:
     drops: bool
     begins: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def read_schema(self) -> pa.Schema:
         """The columns of the view that are read."""
         return schema_of(self.view, self.wanted)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the table, with those of the partition."""
         columns = list(self.read_schema)
@@ -63,12 +64,12 @@ class ExportRows:
         hidden = {self.wanted.corrupt_column} if self.drops or self.wanted.mode == "FAILFAST" else set()
         return pa.schema([column for column in columns if column.name not in hidden])
 
-    @property
+    @cached_property
     def folders(self) -> tuple[str, ...]:
         """The columns that name directories, from the outermost on."""
         return tuple(f"in_{name}" if self.in_files else name for name in self.partition)
 
-    @property
+    @cached_property
     def written(self) -> pa.Schema:
         """The columns that a writer gets: those of the files, and those of the directories."""
         own = [column for column in self.schema if self.in_files or column.name not in self.partition]
@@ -77,13 +78,13 @@ class ExportRows:
         places = [pa.field(name, kind) for name, kind in zip(self.folders, kinds, strict=True)]
         return pa.schema([*own, *texts, *places])
 
-    @property
+    @cached_property
     def aside(self) -> pa.Schema:
         """The columns of the rows of damage next to the table."""
         names = (*PROVENANCE, "live", self.wanted.corrupt_column)
         return pa.schema([self.read_schema.field(name) for name in names if name in self.read_schema.names])
 
-    @property
+    @cached_property
     def _texts(self) -> list[str]:
         return [name for name in self.partition if pa.types.is_string(self.schema.field(name).type)]
 

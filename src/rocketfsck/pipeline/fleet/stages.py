@@ -39,6 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -106,11 +107,12 @@ def _target(left: int, cores: int) -> int:
     return min(max(left // (SHARES_A_CORE * max(cores, 1)), LEAST_WEIGHT), MOST_WEIGHT)
 
 
-def bounded(items: Iterable[Item], sizes: Iterable[int], limit: int) -> Iterator[list[Item]]:
+def bounded(items: Iterable[Item], size_of: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
     """Neighbours in groups of at most `limit` in all, or of one item that is longer."""
     group: list[Item] = []
     total = 0
-    for item, size in zip(items, sizes, strict=True):
+    for item in items:
+        size = size_of(item)
         if group and total + size > limit:
             yield group
             group, total = [], 0
@@ -373,8 +375,8 @@ def run_jobs(engine: Engine, jobs: Sequence[StoreJob]) -> Iterator[Found]:
             took = seconds[begin.number] + time.monotonic() - started
             yield begin.number, _result(begin.job, ended), took
         return
-    for group in bounded([begin for begin, _ in large], [size for _, size in large], HELD_SIZE):
-        yield from _run_group(engine, group, seconds)
+    for group in bounded(large, itemgetter(1), HELD_SIZE):
+        yield from _run_group(engine, [begin for begin, _ in group], seconds)
 
 
 def _run_group(engine: Engine, begins: Sequence[Begin], seconds: list[float]) -> Iterator[Found]:

@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,7 @@ from rocketfsck.pipeline.fleet.model import (
     StoreRow,
     run_timestamp,
 )
+from rocketfsck.pipeline.fleet.stages import bounded
 from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk.publish import sync_path
 
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
     from rocketfsck.pipeline.fleet.model import FleetReport
 
 ROW_COUNT = 10_000
-"""Rows of a row group, at least, but for the last one."""
+"""Rows of a row group, at most, where no store has more."""
 ATTEMPTS = 10
 """Commits that are tried while other runs change a table."""
 DATA = "data"
@@ -278,7 +280,8 @@ def _write(
         part, footers = Path(folder) / "part.parquet", list[Any]()
         with errors_of(part, "cannot be written"):
             with pq.ParquetWriter(part, schema, metadata_collector=footers) as writer:
-                for some in _groups(batches):
+                for group in bounded(batches, attrgetter("num_rows"), ROW_COUNT):
+                    some = pa.Table.from_batches(group)
                     writer.write_table(some.select(schema.names).replace_schema_metadata(schema.metadata))
             file = data_file(path, footers[0], part.stat().st_size)
         place.put_file(path, part)
@@ -286,17 +289,6 @@ def _write(
         for directory in ((place.root / path).parent, place.root, place.root.parent):
             sync_path(directory)
     return file
-
-
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    group: list[pa.RecordBatch] = []
-    for batch in batches:
-        group.append(batch)
-        if sum(some.num_rows for some in group) >= ROW_COUNT:
-            yield pa.Table.from_batches(group)
-            group = []
-    if group:
-        yield pa.Table.from_batches(group)
 
 
 RUN_LIMIT = 30

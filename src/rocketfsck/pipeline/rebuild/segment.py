@@ -40,7 +40,6 @@ from rocketfsck.scan.units import (
     rows_from,
 )
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import Closing
 
 BUCKET_COUNT = 256
 CHUNK_COUNT = 1 << 17
@@ -150,14 +149,14 @@ def read_segment(task: SegmentTask) -> SegmentRead:
         return found
 
 
-class KeySpill(Closing):
+class KeySpill(SpillWriter):
     """Takes keys and puts them by."""
 
     def __init__(self, path: Path, from_offset: int | None) -> None:
+        super().__init__(path)
         self.record_count = self.key_count = self.row_count = 0
         self.ends_keyed = True  # of the file before: unknown, and then the first record is kept
         self._from_offset = from_offset
-        self._writer = SpillWriter(path)
         self._rows: list[KeyRows] = []
         self._waiting = [0, 0]  # records and keys in `_rows`
         self._chunks: list[tuple[int, int]] = []
@@ -199,7 +198,7 @@ class KeySpill(Closing):
             [one.key_hash.astype(np.int64) for one in rows],
             [one.key_record + start for one, start in zip(rows, starts[:-1], strict=True)],
         )
-        self._columns += [self._writer.column(np.concatenate(column)) for column in columns]
+        self._columns += [self.column(np.concatenate(column)) for column in columns]
         self._chunks.append((row_count, key_count))
         self.row_count += row_count
         self.key_count += key_count
@@ -208,26 +207,22 @@ class KeySpill(Closing):
     def finish(self) -> None:
         """Write what is left; the file is there then."""
         self._flush()
-        self._writer.publish({
+        self.publish({
             "chunks": np.array(self._chunks, np.int64).reshape(-1, 2),
             "columns": np.array(self._columns, np.int64).reshape(-1, KEY_COLUMNS, COLUMN_SIZE),
         })  # fmt: skip
 
-    def close(self) -> None:
-        """Remove what is not finished."""
-        self._writer.close()
 
-
-class UnitSpill(Closing):
+class UnitSpill(SpillWriter):
     """Takes dispatches and puts them by, apart by bucket. `counts` are those of the buckets; `queue_counts`,
     how many queues each has, is there when the file is."""
 
     def __init__(self, path: Path, wanted: Container[Name] | None) -> None:
+        super().__init__(path)
         self.counts = np.zeros(BUCKET_COUNT, np.int64)
         self.queue_counts = NO_COUNTS
         self.refused_count = 0
         self.inner_topics: set[str] = set()
-        self._writer = SpillWriter(path)
         self._states = QueueStates(wanted, frozenset())
         self._buckets = np.zeros(0, np.uint8)
         self._rows: list[Longs] = []
@@ -269,7 +264,7 @@ class UnitSpill(Closing):
         counts = np.bincount(buckets, minlength=BUCKET_COUNT)
         self.counts += counts
         self._starts.append(np.concatenate(([0], np.cumsum(counts))))
-        self._columns += [self._writer.column(rows[:, column]) for column in range(ROW_SIZE)]
+        self._columns += [self.column(rows[:, column]) for column in range(ROW_SIZE)]
         self._rows, self._waiting = [], 0
 
     def finish(self) -> None:
@@ -284,13 +279,9 @@ class UnitSpill(Closing):
         for bucket in range(BUCKET_COUNT):
             names = [(number, *name) for number, name in ordered[starts[bucket] : starts[bucket + 1]]]
             text = json.dumps(names).encode("ascii") if names else b""
-            places.append((self._writer.write(text), len(text)))
-        self._writer.publish({
+            places.append((self.write(text), len(text)))
+        self.publish({
             "starts": np.array(self._starts, np.int64).reshape(-1, BUCKET_COUNT + 1),
             "columns": np.array(self._columns, np.int64).reshape(-1, ROW_SIZE, COLUMN_SIZE),
             "names": np.array(places, np.int64),
         })  # fmt: skip
-
-    def close(self) -> None:
-        """Remove what is not finished."""
-        self._writer.close()
