@@ -6,9 +6,9 @@
     …/_damage/                                  ranges of bytes that are not messages
     …/_manifest.json, …/_SUCCESS                what was written; last of all, that it is whole
 
-Arrow makes Parquet files, here (`local`) or on workers (`work`). What makes them a table is one step: a new
+Arrow makes Parquet files, here or on workers (`local`). What makes them a table is one step: a new
 directory gets its name; a table of Delta or Iceberg a commit, which has the marks of how far each log was
-read (`marks`). So a run that is killed leaves the table as it was, and files that no reader of the table
+read (`model`). So a run that is killed leaves the table as it was, and files that no reader of the table
 sees. Plain Parquet at a URL has its names as it is written, and readers wait for `_SUCCESS`.
 
 An export decided: which stores can be opened, which parts of them are read, what their rows are.

@@ -144,12 +144,8 @@ class RebuildJob:
 
     def row(self, store: Store, options: RebuildOptions, rebuilt: Rebuilt, built: Path) -> RebuiltRow:
         """What is said of a result, which is at `built` now."""
-        may_start = None
-        if options.wanted is None and options.from_offset is None and not options.only_missing:
-            starts = predict_rebuilt(
-                store, built, queues=options.queues, index=options.index, checkpoint=options.checkpoint
-            )
-            may_start = all(start.loads for start in starts if start.covered)
+        starts = predict_rebuilt(store, built, options)
+        may_start = all(start.loads for start in starts if start.covered) if starts else None
         queues, index = rebuilt.queues, rebuilt.index
         bad = has_problems(rebuilt) or may_start is False
         root = str(store.root)

@@ -2,7 +2,7 @@
 
     read      a task a commit log file: what it dispatches, into scratch files       `segment`
     number    prefix sums over the commit log files; which keys are in which index file
-    write     a task an index file, a task a group of queues                         `index`, `queues`
+    write     a task an index file, a task a group of queues                         `index`
     gather    names, one directory, the checkpoint
 
 `make_parts` is all but the last; whoever runs it again with the same results of tasks gets the same, so that

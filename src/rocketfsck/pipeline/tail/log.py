@@ -13,8 +13,9 @@ The files must grow in the order in which a broker writes them. `pipeline.tail.w
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -92,9 +93,9 @@ def advance_in(
         left = bounds.less(at.offset - begin, count)
         if at.offset > begin and _is_used_up(left):
             break
-        at, passed = _pass_file(log, file, following, at, left)
-        count += passed.count
-        if passed.bounded:
+        at, is_bounded, passed_count = _pass_file(log, file, following, at, left)
+        count += passed_count
+        if is_bounded:
             break
     else:
         left = bounds.less(at.offset - begin, count)
@@ -104,10 +105,11 @@ def advance_in(
     return at
 
 
-@dataclass(frozen=True, slots=True)
-class _Passed:
-    bounded: bool
-    count: int = 0
+@contextmanager
+def opened(log: Log, file: MappedFile, *, settled: bool = True) -> Iterator[FileWalk]:
+    """A file of the log, open to be walked."""
+    with FileReader(file.location) as reader:
+        yield FileWalk(reader, start_of(file), log.options, settled, log.clock_step)
 
 
 def _find_file(log: Log, files: Sequence[MappedFile], place: LogPlace) -> tuple[int, LogPlace]:
@@ -134,8 +136,9 @@ def _find_file(log: Log, files: Sequence[MappedFile], place: LogPlace) -> tuple[
 
 def _pass_file(
     log: Log, file: MappedFile, following: MappedFile, at: LogPlace, bounds: WalkBounds
-) -> tuple[LogPlace, _Passed]:
-    """On through a file that is settled, to the next one if the bounds allow."""
+) -> tuple[LogPlace, bool, int]:
+    """On through a file that is settled, to the next one if the bounds allow: whether they end the walk, and
+    how many records were counted."""
     target = start_of(following)
     blank = at.clear_offset >= target or end_of(file) >= target
     if not blank and not leads_to(log, file, at.offset, target):
@@ -146,28 +149,30 @@ def _pass_file(
     fits = bounds.max_size is None or target - at.offset <= bounds.max_size
     count = 0
     if bounds.max_count is not None or not allowed or not fits:
-        with FileReader(file.location) as reader:
-            walk = FileWalk(reader, start_of(file), log.options, True, log.clock_step)
+        with opened(log, file) as walk:
             start = Reached(at.offset - start_of(file), newest_timestamp=at.newest_timestamp)
             walked = walk_file(walk, start, bounds)
             if walked.bounded or not allowed:
-                return _place(walk, at, walked), _Passed(True)
+                return _place(walk, at, walked), True, 0
             count = walked.reached.count
+    at = replace(at, offset=target)
     if target < start_of(following):
-        return replace(at, offset=target), _Passed(True)
-    with FileReader(following.location) as reader:
-        walk = FileWalk(reader, target, log.options, True, log.clock_step)
+        return at, True, 0
+    with opened(log, following) as walk:
         timestamp = complete_timestamp(walk, 0)
-        if timestamp is None:
-            return replace(at, offset=target), _Passed(False, count)
-        newest = max(at.newest_timestamp, timestamp)
-        at = replace(at, offset=target, witness_offset=target, witness_crc=witness_of(reader, 0))
-        return replace(at, newest_timestamp=newest, clear_offset=NOWHERE), _Passed(False, count)
+        if timestamp is not None:
+            at = replace(
+                at,
+                witness_offset=target,
+                witness_crc=witness_of(walk.reader, 0),
+                newest_timestamp=max(at.newest_timestamp, timestamp),
+                clear_offset=NOWHERE,
+            )
+    return at, False, count
 
 
 def _walk_last(log: Log, file: MappedFile, at: LogPlace, bounds: WalkBounds) -> LogPlace:
-    with FileReader(file.location) as reader:
-        walk = FileWalk(reader, start_of(file), log.options, False, log.clock_step)
+    with opened(log, file, settled=False) as walk:
         start = Reached(at.offset - start_of(file), newest_timestamp=at.newest_timestamp)
         return _place(walk, at, walk_file(walk, start, bounds))
 
@@ -208,8 +213,7 @@ def leads_to(log: Log, file: MappedFile, offset: int, target: int) -> bool:
 
     `offset` is a record in the file to look from.
     """
-    with FileReader(file.location) as reader:
-        walk = FileWalk(reader, start_of(file), log.options, True, log.clock_step)
+    with opened(log, file) as walk:
         walked = walk_file(walk, Reached(max(offset - start_of(file), 0)), UNBOUNDED)
         return walked.blank_end >= 0 and start_of(file) + walked.blank_end == target
 
@@ -259,8 +263,8 @@ def seek_newer(log: Log, files: Sequence[MappedFile], timestamp: int) -> LogPlac
 
 def _first_record(log: Log, file: MappedFile) -> int | None:
     """The storeTimestamp of the complete record that the file begins with; None without one."""
-    with FileReader(file.location) as reader:
-        return complete_timestamp(FileWalk(reader, start_of(file), log.options, True, log.clock_step), 0)
+    with opened(log, file) as walk:
+        return complete_timestamp(walk, 0)
 
 
 def _is_used_up(bounds: WalkBounds) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource
-from rocketfsck.pipeline.tail.log import check_witness, leads_to, seek_newer
+from rocketfsck.pipeline.tail.log import check_witness, leads_to, opened, seek_newer
 from rocketfsck.pipeline.tail.place import (
     DataLossError,
     FileRange,
@@ -24,7 +24,7 @@ from rocketfsck.pipeline.tail.place import (
     list_files,
     start_of,
 )
-from rocketfsck.pipeline.tail.walk import FileWalk, Reached, WalkBounds, walk_file
+from rocketfsck.pipeline.tail.walk import Reached, WalkBounds, walk_file
 from rocketfsck.pipeline.views.messages import PartReader
 from rocketfsck.pipeline.views.model import Part, WantedRows, ignores
 from rocketfsck.pipeline.views.regions import DamageReader
@@ -105,8 +105,7 @@ def split_range(log: Log, part: FileRange, size: int) -> list[FileRange]:
     if not size or part.size <= size:
         return [part]
     found = []
-    with FileReader(part.file.location) as reader:
-        walk = FileWalk(reader, part.base_offset, log.options, True, log.clock_step)
+    with opened(log, part.file) as walk:
         bounds = WalkBounds(until_offset=part.base_offset + part.end_pos, max_size=size)
         pos = part.start_pos
         while pos < part.end_pos:

@@ -12,12 +12,7 @@ Where bytes of another life of the log come after the last record, its topic and
 life, too, so it waits until something comes after it, or nobody wrote to the file for a while.
 
 Records that went back in time are in doubt as well: they are what a truncation left beyond the log's new end
-(reference 6.6), until a newer one comes after them. Reference 2.1, 2.8, 2.15.
-
-One record, or BLANK, at a position of a commit log file that may be written just now: is it all there?
-
-Complete is what has a sound frame and knows its place, whose CRCs are right, and which has no NUL in its
-topic and properties: half of a record that is written into zeros lacks one of these. Reference 2.1, 2.6, 2.8.
+(reference 6.6), until a newer one comes after them. Reference 2.1, 2.6, 2.8, 2.15.
 """
 
 from __future__ import annotations
