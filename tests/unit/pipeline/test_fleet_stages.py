@@ -152,23 +152,27 @@ def test_a_disk_error_of_a_share_is_a_result(fleet: Path, monkeypatch: pytest.Mo
     assert "Input/output error" in row.not_checked
 
 
+def packed(stores: list[tuple[int, list[int]]], cores: int) -> list[Share]:
+    return stages.pack({number: stages.Given(b"", tuple(weights)) for number, weights in stores}, cores)
+
+
 def test_pack() -> None:
     gib = 1 << 30
     stores = [(7, [gib] * 1000), (3, []), (5, [64 << 20] * 100), (9, [40 * gib, 1])]
-    pieces = stages.pack(stores, 16)
+    pieces = packed(stores, 16)
     for number, weights in stores:
-        mine = [piece for piece in pieces if piece.store == number]
+        mine = [piece for piece in pieces if piece.number == number]
         assert [piece.first for piece in mine] == [0, *(piece.last for piece in mine[:-1])][: len(mine)]
         assert [sum(weights[piece.first : piece.last]) for piece in mine] == [one.weight for one in mine]
         assert (mine[-1].last if mine else 0) == len(weights)
-    long = [piece.weight for piece in pieces if piece.store == 7]
+    long = [piece.weight for piece in pieces if piece.number == 7]
     assert long == sorted(long, reverse=True)
     assert max(long) == stages.MOST_WEIGHT
     assert [one.weight for one in pieces if one.last - one.first > 1 and one.weight > 16 * gib] == []
-    assert [piece.weight // gib for piece in pieces if piece.store == 9] == [40, 0]
-    few = stages.pack([(0, [gib] * 64)], 16)
+    assert [piece.weight // gib for piece in pieces if piece.number == 9] == [40, 0]
+    few = packed([(0, [gib] * 64)], 16)
     assert len(few) == 64
-    assert stages.pack([], 4) == []
+    assert packed([], 4) == []
 
 
 def test_bounded() -> None:

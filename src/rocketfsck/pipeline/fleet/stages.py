@@ -35,7 +35,7 @@ import pickle
 import time
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -69,36 +69,26 @@ SHARES_A_CORE = 4
 """A share is at most this part of what is left for each core."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPiece:
-    """The tasks `first` to before `last` of one store; `weight` in bytes."""
-
-    store: int
-    first: int
-    last: int
-    weight: int
-
-
-def pack(stores: Sequence[tuple[int, Sequence[int]]], cores: int) -> list[TaskPiece]:
-    """Shares of the tasks of `stores`: each is a number and the weights of its tasks, in their order.
+def pack(given: Mapping[int, Given], cores: int) -> list[Share]:
+    """Shares of the tasks of stages that stores gave away, by their numbers.
 
     Every task is in one share, and a share has tasks of one store. No share that has several tasks is longer
     than MOST_WEIGHT, and none is more than twice a fair part of what is left, except for LEAST_WEIGHT.
     """
-    left = sum(sum(weights) for _, weights in stores)
+    left = sum(sum(stage.weights) for stage in given.values())
     found = []
-    for store, weights in stores:
+    for number, stage in given.items():
         first = weight = 0
         target = _target(left, cores)
-        for number, each in enumerate(weights):
-            if number > first and weight + each > target:
-                found.append(TaskPiece(store, first, number, weight))
+        for place, each in enumerate(stage.weights):
+            if place > first and weight + each > target:
+                found.append(Share(number, stage.packed, first, place, weight))
                 left -= weight
-                first, weight = number, 0
+                first, weight = place, 0
                 target = _target(left, cores)
             weight += each
-        if first < len(weights):
-            found.append(TaskPiece(store, first, len(weights), weight))
+        if first < len(stage.weights):
+            found.append(Share(number, stage.packed, first, len(stage.weights), weight))
             left -= weight
     return found
 
@@ -228,12 +218,13 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The tasks `first` to before `last` of a stage."""
+    """The tasks `first` to before `last` of the stage of one store; `weight` in bytes."""
 
     number: int
     packed: bytes
     first: int
     last: int
+    weight: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,10 +384,8 @@ def _run_group(engine: Engine, begins: Sequence[Begin], seconds: list[float]) ->
                 given[number] = found
             else:
                 yield number, _result(jobs[number].job, found), seconds[number]
-        pieces = pack([(number, item.weights) for number, item in given.items()], engine.job_count)
-        shares = [Share(piece.store, given[piece.store].packed, piece.first, piece.last) for piece in pieces]
         results: dict[int, dict[int, bytes]] = {number: {} for number in given}
-        for share, done, took in surviving(engine, run_share, shares, _halves):
+        for share, done, took in surviving(engine, run_share, pack(given, engine.job_count), _halves):
             seconds[share.number] += took
             if isinstance(done, Dead):
                 done = _named_error(jobs[share.number].job, share, done)

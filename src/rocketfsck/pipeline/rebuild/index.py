@@ -49,7 +49,6 @@ from rocketfsck.repair.build.queuestates import QueueStates
 from rocketfsck.repair.log import read_log_end
 from rocketfsck.scan.units import BASE, INDEX, REFUSED_NAME, ROW_SIZE, KeyRows
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.store.reading import Closing
 
 GROUPS_A_JOB = 3
 """Tasks for each that runs at once: the longest is not long, and a lost one is soon done again."""
@@ -255,10 +254,7 @@ def build_index_part(task: IndexTask) -> IndexPart:
             builder.take_keys(rows)
         builder.finish()
         if len(builder.files) != 1 or created is None:
-            raise StoreError(
-                "does not hold as much as an earlier step counted",
-                path=str(keys_path(shared.scratch, 0).parent),
-            )
+            raise _too_little(task)
         file = builder.files[0]
         path = publish(directory / file.name, Path(shared.parts) / name)
     return IndexPart(task.number, file, created, str(path))
@@ -295,71 +291,57 @@ def _state_behind(before: IndexHeader) -> dict[str, Any]:
 
 def _header_before(task: IndexTask) -> IndexHeader:
     """What the end of the file before says of its last key."""
-    segment = task.segments[0]
-    with _SegmentChunks(task.building.scratch, segment) as chunks:
-        for chunk in range(chunks.count):
-            if chunks.starts[chunk + 1] >= task.start:
-                rows = chunks.read(chunk)
-                row = int(rows.key_record[task.start - 1 - chunks.starts[chunk]])
-                return IndexHeader(
-                    end_timestamp=int(rows.time[row]), end_physical_offset=int(rows.offset[row])
-                )
-    raise StoreError("does not hold as much as an earlier step counted", path=str(chunks.reader.path))
+    for start, rows in _chunks(task):
+        row = int(rows.key_record[task.start - 1 - start])
+        return IndexHeader(end_timestamp=int(rows.time[row]), end_physical_offset=int(rows.offset[row]))
+    raise _too_little(task)
+
+
+def _too_little(task: IndexTask) -> StoreError:
+    scratch = Path(task.building.scratch)
+    return StoreError("does not hold as much as an earlier step counted", path=str(scratch))
 
 
 def _rows(task: IndexTask) -> Iterator[KeyRows]:
     """The records and keys of the file: from the record behind the key before to that of the last key."""
+    for start, rows in _chunks(task):
+        row, key = 0, 0
+        if start < task.start:
+            key = task.start - start
+            row = int(rows.key_record[key - 1])
+            if key == len(rows.key_hash) or rows.key_record[key] != row:
+                row += 1
+        last_row, last_key = len(rows), len(rows.key_hash)
+        is_last = task.start < task.end <= start + last_key
+        if is_last:
+            last_key = task.end - start
+            last_row = int(rows.key_record[last_key - 1]) + 1
+        if row < last_row:
+            if task.start == task.end:
+                last_row, is_last = row + 1, True
+            records = rows.key_record[key:last_key] - np.int32(row)
+            yield KeyRows(
+                rows.offset[row:last_row], rows.time[row:last_row], rows.key_hash[key:last_key], records
+            )
+        if is_last:
+            return
+
+
+def _chunks(task: IndexTask) -> Iterator[tuple[int, KeyRows]]:
+    """The chunks from that of the key before the file's first on, each with the number of its first key."""
     for segment in task.segments:
-        with _SegmentChunks(task.building.scratch, segment) as chunks:
-            for chunk in range(chunks.count):
-                start, end = chunks.starts[chunk : chunk + 2]
-                if end < task.start:
-                    continue
-                rows = chunks.read(chunk)
-                row, key = 0, 0
-                if start < task.start:
-                    key = task.start - start
-                    row = int(rows.key_record[key - 1])
-                    if key == len(rows.key_hash) or rows.key_record[key] != row:
-                        row += 1
-                last_row, last_key = len(rows), len(rows.key_hash)
-                is_last = task.start < task.end <= end
-                if is_last:
-                    last_key = task.end - start
-                    last_row = int(rows.key_record[last_key - 1]) + 1
-                if row < last_row:
-                    if task.start == task.end:
-                        last_row, is_last = row + 1, True
-                    records = rows.key_record[key:last_key] - np.int32(row)
-                    yield KeyRows(
-                        rows.offset[row:last_row],
-                        rows.time[row:last_row],
-                        rows.key_hash[key:last_key],
-                        records,
+        start = segment.key_start
+        with SpillReader(keys_path(task.building.scratch, segment.number)) as reader:
+            sizes, columns = reader.footer["chunks"].tolist(), reader.footer["columns"]
+            for (row_count, key_count), (offset, time, hashes, records) in zip(sizes, columns, strict=True):
+                if start + key_count >= task.start:
+                    yield (
+                        start,
+                        KeyRows(
+                            reader.column(offset, 0, row_count),
+                            reader.column(time, 0, row_count),
+                            reader.column(hashes, 0, key_count).astype(np.int32),
+                            reader.column(records, 0, key_count).astype(np.int32),
+                        ),
                     )
-                if is_last:
-                    return
-
-
-class _SegmentChunks(Closing):
-    """The chunks of a commit log file's keys; `starts` are the numbers of their first keys, and the end."""
-
-    def __init__(self, scratch: str, segment: SegmentKeys) -> None:
-        self.reader = SpillReader(keys_path(scratch, segment.number))
-        self._sizes = self.reader.footer["chunks"]
-        self._columns = self.reader.footer["columns"]
-        self.count = len(self._sizes)
-        self.starts = [segment.key_start, *(segment.key_start + np.cumsum(self._sizes[:, 1])).tolist()]
-
-    def close(self) -> None:
-        self.reader.close()
-
-    def read(self, chunk: int) -> KeyRows:
-        row_count, key_count = self._sizes[chunk].tolist()
-        offset, time, hashes, records = self._columns[chunk]
-        return KeyRows(
-            self.reader.column(offset, 0, row_count),
-            self.reader.column(time, 0, row_count),
-            self.reader.column(hashes, 0, key_count).astype(np.int32),
-            self.reader.column(records, 0, key_count).astype(np.int32),
-        )
+                start += key_count
