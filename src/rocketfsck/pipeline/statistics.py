@@ -81,14 +81,8 @@ class Frequent:
         self._take(other.hashes, other.counts)
 
     def _take(self, hashes: Longs, counts: Longs) -> None:
-        both = np.concatenate([self.hashes, hashes])
-        if not len(both):
-            return
-        order = np.argsort(both, kind="stable")
-        ordered = both[order]
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        sums = np.add.reduceat(np.concatenate([self.counts, counts])[order], starts)
-        kept = ordered[starts]
+        kept, places = np.unique(np.concatenate([self.hashes, hashes]), return_inverse=True)
+        sums = np.bincount(places, np.concatenate([self.counts, counts]), len(kept)).astype(np.int64)
         if len(kept) > self.capacity:
             least = int(np.partition(sums, len(sums) - self.capacity - 1)[len(sums) - self.capacity - 1])
             self.error += least
