@@ -1,13 +1,6 @@
 """Where an export is written, by Arrow's file systems, and what the footers of its files say.
 
-How Delta's and Iceberg's own libraries reach an object store for which fsspec has options.
-
-    fsspec (s3fs)                   deltalake                pyiceberg
-    endpoint_url                    aws_endpoint_url         s3.endpoint
-    key, secret, token              aws_access_key_id, …     s3.access-key-id, …
-    client_kwargs.region_name       aws_region               s3.region
-    anon                            aws_skip_signature       s3.anonymous
-
+Delta's and Iceberg's own libraries reach S3 by options of their own, which are made of fsspec's (`_NAMES`).
 What is not given they find in the environment, as s3fs does. A profile is resolved here, by the library that
 has its file. Options of other schemes go to deltalake as they are, and to pyiceberg by `--catalog`.
 """
