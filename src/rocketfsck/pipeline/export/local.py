@@ -220,12 +220,9 @@ def _in_order(
     yield from table.combine_chunks().to_batches()
 
 
-def write_part(writing: Writing, part: Part) -> Written | StoreError:
-    """The kernel: the files of one part."""
-    try:
-        return write_here(writing, (part,), LocalEngine(1))
-    except StoreError as error:
-        return error
+def write_part(writing: Writing, part: Part) -> Written:
+    """The kernel: the files of one part. Raises StoreError."""
+    return write_here(writing, (part,), LocalEngine(1))
 
 
 def write_by_workers(writing: Writing, parts: Sequence[Part], engine: Engine, kept: Set[str]) -> Written:
@@ -237,8 +234,6 @@ def write_by_workers(writing: Writing, parts: Sequence[Part], engine: Engine, ke
     with phase("exporting", sum(part.size for part in parts)) as at:
         done = 0
         for part, found, _ in surviving(engine, partial(write_part, writing), parts):
-            if isinstance(found, StoreError):
-                raise found
             if isinstance(found, Dead):
                 path = f"{part.source.path}/{part.file}".rstrip("/")
                 raise StoreError(f"cannot be read by any worker: {found.error}", path=path)

@@ -191,28 +191,20 @@ def selection_digest(options: ExportOptions) -> int:
 
 def marks_of(sources: Sequence[StoreSource], last: Mapping[str, int], engine: Engine) -> dict[str, Mark]:
     """The marks of the brokers with a `last` message. Raises StoreError where one cannot be read."""
-    marks: dict[str, Mark] = {}
-    for outcome in engine.run(partial(mark_one, last), [one for one in sources if one.broker in last]):
-        if isinstance(outcome.result, StoreError):
-            raise outcome.result
-        if outcome.result is not None:
-            marks[outcome.task.broker] = outcome.result
-    return marks
+    chosen = [source for source in sources if source.broker in last]
+    found = {outcome.task.broker: outcome.result for outcome in engine.run(partial(mark_one, last), chosen)}
+    return {broker: mark for broker, mark in found.items() if mark is not None}
 
 
-def mark_one(last: Mapping[str, int], source: StoreSource) -> Mark | StoreError:
-    """The kernel: the mark of one store at its `last` offset, or why the record there cannot be read."""
-    offset = last[source.broker]
+def mark_one(last: Mapping[str, int], source: StoreSource) -> Mark:
+    """The kernel: the mark of one store at its `last` offset. Raises StoreError if no record is there."""
+    store, offset = open_source(source), last[source.broker]
     try:
-        store = open_source(source)
-        try:
-            epoch = _epoch_of(store, offset)
-        except StoreError:
-            epoch = UNKNOWN_EPOCH
-        size = int.from_bytes(_bytes_at(store, offset, 4))
-        return Mark(epoch, offset, size, _record_digest(store, offset, size))
-    except StoreError as error:
-        return error
+        epoch = _epoch_of(store, offset)
+    except StoreError:
+        epoch = UNKNOWN_EPOCH
+    size = int.from_bytes(_bytes_at(store, offset, 4))
+    return Mark(epoch, offset, size, _record_digest(store, offset, size))
 
 
 def continuation(source: StoreSource, mark: Mark) -> tuple[int, DeletedRange | None]:
