@@ -63,7 +63,6 @@ from rocketfsck.pipeline.fleet.model import (
     ORDER,
     STORE_COLUMNS,
     FleetReport,
-    FleetState,
     StoreRow,
     run_timestamp,
 )
@@ -311,15 +310,6 @@ Name = tuple[str | None, str | None]
 """A name as the tables have it: `root`, or else `root_b64`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """The last comparable run of a store. `problem_count` is that of its errors and warnings."""
-
-    run_id: str
-    state: FleetState
-    problem_count: int
-
-
 def compared(report: FleetReport, tables: RunTables) -> FleetReport:
     """The report, with what is new and gone since the last run of each store in the tables; with the reason
     where these cannot be read."""
@@ -333,10 +323,10 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
     last = _last_runs(report, tables)
     listed: dict[Name, Counter[int]] = {root: Counter() for root in last}
     counts: Counter[Name] = Counter()
-    first = min((run.run_id for run in last.values()), default=report.run_id)
+    first = min((run["run_id"] for run in last.values()), default=report.run_id)
     for item in tables.rows("findings", first, report.run_id, _FINDINGS):
         root = (item["root"], item["root_b64"])
-        if root in last and last[root].run_id == item["run_id"] and item["severity"] in PROBLEMS:
+        if root in last and last[root]["run_id"] == item["run_id"] and item["severity"] in PROBLEMS:
             listed[root][_identity(item)] += 1
             counts[root] += item["count"]
     rows: list[StoreRow] = []
@@ -351,7 +341,7 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
         ]
         if (
             run is None
-            or counts[root] != run.problem_count
+            or counts[root] != _problem_count(run)
             or sum(item["count"] for item in problems) != _problem_count(row.as_row())
         ):
             rows.append(row)
@@ -369,8 +359,8 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
         rows.append(
             replace(
                 row,
-                compared_run_id=run.run_id,
-                compared_state=run.state,
+                compared_run_id=run["run_id"],
+                compared_state=run["state"],
                 new_finding_count=len(new),
                 gone_finding_count=known.total(),
             )
@@ -387,10 +377,10 @@ def _problem_count(row: Mapping[str, Any]) -> int:
     return (row["error_count"] or 0) + (row["warning_count"] or 0)
 
 
-def _last_runs(report: FleetReport, tables: RunTables) -> dict[Name, _Last]:
-    """The last comparable run of each store, as far as there is one."""
+def _last_runs(report: FleetReport, tables: RunTables) -> dict[Name, dict[str, Any]]:
+    """The row (`_STORES`) of each store in its last comparable run, as far as there is one."""
     wanted = {name_pair(row.root) for row in report.stores if row.is_complete}
-    found: dict[Name, _Last] = {}
+    found: dict[Name, dict[str, Any]] = {}
     end = report.run_id
     for days in DAYS:
         start = _name_at(report.started_timestamp / 1000 - days * 86400)
@@ -399,7 +389,7 @@ def _last_runs(report: FleetReport, tables: RunTables) -> dict[Name, _Last]:
             root = (row["root"], row["root_b64"])
             is_like = row["is_complete"] and row["level"] == report.level and row["state"] in ORDER
             if is_like and root in wanted and root not in found:
-                found[root] = _Last(row["run_id"], row["state"], _problem_count(row))
+                found[root] = row
         if len(found) == len(wanted):
             break
         end = start
