@@ -14,7 +14,7 @@ from typing import Any
 from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.model import CheckedStore
-from rocketfsck.pipeline.fleet.run import CheckJob, FleetStore
+from rocketfsck.pipeline.fleet.run import CheckJob, Opened
 from rocketfsck.pipeline.fleet.stages import PassingEngine
 from rocketfsck.verify.tasks.execute import PlannedTask, run_unit
 from rocketfsck.verify.tasks.task import TaskResult
@@ -146,7 +146,7 @@ class KillingEngine(PassingEngine):
 class KillingJob(CheckJob):
     """The check of a store with that file."""
 
-    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
+    def work(self, opened: Opened, engine: PassingEngine) -> CheckedStore:
         same = {item.name: getattr(engine, item.name) for item in fields(engine)}
         return CheckJob.work(self, opened, KillingEngine(**same))
 
@@ -158,10 +158,10 @@ class FaultyJob(CheckJob):
     file: str
     attempts: int
 
-    def open(self) -> FleetStore:
+    def open(self) -> Opened:
         with failing_here(self.file, self.attempts):
             return CheckJob.open(self)
 
-    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
+    def work(self, opened: Opened, engine: PassingEngine) -> CheckedStore:
         with failing_here(self.file, self.attempts):
             return CheckJob.work(self, opened, engine)

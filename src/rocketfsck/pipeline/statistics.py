@@ -56,8 +56,6 @@ MAX_KEYS = 1 << 16
 READ_SIZE = 4 << 20
 GAP_SIZE = 64 << 10
 
-_MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
-
 
 @dataclass(slots=True)
 class Frequent:
@@ -124,7 +122,7 @@ class Distinct:
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The numbers with all bits mixed (the finaliser of SplitMix64)."""
-    mixed = (values + np.uint64(0x9E3779B97F4A7C15)) & _MASK
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))

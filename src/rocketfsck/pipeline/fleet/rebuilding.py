@@ -24,15 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.engine import Engine, LocalEngine
-from rocketfsck.errors import (
-    EXIT_CLEAN,
-    EXIT_INTERNAL,
-    EXIT_OPERATIONAL,
-    EXIT_PROBLEMS,
-    RocketfsckError,
-    StoreError,
-    UsageError,
-)
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
 from rocketfsck.pipeline.fleet.records import (
     RECORDS,
     RebuiltRow,
@@ -44,17 +36,10 @@ from rocketfsck.pipeline.fleet.records import (
     run_shelf,
     sources_of,
 )
-from rocketfsck.pipeline.fleet.run import error_text, make_run_id, open_meant
+from rocketfsck.pipeline.fleet.run import failure_of, make_run_id, open_meant
 from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, run_jobs, work_on
 from rocketfsck.pipeline.rebuild.index import IndexTask
-from rocketfsck.pipeline.rebuild.job import (
-    PARTS,
-    SCRATCH,
-    MadeParts,
-    PartTask,
-    make_parts,
-    put_together,
-)
+from rocketfsck.pipeline.rebuild.job import PARTS, SCRATCH, MadeParts, PartTask, make_parts, put_together
 from rocketfsck.pipeline.rebuild.places import attempt_directory
 from rocketfsck.pipeline.rebuild.segment import Building, SegmentTask
 from rocketfsck.pipeline.sources import broker_name, find_places
@@ -183,16 +168,7 @@ class RebuildJob:
 
     def failed(self, error: Exception) -> RebuiltRow:
         """The row of a store of which nothing was built."""
-        root = str(self.place)
-        known = isinstance(error, RocketfsckError)
-        return RebuiltRow(
-            run_id=self.run_id,
-            broker=broker_name(root, None),
-            root=root,
-            state="failed",
-            exit_code=EXIT_OPERATIONAL if known else EXIT_INTERNAL,
-            error=error_text(root, error),
-        )
+        return RebuiltRow(run_id=self.run_id, **failure_of(self.place, error))
 
 
 def _weight(file: MappedFile) -> int:

@@ -70,12 +70,8 @@ UNREAD_LIMIT = 3
 """Unreadable files that the row names."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetStore:
-    """A store, and what a check since an earlier one begins with."""
-
-    store: Store
-    begun: Begun | None = None
+Opened = tuple[Store, Begun | None]
+"""A store, and what a check since an earlier one begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +81,20 @@ class CheckJob:
     place: Path
     asked: FleetRequest
 
-    def open(self) -> FleetStore:
+    def open(self) -> Opened:
         """The store. Raises StoreError and UsageError."""
         with work_on(self.place, "check", "checked"):
             store, options = open_meant(self.place, self.asked.facts), self.asked.options
-            if options.since is None:
-                return FleetStore(store)
-            return FleetStore(store, begin(store, options)[2])
+            return store, None if options.since is None else begin(store, options)[2]
 
-    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
+    def work(self, opened: Opened, engine: PassingEngine) -> CheckedStore:
         """The row of the store, and its findings. Raises StoreError."""
         with work_on(self.place, "check", "checked"):
-            asked, store = self.asked, opened.store
+            asked, (store, begun) = self.asked, opened
             if asked.options.since is not None and not is_remote(asked.options.since):
                 asked.options.since.parent.mkdir(parents=True, exist_ok=True)
             try:
-                full = check_store(store, asked.options, engine=engine, begun=opened.begun)
+                full = check_store(store, asked.options, engine=engine, begun=begun)
             except StateChangedError:  # what stages gave belongs to the other one
                 full = check_store(store, asked.options, engine=LocalEngine())
             verdict = judge_store(store, full, version=asked.version)
@@ -122,20 +116,19 @@ class CheckJob:
 
     def failed(self, error: Exception) -> CheckedStore:
         """The row of a store that could not be opened or checked."""
-        return CheckedStore(failed_row(self.place, self.asked.run_id, error))
+        return CheckedStore(StoreRow(run_id=self.asked.run_id, **failure_of(self.place, error)))
 
 
-def failed_row(place: Path, run_id: str, error: Exception) -> StoreRow:
-    """The row of a store that could not be opened or checked."""
+def failure_of(place: Path, error: Exception) -> dict[str, Any]:
+    """What the row of any job says of a store that could not be opened or worked on."""
     root = str(place)
-    return StoreRow(
-        run_id=run_id,
-        broker=broker_name(root, None),
-        root=root,
-        state="failed",
-        exit_code=EXIT_OPERATIONAL if isinstance(error, RocketfsckError) else EXIT_INTERNAL,
-        error=error_text(root, error),
-    )
+    return {
+        "broker": broker_name(root, None),
+        "root": root,
+        "state": "failed",
+        "exit_code": EXIT_OPERATIONAL if isinstance(error, RocketfsckError) else EXIT_INTERNAL,
+        "error": error_text(root, error),
+    }
 
 
 def error_text(root: str, error: Exception) -> str:

@@ -42,13 +42,7 @@ from rocketfsck.progress import phase
 from rocketfsck.repair.build.files import resumable_directory, take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
 from rocketfsck.repair.build.queues import QueueBuilder, queues_built
-from rocketfsck.repair.build.run import (
-    RebuildOptions,
-    Rebuilt,
-    check_options,
-    inputs_of,
-    write_checkpoint,
-)
+from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, check_options, inputs_of, write_checkpoint
 from rocketfsck.repair.build.walk import LogWalked, log_is_large
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import named_errors

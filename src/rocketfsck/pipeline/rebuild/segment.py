@@ -28,17 +28,7 @@ from rocketfsck.progress import part
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
 from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.scan.units import (
-    BASE,
-    FLAGS,
-    INDEX,
-    INNER,
-    QUEUE,
-    REFUSED_NAME,
-    ROW_SIZE,
-    KeyRows,
-    rows_from,
-)
+from rocketfsck.scan.units import BASE, FLAGS, INDEX, INNER, QUEUE, REFUSED_NAME, ROW_SIZE, KeyRows, rows_from
 from rocketfsck.store.model import MappedFile, Store
 
 BUCKET_COUNT = 256
