@@ -18,14 +18,20 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
+from rocketfsck._version import __version__
 from rocketfsck.engine import Engine, LocalEngine
-from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError, outcome_of
 from rocketfsck.pipeline.fleet.records import (
+    ORDER,
+    REBUILT_KIND,
     RECORDS,
     RebuiltRow,
     RebuiltStores,
@@ -212,9 +218,23 @@ def rebuild_stores(
                 shutil.rmtree(jobs[number].bench, ignore_errors=True)
                 rows[number] = replace(row, seconds=round(seconds, 3))
                 at.at(len(rows))
-    seconds = round(time.monotonic() - started, 3)
-    stores = tuple(rows[number] for number in range(len(jobs)))
-    return RebuiltStores(run_id, what, str(into), seconds, stores, shelf.removed_runs)
+    counts = Counter(row.state for row in rows.values())
+    exit_code = reduce(or_, (row.exit_code for row in rows.values()), EXIT_CLEAN)
+    return RebuiltStores(
+        schema_version=1,
+        kind=REBUILT_KIND,
+        run_id=run_id,
+        tool_version=__version__,
+        what=what,
+        into=str(into),
+        seconds=round(time.monotonic() - started, 3),
+        exit_code=exit_code,
+        outcome=outcome_of(exit_code),
+        store_count=len(jobs),
+        state_counts={state: counts[state] for state in ORDER if counts[state]},
+        removed_runs=shelf.removed_runs,
+        rows=tuple(rows[number] for number in range(len(jobs))),
+    )
 
 
 def _targets(places: Sequence[Path], into: Path) -> list[Path]:
