@@ -38,7 +38,7 @@ GOAL = 1.25
 MIB = 1 << 20
 _SHARES = """
 import sys
-from rocketfsck.pipeline.fleet import run as driver
+from rocketfsck.pipeline.fleet import stages as driver
 driver.WHOLE_WEIGHT = 0
 from rocketfsck.cli.app import run
 sys.exit(run(sys.argv[1:]))

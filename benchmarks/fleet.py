@@ -182,14 +182,15 @@ def simulate(stores: Sequence[Described], machines: Machines, rates: Rates | Non
         )
         for number in large
     }
-    for group in stages.bounded(large, [sizes[number] for number in large], stages.HELD_SIZE):
+    for group in stages.bounded(large, sizes.__getitem__, stages.HELD_SIZE):
         began = time.process_time()
-        pieces = stages.pack([(number, weights[number]) for number in group], machines.cores)
+        given = {number: stages.Given(b"", tuple(weights[number])) for number in group}
+        pieces = stages.pack(given, machines.cores)
         found.plan_seconds += time.process_time() - began
         again = [begins[number] for number in group]
         shares = [
             piece.weight / GIB * byte_seconds
-            + stores[piece.store].file_count * rates.unpack_seconds
+            + stores[piece.number].file_count * rates.unpack_seconds
             + rates.start_seconds
             for piece in pieces
         ]

@@ -7,14 +7,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.model import CheckedStore
-from rocketfsck.pipeline.fleet.run import CheckJob, FleetStore
+from rocketfsck.pipeline.fleet.run import CheckJob, Opened
 from rocketfsck.pipeline.fleet.stages import PassingEngine
 from rocketfsck.verify.tasks.execute import PlannedTask, run_unit
 from rocketfsck.verify.tasks.task import TaskResult
@@ -146,8 +146,9 @@ class KillingEngine(PassingEngine):
 class KillingJob(CheckJob):
     """The check of a store with that file."""
 
-    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
-        return CheckJob.work(self, opened, KillingEngine(1, limits=engine.limits, known=engine.known))
+    def work(self, opened: Opened, engine: PassingEngine) -> CheckedStore:
+        same = {item.name: getattr(engine, item.name) for item in fields(engine)}
+        return CheckJob.work(self, opened, KillingEngine(**same))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +158,10 @@ class FaultyJob(CheckJob):
     file: str
     attempts: int
 
-    def open(self) -> FleetStore:
+    def open(self) -> Opened:
         with failing_here(self.file, self.attempts):
             return CheckJob.open(self)
 
-    def work(self, opened: FleetStore, engine: PassingEngine) -> CheckedStore:
+    def work(self, opened: Opened, engine: PassingEngine) -> CheckedStore:
         with failing_here(self.file, self.attempts):
             return CheckJob.work(self, opened, engine)

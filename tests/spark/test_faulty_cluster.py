@@ -20,8 +20,8 @@ BROKEN, FILE = "broker-1", "00000000000000131072"
 REASON = f"{FILE} at byte 0: cannot be read: Input/output error"
 IN_PARTS = """\
 from rocketfsck.cli import main
-from rocketfsck.pipeline.fleet import run, stages
-run.WHOLE_WEIGHT = 0
+from rocketfsck.pipeline.fleet import stages
+stages.WHOLE_WEIGHT = 0
 stages.LEAST_WEIGHT = 1 << 18
 main()
 """

@@ -19,7 +19,8 @@ from rocketfsck.pipeline.fleet import stages
 from rocketfsck.pipeline.fleet.counting import count_stores
 from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport, FleetRequest
 from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
-from rocketfsck.pipeline.fleet.run import CheckJob, run_jobs
+from rocketfsck.pipeline.fleet.run import CheckJob
+from rocketfsck.pipeline.fleet.stages import run_jobs
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.store.opening import open_store
@@ -101,7 +102,7 @@ def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch
 
 
 def test_large_stores_are_cut(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 0)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 0)
     monkeypatch.setattr(stages, "LEAST_WEIGHT", 300 << 10)
     paths = [fleet / "broker-*", fleet / "missing"]
     assert _said(check_stores(paths, OPTIONS, SparkEngine(spark))) == _said(check_stores(paths, OPTIONS))
@@ -151,7 +152,7 @@ def test_rebuilt_stores_are_those_of_a_local_run(
     spark: SparkSession, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole on a worker, and the larger ones in parts; the driver opens none."""
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 1 << 20)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 1 << 20)
     options = RebuildOptions(sync=False)
     paths = [fleet / "broker-*", fleet / "missing"]
     said = []
@@ -176,7 +177,7 @@ def test_counts_are_those_of_a_local_run(
     sources = find_sources([fleet])
     said = []
     for engine, limit in ((LocalEngine(1), 1 << 40), (SparkEngine(spark), 1 << 40), (SparkEngine(spark), 0)):
-        monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", limit)
+        monkeypatch.setattr(stages, "WHOLE_WEIGHT", limit)
         found = count_stores(sources, engine=engine, key_count=5)
         said.append(
             (list(found.brokers), found.total, found.topics, found.topic_days, found.keys, found.failed)

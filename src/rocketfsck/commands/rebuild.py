@@ -151,10 +151,7 @@ def rebuild(command: RebuildCommand) -> RebuildAnswer:
         from rocketfsck.pipeline.rebuild.job import rebuild_on
 
         rebuilt = rebuild_on(engine, store, into, options, scratch=work_dir)
-    starts: tuple[StartVerdict, ...] = ()
-    if not (command.topics or options.from_offset is not None or options.only_missing):
-        parts = {"queues": options.queues, "index": options.index, "checkpoint": options.checkpoint}
-        starts = predict_rebuilt(store, into, **parts)
+    starts = predict_rebuilt(store, into, options)
     assumed = assumed_of(store, rebuilt)
     return RebuildAnswer(store, rebuilt, starts, assumed, tuple(_warnings(store, options, assumed)))
 

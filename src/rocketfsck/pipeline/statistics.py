@@ -18,10 +18,11 @@ different keys of one hash apart. Python sees batches and different keys, never 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -47,8 +48,6 @@ MAX_KEYS = 1 << 16
 READ_SIZE = 4 << 20
 GAP_SIZE = 64 << 10
 
-_MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
-
 
 @dataclass(slots=True)
 class Frequent:
@@ -72,14 +71,8 @@ class Frequent:
         self._take(other.hashes, other.counts)
 
     def _take(self, hashes: Longs, counts: Longs) -> None:
-        both = np.concatenate([self.hashes, hashes])
-        if not len(both):
-            return
-        order = np.argsort(both, kind="stable")
-        ordered = both[order]
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        sums = np.add.reduceat(np.concatenate([self.counts, counts])[order], starts)
-        kept = ordered[starts]
+        kept, places = np.unique(np.concatenate([self.hashes, hashes]), return_inverse=True)
+        sums = np.bincount(places, np.concatenate([self.counts, counts]), len(kept)).astype(np.int64)
         if len(kept) > self.capacity:
             least = int(np.partition(sums, len(sums) - self.capacity - 1)[len(sums) - self.capacity - 1])
             self.error += least
@@ -121,7 +114,7 @@ class Distinct:
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The numbers with all bits mixed (the finaliser of SplitMix64)."""
-    mixed = (values + np.uint64(0x9E3779B97F4A7C15)) & _MASK
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
@@ -220,8 +213,6 @@ def _gathered(data: NDArray[np.uint8], starts: Longs, sizes: Longs, queues: Long
     return pa.Array.from_buffers(pa.binary(), len(sizes), buffers)
 
 
-Name = TypeVar("Name", str, tuple[str, str])
-
 LOG_AREA = frozenset({"commitlog"})
 
 
@@ -263,6 +254,13 @@ class TopicTally:
     tally: query_counts.Tally
 
 
+class StoreLogs(Protocol):
+    """The counts of each store with its broker, which may take their time to come."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[tuple[str, query_counts.LogStatistics]]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterStatistics:
     """The live messages of several stores: by broker, and all together.
@@ -271,7 +269,7 @@ class ClusterStatistics:
     `failed` are the brokers whose stores could not be counted, and why: the rest is without them.
     """
 
-    brokers: Sequence[tuple[str, query_counts.LogStatistics]]
+    brokers: StoreLogs
     total: query_counts.Tally | None
     topics: tuple[TopicTally, ...]
     days: tuple[tuple[str, query_counts.Tally], ...]
@@ -280,40 +278,24 @@ class ClusterStatistics:
     failed: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CountTask:
-    """Log files of a store; `with_keys` makes the sketch of keys, too."""
-
-    run: query_counts.FileRun
-    with_keys: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RecountTask:
-    """Log files whose keys with these hashes (ascending) are counted by their bytes."""
-
-    run: query_counts.FileRun
-    hashes: NDArray[np.int64] = field(repr=False)
-
-
-def count_run(task: CountTask) -> tuple[query_counts.StoreCounts, KeySketch]:
-    """Kernel: count the files of a task."""
+def count_run(with_keys: bool, run: query_counts.FileRun) -> tuple[query_counts.StoreCounts, KeySketch]:
+    """Kernel: count the files of a run; `with_keys` makes the sketch of keys, too."""
     account, sketch = query_counts.StoreCounts(), KeySketch()
 
     def further(batch: RecordBatch, table: QueueTable, reader: FileReader) -> None:  # noqa: ARG001
         sketch.add(batch)
 
-    for number, item in enumerate(task.run.items, task.run.first):
-        account.add(query_counts.count_file(item, number, further if task.with_keys else None))
+    for number, item in enumerate(run.items, run.first):
+        account.add(query_counts.count_file(item, number, further if with_keys else None))
     return account, sketch
 
 
-def recount_run(task: RecountTask) -> KeyCounts:
-    """Kernel: count keys by their bytes."""
+def recount_run(hashes: Longs, run: query_counts.FileRun) -> KeyCounts:
+    """Kernel: count the keys with these hashes (ascending) by their bytes."""
     counts = KeyCounts()
-    for item in task.run.items:
+    for item in run.items:
         for batch, table, reader in query_counts.live_batches(item):
-            counts.add(batch, table, reader, task.hashes)
+            counts.add(batch, table, reader, hashes)
     return counts
 
 
@@ -332,48 +314,32 @@ def keys_of(sketch: KeySketch, exact: KeyCounts, key_count: int) -> KeyStatistic
     )
 
 
-class Gathered:
+def cluster_statistics(
+    brokers: StoreLogs, keys: KeyStatistics | None, failed: Sequence[tuple[str, str]]
+) -> ClusterStatistics:
     """The messages of stores, put together store by store: bounded by topics and days, not by stores."""
-
-    def __init__(self) -> None:
-        self._totals: list[query_counts.Tally] = []
-        self._topics: dict[str, TopicTally] = {}
-        self._days: dict[str, query_counts.Tally] = {}
-        self._topic_days: dict[tuple[str, str], query_counts.Tally] = {}
-
-    def add(self, log: query_counts.LogStatistics) -> None:
-        """Take over what one store has."""
+    total: dict[str, query_counts.Tally] = {}
+    topics: dict[str, query_counts.Tally] = {}
+    broker_counts: Counter[str] = Counter()
+    days: dict[str, query_counts.Tally] = {}
+    topic_days: dict[tuple[str, str], query_counts.Tally] = {}
+    for _, log in brokers:
         if log.total is not None:
-            self._totals = [query_counts.merged([*self._totals, log.total])]
+            query_counts.count_into(total, "", log.total)
         for topic, tally in log.topics.items():
-            known = self._topics.get(topic)
-            tallies, count = ([], 0) if known is None else ([known.tally], known.broker_count)
-            self._topics[topic] = TopicTally(topic, count + 1, query_counts.merged([*tallies, tally]))
+            query_counts.count_into(topics, topic, tally)
+            broker_counts[topic] += 1
         for day, tally in log.days:
-            _merge_into(self._days, day, tally)
+            query_counts.count_into(days, day, tally)
         for topic, day, tally in log.topic_days:
-            _merge_into(self._topic_days, (topic, day), tally)
-
-    def statistics(
-        self,
-        brokers: Sequence[tuple[str, query_counts.LogStatistics]],
-        keys: KeyStatistics | None,
-        failed: Sequence[tuple[str, str]] = (),
-    ) -> ClusterStatistics:
-        """All of it; `brokers` are the stores that were added."""
-        return ClusterStatistics(
-            brokers=brokers,
-            total=self._totals[0] if self._totals else None,
-            topics=tuple(
-                sorted(self._topics.values(), key=lambda item: (-item.tally.byte_count, item.topic))
-            ),
-            days=tuple(sorted(self._days.items())),
-            topic_days=tuple((*name, self._topic_days[name]) for name in sorted(self._topic_days)),
-            keys=keys,
-            failed=tuple(failed),
-        )
-
-
-def _merge_into(tallies: dict[Name, query_counts.Tally], name: Name, tally: query_counts.Tally) -> None:
-    known = tallies.get(name)
-    tallies[name] = tally if known is None else query_counts.merged([known, tally])
+            query_counts.count_into(topic_days, (topic, day), tally)
+    found = [TopicTally(topic, broker_counts[topic], tally) for topic, tally in topics.items()]
+    return ClusterStatistics(
+        brokers=brokers,
+        total=total.get(""),
+        topics=tuple(sorted(found, key=lambda item: (-item.tally.byte_count, item.topic))),
+        days=tuple(sorted(days.items())),
+        topic_days=tuple((*name, topic_days[name]) for name in sorted(topic_days)),
+        keys=keys,
+        failed=tuple(failed),
+    )

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ from rocketfsck.scan.options import LogItem, log_item
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
+
+Name = TypeVar("Name")
 
 DAY_MS = 86_400_000
 
@@ -85,10 +88,8 @@ class StoreCounts:
 
     def add_topic_day(self, name: tuple[bytes, int], tally: Tally) -> None:
         """Count messages of a topic on a day."""
-        if name in self.topic_days:
-            self.topic_days[name] = merged([self.topic_days[name], tally])
-        elif len(self.topic_days) < MAX_TALLIES:
-            self.topic_days[name] = tally
+        if name in self.topic_days or len(self.topic_days) < MAX_TALLIES:
+            count_into(self.topic_days, name, tally)
         else:
             self.uncounted_days += tally.message_count
 
@@ -97,7 +98,7 @@ class StoreCounts:
         for queue, (tally, low, high) in other.queues.items():
             self.add_queue(queue, tally, low, high)
         for day, tally in other.days.items():
-            self.days[day] = merged([self.days[day], tally]) if day in self.days else tally
+            count_into(self.days, day, tally)
         for name, tally in other.topic_days.items():
             self.add_topic_day(name, tally)
         self.uncounted_queues += other.uncounted_queues
@@ -241,8 +242,7 @@ def _add_days(
         tally = Tally(count, byte_count, first, last)
         number, of_day = divmod(value, _LAST_DAY + 2)
         of_day -= 1
-        days = account.days
-        days[of_day] = merged([days[of_day], tally]) if of_day in days else tally
+        count_into(account.days, of_day, tally)
         if number:
             account.add_topic_day((topics[number - 1], of_day), tally)
         else:
@@ -258,6 +258,12 @@ def merged(tallies: Iterable[Tally]) -> Tally:
         min(item.first_timestamp for item in listed),
         max(item.last_timestamp for item in listed),
     )
+
+
+def count_into(tallies: dict[Name, Tally], name: Name, tally: Tally) -> None:
+    """Count what a tally has with what was counted under this name."""
+    known = tallies.get(name)
+    tallies[name] = tally if known is None else merged([known, tally])
 
 
 def date_of(day: int) -> str:

@@ -18,7 +18,7 @@ from rocketfsck import CheckOptions, check_stores
 from rocketfsck.common.rows import Column
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export import tables as export_tables
+from rocketfsck.pipeline.export.tables import TablePlace
 from rocketfsck.pipeline.fleet import tables as tables_module
 from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport
 from rocketfsck.pipeline.fleet.tables import RunTables
@@ -142,11 +142,11 @@ def test_another_run_commits_first(
     into, reports = tmp_path / "tables", [checked() for _ in range(3)]
     if not is_new:
         RunTables(into, table_format).append(reports[2])
-    find, others = export_tables.find_table, [reports[0]]
+    find, others = TablePlace.find, [reports[0]]
 
-    def slow(*arguments: Any) -> Any:
+    def slow(place: TablePlace) -> Any:
         """The table as it was before the other run."""
-        table = find(*arguments)
+        table = find(place)
         if others and commits:
             RunTables(into, table_format).append(others.pop())
         return table
@@ -161,7 +161,7 @@ def test_another_run_commits_first(
         commit(self, name, *rest)
 
     monkeypatch.setattr(RunTables, "_commit", committed)
-    monkeypatch.setattr("rocketfsck.pipeline.export.tables.find_table", slow)
+    monkeypatch.setattr(TablePlace, "find", slow)
     RunTables(into, table_format).append(reports[1])
     assert not others
     for name in ("stores", "findings"):

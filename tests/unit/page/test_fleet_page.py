@@ -141,7 +141,7 @@ def test_check_draws_what_earlier_runs_found(group_dir: Directory, tmp_path: Pat
 def test_the_newest_runs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "RUN_LIMIT", 2)
     rows = [{**earlier(f"2023110{day}T000000Z-0", "/data"), "root_b64": None} for day in (2, 1, 4, 3, 4)]
-    monkeypatch.setattr(tables, "_rows", lambda *_: iter(rows))
-    found = tables.earlier_states(None, "20231105T000000Z-0")  # type: ignore[arg-type]
+    monkeypatch.setattr(tables.RunTables, "rows", lambda *_: iter(rows))
+    found = tables.earlier_states(tables.RunTables(Path()), "20231105T000000Z-0")
     assert [row["run_id"][:8] for row in found] == ["20231103", "20231104", "20231104"]
     assert all("root_b64" not in row for row in found)

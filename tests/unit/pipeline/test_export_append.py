@@ -128,7 +128,7 @@ def after(sound):
         sound(*given)
         killing()
     return then
-if place in ("data_files", "sync_below"):
+if place in ("marks_of", "sync_below"):
     setattr(job, place, killing)
 else:
     for kind in (tables._Delta, tables._Iceberg):
@@ -140,10 +140,10 @@ run(arguments)
 @pytest.mark.parametrize(
     ("table_format", "place"),
     [
-        ("iceberg", "data_files"),
+        ("iceberg", "marks_of"),
         ("delta", "commit"),
         ("iceberg", "committed"),
-        pytest.param("delta", "data_files", marks=pytest.mark.nightly),
+        pytest.param("delta", "marks_of", marks=pytest.mark.nightly),
         pytest.param("delta", "sync_below", marks=pytest.mark.nightly),
         pytest.param("iceberg", "sync_below", marks=pytest.mark.nightly),
         pytest.param("iceberg", "commit", marks=pytest.mark.nightly),

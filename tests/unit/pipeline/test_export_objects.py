@@ -204,9 +204,9 @@ def after(sound):
         killing()
     return then
 if place == "data":
-    job.data_files = killing
+    job.manifest_of = killing
 elif place == "commit":
-    tables._Delta.append = tables._Iceberg.append = tables.create_table = killing
+    tables._Delta.append = tables._Iceberg.append = tables.TablePlace.create = killing
 else:
     for kind in (tables._Delta, tables._Iceberg):
         kind.append = after(kind.append)
@@ -338,7 +338,7 @@ def test_what_cannot_be(store_dir: Directory, target: Path, monkeypatch: pytest.
     def failing(*_: Any, **__: Any) -> None:
         raise OSError(28, "no space")
 
-    monkeypatch.setattr(job, "data_files", failing)
+    monkeypatch.setattr(job, "manifest_of", failing)
     for table_format in ("parquet", "delta"):
         with pytest.raises(OSError, match="no space"):
             export(target, store, table_format=table_format)

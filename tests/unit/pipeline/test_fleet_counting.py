@@ -31,7 +31,7 @@ def said(found: ClusterStatistics) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("limit", [0, 1 << 40])
 def test_as_on_the_driver(store_dir: Directory, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", limit)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", limit)
     monkeypatch.setattr(stages, "LEAST_WEIGHT", 1 << 20)
     sources = find_sources([store_dir(name) for name in SEVERAL])
     expected = said(count_stores(sources, key_count=10))
@@ -79,7 +79,6 @@ def test_the_driver_holds_the_counts_of_one_store(store_dir: Directory, tmp_path
         assert len(found.brokers) == count
         gc.collect()
         held[count] = sum(isinstance(item, LogStatistics) for item in gc.get_objects())
-        assert len(found.brokers[1:3]) == 2
     assert held == {4: 0, 40: 0}
 
 

@@ -78,7 +78,7 @@ def test_results_are_those_of_each_store_alone(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     """On threads and elsewhere; whole on one worker, and in parts."""
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", limit)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", limit)
     engines: list[Engine] = [LocalEngine(3), Distant()]
     for number, engine in enumerate(engines):
         into = tmp_path / f"built-{number}"
@@ -127,7 +127,7 @@ def test_a_store_that_kills_workers_fails_alone(fleet: Path, tmp_path: Path) -> 
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 0)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 0)
     monkeypatch.setattr(stages, "LEAST_WEIGHT", 300 << 10)
 
 
@@ -188,7 +188,7 @@ def test_a_scratch_file_that_cannot_be_written_fails_its_store_alone(
 
 def test_parts_without_links_are_copied(fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system may have no hard links."""
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 0)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 0)
 
     def refuse(*_: Any) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))

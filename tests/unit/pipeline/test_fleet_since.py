@@ -16,7 +16,7 @@ from rocketfsck.cli.show.replication import stores_lines
 from rocketfsck.cli.show.text import Palette
 from rocketfsck.engine import LocalEngine
 from rocketfsck.page.fleet import fleet_page
-from rocketfsck.pipeline.fleet import stages
+from rocketfsck.pipeline.fleet import run, stages
 from rocketfsck.pipeline.fleet.model import LATER_COLUMNS, FleetReport
 from rocketfsck.pipeline.fleet.stages import End, Share
 from rocketfsck.store.circumstances import Geometry
@@ -83,7 +83,7 @@ def said(report: FleetReport) -> dict[str, Any]:
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store is a large one, and a share is a task or two."""
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 0)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 0)
     monkeypatch.setattr(stages, "LEAST_WEIGHT", 400 << 10)
     monkeypatch.setattr(stages, "MOST_WEIGHT", 1 << 20)
 
@@ -172,8 +172,8 @@ def test_what_was_read_and_taken_over_is_in_the_row(fleet: Path) -> None:
 
 def test_what_is_known_weighs_nothing(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store whose tasks are sent away on the first night is a task of its own on the second."""
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.FILE_WEIGHT", 0)
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 60_000)
+    monkeypatch.setattr(run, "FILE_WEIGHT", 0)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 60_000)
     shares = []
     for day in range(3):
         engine = Distant()

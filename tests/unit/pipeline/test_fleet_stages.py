@@ -16,8 +16,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet import stages
 from rocketfsck.pipeline.fleet.model import FleetReport
-from rocketfsck.pipeline.fleet.run import run_jobs
-from rocketfsck.pipeline.fleet.stages import Begin, End, Share, task_of
+from rocketfsck.pipeline.fleet.stages import Begin, End, Share, run_jobs, task_of
 
 from tests.conftest import Directory
 from tests.unit.pipeline.fleeting import Distant, MadeUpJob
@@ -89,8 +88,7 @@ def test_a_task_that_runs_twice_doubles_no_row(
 def test_threads_of_this_process(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = said(check_stores(paths(fleet), OPTIONS, LocalEngine(1)))
     assert said(check_stores(paths(fleet), OPTIONS, LocalEngine(3))) == alone
-    # some at once, the others one after the other
-    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 1 << 20)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 1 << 20)  # some at once, the others one after the other
     assert said(check_stores(paths(fleet), OPTIONS, LocalEngine(3))) == alone
 
 
@@ -154,28 +152,32 @@ def test_a_disk_error_of_a_share_is_a_result(fleet: Path, monkeypatch: pytest.Mo
     assert "Input/output error" in row.not_checked
 
 
+def packed(stores: list[tuple[int, list[int]]], cores: int) -> list[Share]:
+    return stages.pack({number: stages.Given(b"", tuple(weights)) for number, weights in stores}, cores)
+
+
 def test_pack() -> None:
     gib = 1 << 30
     stores = [(7, [gib] * 1000), (3, []), (5, [64 << 20] * 100), (9, [40 * gib, 1])]
-    pieces = stages.pack(stores, 16)
+    pieces = packed(stores, 16)
     for number, weights in stores:
-        mine = [piece for piece in pieces if piece.store == number]
+        mine = [piece for piece in pieces if piece.number == number]
         assert [piece.first for piece in mine] == [0, *(piece.last for piece in mine[:-1])][: len(mine)]
         assert [sum(weights[piece.first : piece.last]) for piece in mine] == [one.weight for one in mine]
         assert (mine[-1].last if mine else 0) == len(weights)
-    long = [piece.weight for piece in pieces if piece.store == 7]
+    long = [piece.weight for piece in pieces if piece.number == 7]
     assert long == sorted(long, reverse=True)
     assert max(long) == stages.MOST_WEIGHT
     assert [one.weight for one in pieces if one.last - one.first > 1 and one.weight > 16 * gib] == []
-    assert [piece.weight // gib for piece in pieces if piece.store == 9] == [40, 0]
-    few = stages.pack([(0, [gib] * 64)], 16)
+    assert [piece.weight // gib for piece in pieces if piece.number == 9] == [40, 0]
+    few = packed([(0, [gib] * 64)], 16)
     assert len(few) == 64
-    assert stages.pack([], 4) == []
+    assert packed([], 4) == []
 
 
 def test_bounded() -> None:
-    assert list(stages.bounded("abcde", [3, 3, 9, 1, 1], 6)) == [["a", "b"], ["c"], ["d", "e"]]
-    assert list(stages.bounded([], [], 6)) == []
+    assert list(stages.bounded([3, 3, 9, 1, 2], abs, 6)) == [[3, 3], [9], [1, 2]]
+    assert list(stages.bounded([], abs, 6)) == []
 
 
 def test_the_driver_holds_no_more_of_500_large_stores_than_of_10(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from rocketfsck import __version__
 from rocketfsck.common.budget import within
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.fleet import records
+from rocketfsck.pipeline.fleet import records, stages
 from rocketfsck.pipeline.fleet.rebuilding import RebuildJob, rebuild_stores
 from rocketfsck.pipeline.fleet.records import RECORDS, RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.run import make_run_id
@@ -185,7 +185,7 @@ def test_only_what_failed_or_is_new_is_built(fleet: Path, tmp_path: Path) -> Non
 def test_a_large_store_is_not_built_to_be_taken_over(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocketfsck.pipeline.fleet.stages.WHOLE_WEIGHT", 0)
+    monkeypatch.setattr(stages, "WHOLE_WEIGHT", 0)
     into, first, second = tmp_path / "built", Distant(), Distant()
     rebuild(fleet, into, engine=first)
     assert first.count(Share) > 0
@@ -402,9 +402,7 @@ def test_a_worker_of_a_killed_run_names_nothing(
 
 
 def engine_of(job: RebuildJob, limit: int = 1 << 40) -> Any:
-    from rocketfsck.pipeline.fleet.stages import PassingEngine, StageLimits
-
-    return PassingEngine(limits=StageLimits(job.weigh, limit, 1))
+    return stages.PassingEngine(weigh=job.weigh, whole_weight=limit, cores=1)
 
 
 def test_the_same_result_twice_and_a_name_that_is_taken_meanwhile(fleet: Path, tmp_path: Path) -> None:

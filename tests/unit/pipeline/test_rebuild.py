@@ -437,8 +437,8 @@ def test_scratch_files_that_are_gone_end_the_job(tmp_path: Path) -> None:
     def remove(kernel: Callable[[Any], Any], task: Any) -> Any:
         if isinstance(task, IndexTask) and task.number == 1:
             for part in task.segments:
-                keys_path(task.indexing.scratch, part.number).unlink(missing_ok=True)
-                units_path(task.indexing.scratch, part.number).unlink(missing_ok=True)
+                keys_path(task.building.scratch, part.number).unlink(missing_ok=True)
+                units_path(task.building.scratch, part.number).unlink(missing_ok=True)
         return None if isinstance(task, IndexTask) else kernel(task)
 
     with pytest.raises(StoreError, match=r"keys-0+\d: cannot be read"):
@@ -449,10 +449,10 @@ def test_scratch_files_that_are_gone_end_the_job(tmp_path: Path) -> None:
 def test_counts_that_are_wrong_end_the_job(tmp_path: Path) -> None:
     def overrun(kernel: Callable[[Any], Any], task: Any) -> Any:
         if isinstance(task, IndexTask):
-            wrong = IndexTask(task.indexing, 1, 10**6, 10**6 + 1, task.segments)
+            wrong = IndexTask(task.building, 1, 10**6, 10**6 + 1, task.segments)
             with pytest.raises(StoreError, match="does not hold as much as an earlier step counted"):
                 build_index_part(wrong)
-            wrong = IndexTask(task.indexing, 0, 0, 5, ())
+            wrong = IndexTask(task.building, 0, 0, 5, ())
             with pytest.raises(StoreError, match="does not hold as much as an earlier step counted"):
                 build_index_part(wrong)
         return kernel(task)

@@ -80,12 +80,12 @@ def count_command(line: CountLine) -> int:
 
 def head(statistics: ClusterStatistics) -> dict[str, Any]:
     """What is said of all rows together."""
-    logs = [log for _, log in statistics.brokers]
+    uncounted = [(log.uncounted_queues, log.uncounted_days) for _, log in statistics.brokers]
     keys = statistics.keys
     return {
         "kind": "rocketfsck.count",
-        "uncounted_queues": sum(log.uncounted_queues for log in logs),
-        "uncounted_days": sum(log.uncounted_days for log in logs),
+        "uncounted_queues": sum(queues for queues, _ in uncounted),
+        "uncounted_days": sum(days for _, days in uncounted),
         "failed": [{"broker": broker, "error": error} for broker, error in statistics.failed],
         "keys": keys
         and {

@@ -117,7 +117,7 @@ def _rebuild_fleet(line: RebuildLine, places: tuple[Path, ...]) -> int:
         if row.assumed is not None:
             say_line(f"warning: {visible(row.broker)}: assumed: {visible(row.assumed)}", err=True)
     if line.answer.form == "json":
-        print(to_json(to_document(found.document()), indent=2))
+        print(to_json(to_document(found), indent=2))
     else:
         for text in _fleet_lines(found):
             say_line(text)

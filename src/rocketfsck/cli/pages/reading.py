@@ -157,8 +157,9 @@ def _of_delta(path: Path) -> dict[str, Any]:
     from rocketfsck.pipeline.fleet.tables import RunTables, earlier_states, newest_run
 
     demand("delta")
-    rows, findings = newest_run(path)
-    earlier = earlier_states(RunTables(path, "delta"), rows[0]["run_id"]) if rows else []
+    tables = RunTables(path, "delta")
+    rows, findings = newest_run(tables)
+    earlier = earlier_states(tables, rows[0]["run_id"])
     return {"kind": STORES_KIND, "rows": rows, "findings": findings, "earlier": earlier}
 
 

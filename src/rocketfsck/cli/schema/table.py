@@ -19,7 +19,7 @@ from rocketfsck.commands.learn import LearnAnswer
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, FleetHead
-from rocketfsck.pipeline.fleet.records import RebuildRecord, RebuiltDocument
+from rocketfsck.pipeline.fleet.records import RebuildRecord, RebuiltStores
 from rocketfsck.progress import Unit
 from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.results import KIND as ACTION
@@ -53,7 +53,7 @@ def check_stores() -> Any:
 
 def rebuilt_stores() -> Any:
     """The document of `rebuild` of several stores."""
-    return record("RebuiltStores", RebuiltDocument, schema_version=int)
+    return record("RebuiltStores", RebuiltStores, schema_version=int)
 
 
 # The lines of `--progress json`.

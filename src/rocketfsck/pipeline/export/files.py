@@ -1,13 +1,6 @@
 """Where an export is written, by Arrow's file systems, and what the footers of its files say.
 
-How Delta's and Iceberg's own libraries reach an object store for which fsspec has options.
-
-    fsspec (s3fs)                   deltalake                pyiceberg
-    endpoint_url                    aws_endpoint_url         s3.endpoint
-    key, secret, token              aws_access_key_id, …     s3.access-key-id, …
-    client_kwargs.region_name       aws_region               s3.region
-    anon                            aws_skip_signature       s3.anonymous
-
+Delta's and Iceberg's own libraries reach S3 by options of their own, which are made of fsspec's (`_NAMES`).
 What is not given they find in the environment, as s3fs does. A profile is resolved here, by the library that
 has its file. Options of other schemes go to deltalake as they are, and to pyiceberg by `--catalog`.
 """
@@ -19,18 +12,14 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
-from pyarrow import parquet as pq
 
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.pipeline.export.model import TIME, DataFile, ExportOptions, ExportResult
@@ -110,7 +99,6 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-FOOTERS_AT_ONCE = 16
 WRITING, READING, DELETING = "cannot be written", "cannot be read", "cannot be deleted"
 NO_SELECTION = frozenset(
     {"mode", "corrupt_column", "damage_rows", "ignore_missing_files", "ignore_corrupt_files"}
@@ -230,58 +218,34 @@ class Place:
 
 @contextmanager
 def errors_of(root: Path, what: str) -> Iterator[None]:
-    """What Arrow and the system raise, as StoreError."""
+    """What Arrow and the system raise, as StoreError; UsageError where something is there already."""
     try:
         yield
     except RocketfsckError:
         raise
+    except FileExistsError as error:
+        raise UsageError(f"{root}: already exists") from error
     except (OSError, pa.ArrowException) as error:
         text = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise StoreError(f"{what}: {text}", path=str(root)) from error
 
 
-def data_files(
-    place: Place, partition: tuple[str, ...], folders: tuple[str, ...], but: Set[str] = frozenset()
-) -> list[DataFile]:
-    """The Parquet files of a table but those named `but`, with what their footers say.
-
-    Names are left out as readers of directories do it.
+def data_file(
+    name: str, footer: Any, size: int, partition: Sequence[str] = (), folders: Sequence[str] = ()
+) -> DataFile:
+    """A Parquet file of a table, with what its footer says.
 
     `folders` are the columns that name directories; where these are the columns of the `partition`, the
-    names have the values. Raises StoreError.
+    names have the values.
     """
-    names = [
-        name
-        for name in sorted(set(place.names()) - but)
-        if name.endswith(".parquet") and not any(word.startswith(("_", ".")) for word in name.split("/"))
-    ]
-
-    def read(system: fs.FileSystem, path: str) -> list[DataFile]:
-        look = partial(_data_file, system, path, partition, folders)
-        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-            return [file for file in pool.map(look, names) if file.row_count]
-
-    return place.asked(READING, read)
-
-
-def _data_file(
-    system: fs.FileSystem, root: str, partition: tuple[str, ...], folders: tuple[str, ...], name: str
-) -> DataFile:
-    with system.open_input_file(f"{root}/{name}") as stream:
-        footer, size = pq.read_metadata(stream), stream.size()
-    found = DataFile(name, footer.num_rows, size, bounds=_bounds(footer))
+    bounds = _bounds(footer)
     if partition == folders:
         texts = [unquote(part.partition("=")[2]) for part in name.split("/")[: len(folders)]]
-        return replace(found, values=tuple(None if text == NULL_NAME else text for text in texts))
-    lows = [found.bounds[column][0] for column in partition]
-    return replace(found, values=tuple(None if low is None else str(low) for low in lows))
-
-
-def read_footer(file: Path, name: str) -> DataFile:
-    """A Parquet file of this machine, which has the path `name` in a table. Raises StoreError."""
-    with errors_of(file, READING):
-        footer = pq.read_metadata(file)
-        return DataFile(name, footer.num_rows, file.stat().st_size, bounds=_bounds(footer))
+        values = tuple(None if text == NULL_NAME else text for text in texts)
+    else:
+        lows = [bounds[column][0] for column in partition] if footer.num_rows else []
+        values = tuple(None if low is None else str(low) for low in lows)
+    return DataFile(name, footer.num_rows, size, values, bounds)
 
 
 def _bounds(footer: Any) -> dict[str, tuple[Any, Any, int]]:
@@ -303,22 +267,6 @@ def _bounds(footer: Any) -> dict[str, tuple[Any, Any, int]]:
                 nulls += known[2]
             found[column.path_in_schema] = (low, high, nulls)
     return found
-
-
-def last_offsets(place: Place, files: list[DataFile]) -> dict[str, int]:
-    """The greatest offset (bytes) of each broker in the files. Raises StoreError."""
-
-    def read(system: fs.FileSystem, path: str) -> dict[str, int]:
-        last: dict[str, int] = {}
-        for file in files:
-            with system.open_input_file(f"{path}/{file.path}") as stream:
-                for batch in pq.ParquetFile(stream).iter_batches(columns=["broker", "offset"]):
-                    for broker in pc.unique(batch["broker"]).to_pylist():
-                        offsets = batch.filter(pc.equal(batch["broker"], broker))["offset"]
-                        last[broker] = max(last.get(broker, -1), pc.max(offsets).as_py())
-        return last
-
-    return place.asked(READING, read)
 
 
 def manifest_of(about: Mapping[str, Any], options: ExportOptions, result: ExportResult) -> bytes:

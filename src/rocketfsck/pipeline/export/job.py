@@ -6,9 +6,9 @@
     …/_damage/                                  ranges of bytes that are not messages
     …/_manifest.json, …/_SUCCESS                what was written; last of all, that it is whole
 
-Arrow makes Parquet files, here (`local`) or on workers (`work`). What makes them a table is one step: a new
+Arrow makes Parquet files, here or on workers (`local`). What makes them a table is one step: a new
 directory gets its name; a table of Delta or Iceberg a commit, which has the marks of how far each log was
-read (`marks`). So a run that is killed leaves the table as it was, and files that no reader of the table
+read (`model`). So a run that is killed leaves the table as it was, and files that no reader of the table
 sees. Plain Parquet at a URL has its names as it is written, and readers wait for `_SUCCESS`.
 
 An export decided: which stores can be opened, which parts of them are read, what their rows are.
@@ -23,6 +23,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,11 @@ import pyarrow as pa
 from rocketfsck._version import __version__
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
-from rocketfsck.pipeline.export import model, tables
-from rocketfsck.pipeline.export.files import Place, data_files, last_offsets, manifest_of
-from rocketfsck.pipeline.export.local import write_by_workers, write_here
+from rocketfsck.pipeline.export import model
+from rocketfsck.pipeline.export.files import WRITING, Place, errors_of, manifest_of
+from rocketfsck.pipeline.export.local import Writing, Written, write_by_workers, write_here
 from rocketfsck.pipeline.export.rows import ExportRows, broker_of
-from rocketfsck.pipeline.export.tables import Commit, LakeTable, TableChangedError, TableShape
+from rocketfsck.pipeline.export.tables import Commit, LakeTable, TableChangedError, TablePlace, TableShape
 from rocketfsck.pipeline.sources import StoreSource, open_source
 from rocketfsck.pipeline.views.model import Part, WantedRows
 from rocketfsck.pipeline.views.table import plan_parts, schema_of
@@ -53,16 +54,6 @@ DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTask:
-    """One store to open, and the mark of its broker in the table that is appended to."""
-
-    source: StoreSource
-    view: str
-    wanted: WantedRows
-    mark: model.Mark | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class OpenedStore:
     """What an export reads of one store; `begin` is where it continues in the log, in bytes."""
 
@@ -72,15 +63,20 @@ class OpenedStore:
     gap: model.DeletedRange | None = None
 
 
-def open_one(task: OpenTask) -> OpenedStore | RocketfsckError:
-    """The kernel: open a store and list its parts, or the reason why not."""
-    source, wanted = task.source, task.wanted
+def open_one(
+    view: str, wanted: WantedRows, marks: Mapping[str, model.Mark], source: StoreSource
+) -> OpenedStore | RocketfsckError:
+    """The kernel: open a store and list its parts, or the reason why not.
+
+    `marks` are those of the brokers in the table that is appended to.
+    """
+    mark = marks.get(source.broker)
     try:
-        begin, gap = (None, None) if task.mark is None else model.continuation(source, task.mark)
+        begin, gap = (None, None) if mark is None else model.continuation(source, mark)
         if begin is not None:
             wanted = replace(wanted, begin_offset=begin)
         facts = store_facts(source)
-        return OpenedStore(facts, tuple(plan_parts(task.view, [source], wanted)), begin, gap)
+        return OpenedStore(facts, tuple(plan_parts(view, [source], wanted)), begin, gap)
     except RocketfsckError as error:
         return error
 
@@ -96,10 +92,9 @@ def open_all(
 
     Raises the first such reason if no store is left.
     """
-    jobs = [OpenTask(source, view, wanted, marks.get(source.broker)) for source in sources]
-    found: list[OpenedStore | RocketfsckError | None] = [None] * len(jobs)
-    with phase("opening the stores", len(jobs), "files") as at:
-        for done, outcome in enumerate(engine.run(open_one, jobs), 1):
+    found: list[OpenedStore | RocketfsckError | None] = [None] * len(sources)
+    with phase("opening the stores", len(sources), "files") as at:
+        for done, outcome in enumerate(engine.run(partial(open_one, view, wanted, marks), sources), 1):
             found[outcome.index] = outcome.result
             at.at(done)
     opened, failed = {}, []
@@ -253,8 +248,7 @@ def export_stores(
 
 
 def _demand_sense(into: Path, options: model.ExportOptions, replace_existing: bool, append: bool) -> None:
-    tables.demand(options.table_format)
-    tables.demand_catalog(into, options.table_format, options.properties)
+    _place_of(into, options).demand()
     is_plain = options.table_format == "parquet"
     if append and is_plain:
         raise UsageError("only Delta and Iceberg tables can be appended to: Parquet files have no commit")
@@ -270,17 +264,18 @@ def _table_at(into: Path, options: model.ExportOptions, append: bool) -> LakeTab
     """The table that is appended to; None where a new one is to be made."""
     if options.table_format == "parquet":
         return None
+    place = _place_of(into, options)
     if not append and not is_remote(into):
-        tables.demand_new_table(_name(options), options.properties)
+        place.demand_new()
         return None
     if not is_remote(into) and not into.exists():
         return None
-    table = tables.find_table(into, options.table_format, _name(options), options.properties)
+    table = place.find()
     if table is None:
         if is_remote(into):
             return None
         is_delta = options.table_format == "delta"
-        what = "is not a Delta table" if is_delta else f"the catalog has no table {_name(options)}"
+        what = "is not a Delta table" if is_delta else f"the catalog has no table {place.name}"
         raise UsageError(f"{into}: exists, but {what}")
     if not append:
         raise UsageError(f"{into}: already exists")
@@ -291,8 +286,9 @@ def _table_at(into: Path, options: model.ExportOptions, append: bool) -> LakeTab
     return table
 
 
-def _name(options: model.ExportOptions) -> str:
-    return options.table or f"rocketmq.{options.view}"
+def _place_of(into: Path, options: model.ExportOptions) -> TablePlace:
+    name = options.table or f"rocketmq.{options.view}"
+    return TablePlace(into, options.table_format, name, options.properties)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +312,12 @@ class _Job:
         if (into.exists() or into.is_symlink()) and not replace_existing:
             raise UsageError(f"{into}: already exists")
         plan = plan_export(self.sources, self.options, self.engine)
-        with _named(into):
+        with errors_of(into, WRITING):
             leftovers = clear_leftovers(into)
-        with _named(into), building_directory(into, replace=replace_existing, sync=True) as building:
+        with (
+            errors_of(into, WRITING),
+            building_directory(into, replace=replace_existing, sync=True) as building,
+        ):
             place = Place(building)
             plan, result = self.written(plan, place)
             if self.options.table_format == "delta":
@@ -371,7 +370,7 @@ class _Job:
                 result = _below(result, place)
                 about = {**plan.about, "run": place.root.name}
                 if not place.is_remote:
-                    with _named(into):
+                    with errors_of(into, WRITING):
                         sync_below(place.root)
                 table.append(Commit(result.files, about, result.marks))
                 place.put(model.SUCCESS, b"")
@@ -410,19 +409,18 @@ class _Job:
                 place.clear(kept)
 
     def attempt(self, plan: ExportPlan, place: Place, kept: Set[str]) -> model.ExportResult:
-        options, rows = self.options, plan.rows
+        options = self.options
         if not place.is_remote:
-            with _named(place.root):
+            with errors_of(place.root, WRITING):
                 place.root.mkdir(exist_ok=True)
-        damage = self.write(plan, place, kept)
-        files = data_files(place, rows.partition, rows.folders, kept)
+        written = self.write(plan, place, kept)
         marks = {}
         if not self.is_plain and options.view == "messages":
-            marks = model.marks_of(plan.sources, last_offsets(place, files), self.engine)
+            marks = model.marks_of(plan.sources, written.last, self.engine)
         result = model.ExportResult(
             path=str(place.root),
-            files=tuple(files),
-            damage=damage,
+            files=tuple(sorted(written.files, key=lambda file: file.path)),
+            damage=written.damage,
             damage_told=not options.wanted.selects_messages,
             marks=marks,
             gaps=plan.gaps,
@@ -431,20 +429,18 @@ class _Job:
         place.put(model.MANIFEST, manifest_of(plan.about, options, result))
         return result
 
-    def write(self, plan: ExportPlan, place: Place, kept: Set[str]) -> model.DamageCount:
+    def write(self, plan: ExportPlan, place: Place, kept: Set[str]) -> Written:
         """Have Arrow write the files, here or on workers."""
+        writing = Writing(plan.rows, place, self.options)
         if isinstance(self.engine, LocalEngine):
-            return write_here(plan.rows, plan.parts, place, self.options, self.engine).damage
-        return write_by_workers(self.engine, plan.rows, plan.parts, place, self.options, kept)
+            return write_here(writing, plan.parts, self.engine)
+        return write_by_workers(writing, plan.parts, self.engine, kept)
 
     def create(self, root: Path, plan: ExportPlan, result: model.ExportResult) -> None:
         """Make the table of the files below `root`."""
-        options = self.options
         about = {**plan.about, "run": result.run}
         commit = Commit(result.files, about, result.marks, self.selection)
-        tables.create_table(
-            root, options.table_format, _name(options), options.properties, _shape(plan), commit
-        )
+        _place_of(root, self.options).create(_shape(plan), commit)
 
 
 def _shape(plan: ExportPlan) -> TableShape:
@@ -468,17 +464,6 @@ def _is_written(place: Place) -> bool:
 def _is_ours(name: str) -> bool:
     """Whether an export may have put an object: others are never deleted."""
     return name in (model.MANIFEST, model.SUCCESS) or name.endswith((".parquet", f"/{model.SUCCESS}"))
-
-
-@contextmanager
-def _named(into: Path) -> Iterator[None]:
-    """What the system says of the target, as our own errors."""
-    try:
-        yield
-    except FileExistsError as error:
-        raise UsageError(f"{into}: already exists") from error
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(into)) from error
 
 
 def sync_below(folder: Path) -> None:

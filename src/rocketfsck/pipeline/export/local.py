@@ -8,7 +8,7 @@ Sorting is stable, so the rows of a file are in the order of the log.
 
 Rows into Parquet files by the workers of a cluster: each task has Arrow write one part (`local`).
 
-    a task a part  ->  files with names of their own, and what they are called  ->  others are deleted
+    a task a part  ->  files with names of their own, and what is in them  ->  others are deleted
 
 A task that dies, is made again or runs twice leaves files that no answer names: these are deleted before the
 others become a table, and no commit of a table names them.
@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -33,8 +34,8 @@ from rocketfsck.common.budget import current, using
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.seam import Dead, surviving
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.export.files import WRITING, Place
-from rocketfsck.pipeline.export.model import ASIDE, MANIFEST, DamageCount, ExportOptions
+from rocketfsck.pipeline.export.files import WRITING, Place, data_file
+from rocketfsck.pipeline.export.model import ASIDE, MANIFEST, DamageCount, DataFile, ExportOptions
 from rocketfsck.pipeline.export.rows import ExportRows
 from rocketfsck.pipeline.views.model import Part
 from rocketfsck.progress import Phase, asked_here, phase, stoppable
@@ -47,20 +48,51 @@ _WAIT_SECONDS, _IDLE_WAITS = 0.005, 100
 
 
 @dataclass(frozen=True, slots=True)
+class Writing:
+    """Which rows are written, where, and how; travels to workers."""
+
+    rows: ExportRows
+    place: Place
+    options: ExportOptions
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
-    """What is damaged, and the names of the files that were written."""
+    """What was written: the names of all files, those of the table, and what is damaged.
 
-    damage: DamageCount
+    `last` are the greatest offsets (bytes) of messages in the files of the table, by broker.
+    """
+
     names: tuple[str, ...]
+    files: tuple[DataFile, ...]
+    damage: DamageCount
+    last: Mapping[str, int]
 
 
-def write_here(
-    rows: ExportRows, parts: Sequence[Part], place: Place, options: ExportOptions, engine: Engine
-) -> Written:
-    """Write the rows of the parts below `place`. Raises StoreError."""
-    source = _Rows(rows, place, options)
+def joined(written: Iterable[Written]) -> Written:
+    """What tasks wrote, together."""
+    names: list[str] = []
+    files: list[DataFile] = []
+    damage, last = DamageCount(), dict[str, int]()
+    for each in written:
+        names += each.names
+        files += each.files
+        damage += each.damage
+        for broker, offset in each.last.items():
+            last[broker] = max(offset, last.get(broker, offset))
+    return Written(tuple(names), tuple(files), damage, last)
+
+
+def write_here(writing: Writing, parts: Sequence[Part], engine: Engine) -> Written:
+    """Write the rows of the parts on this machine. Raises StoreError."""
+    source, rows, options = _Rows(writing), writing.rows, writing.options
+    files: list[DataFile] = []
 
     def write(system: fs.FileSystem, path: str) -> None:
+        def visit(file: Any) -> None:
+            name = file.path.removeprefix(f"{path.rstrip('/')}/")
+            files.append(data_file(name, file.metadata, file.size, rows.partition, rows.folders))
+
         with ExitStack() as stack:
             at = stack.enter_context(phase("exporting", sum(part.size for part in parts)))
             found = source.batches(parts, stack, at)
@@ -79,24 +111,26 @@ def write_here(
                 preserve_order=True,
                 max_open_files=OPEN_FILES,
                 max_partitions=1 << 20,
-                file_visitor=lambda file: source.names.append(file.path.removeprefix(f"{path.rstrip('/')}/")),
+                file_visitor=visit,
             )
 
-    place.asked(WRITING, write)
-    return Written(source.damage, tuple(source.names))
+    writing.place.asked(WRITING, write)
+    names = (*source.names, *(file.path for file in files))
+    return Written(names, tuple(file for file in files if file.row_count), source.damage, source.last)
 
 
 class _Rows:
     """The rows of parts for Arrow; rows of damage go to a file of their own, and are counted."""
 
-    def __init__(self, rows: ExportRows, place: Place, options: ExportOptions) -> None:
-        self.rows, self.place, self.options = rows, place, options
+    def __init__(self, writing: Writing) -> None:
+        self.rows, self.writing = writing.rows, writing
         self.damage = DamageCount()
         self.names: list[str] = []
+        self.last: dict[str, int] = {}
         self._aside: pq.ParquetWriter | None = None
 
     def batches(self, parts: Sequence[Part], stack: ExitStack, at: Phase) -> Iterator[pa.RecordBatch]:
-        names, done = self.rows.written.names, 0
+        done = 0
         for part in parts:
             size = 0
             for batch in self.rows.read(part):
@@ -107,13 +141,18 @@ class _Rows:
                 size += batch.nbytes
                 at.at(done + min(size, part.size))
                 if len(found):
-                    yield self.rows.hand(found).select(names)
+                    self._see(part.source.broker, found)
+                    yield self.rows.hand(found)
             done += part.size
             at.at(done)
 
+    def _see(self, broker: str, found: pa.RecordBatch) -> None:
+        if self.rows.view == "messages":
+            self.last[broker] = max(self.last.get(broker, -1), pc.max(found["offset"]).as_py())
+
     def _put_aside(self, damage: pa.RecordBatch, stack: ExitStack) -> None:
         if self._aside is None:
-            system, path = self.place.below(ASIDE).system()
+            system, path = self.writing.place.below(ASIDE).system()
             system.create_dir(path)
             name = f"part-{secrets.token_hex(8)}.parquet"
             self.names.append(f"{ASIDE}/{name}")
@@ -121,7 +160,7 @@ class _Rows:
                 f"{path}/{name}",
                 self.rows.aside,
                 filesystem=system,
-                compression=self.options.compression,
+                compression=self.writing.options.compression,
             )
             stack.callback(self._aside.close)
         self._aside.write_batch(damage.select(self.rows.aside.names))
@@ -181,49 +220,26 @@ def _in_order(
     yield from table.combine_chunks().to_batches()
 
 
-@dataclass(frozen=True, slots=True)
-class PartTask:
-    """One part, and where its rows go."""
-
-    rows: ExportRows
-    part: Part
-    place: Place
-    options: ExportOptions
+def write_part(writing: Writing, part: Part) -> Written:
+    """The kernel: the files of one part. Raises StoreError."""
+    return write_here(writing, (part,), LocalEngine(1))
 
 
-def write_part(task: PartTask) -> Written | StoreError:
-    """The kernel: the files of one part."""
-    try:
-        return write_here(task.rows, (task.part,), task.place, task.options, LocalEngine(1))
-    except StoreError as error:
-        return error
+def write_by_workers(writing: Writing, parts: Sequence[Part], engine: Engine, kept: Set[str]) -> Written:
+    """Have workers write the rows of the parts where files with the names `kept` stay.
 
-
-def write_by_workers(
-    engine: Engine,
-    rows: ExportRows,
-    parts: Sequence[Part],
-    place: Place,
-    options: ExportOptions,
-    kept: Set[str],
-) -> DamageCount:
-    """Have workers write the rows of the parts below `place`, where files with the names `kept` stay.
-
-    Gives what is damaged. Raises StoreError, with the file that no worker survives.
+    Raises StoreError, with the file that no worker survives.
     """
-    tasks = [PartTask(rows, part, place, options) for part in parts]
-    damage, names = DamageCount(), set[str]()
+    written: list[Written] = []
     with phase("exporting", sum(part.size for part in parts)) as at:
         done = 0
-        for task, found, _ in surviving(engine, write_part, tasks):
-            if isinstance(found, StoreError):
-                raise found
+        for part, found, _ in surviving(engine, partial(write_part, writing), parts):
             if isinstance(found, Dead):
-                path = f"{task.part.source.path}/{task.part.file}".rstrip("/")
+                path = f"{part.source.path}/{part.file}".rstrip("/")
                 raise StoreError(f"cannot be read by any worker: {found.error}", path=path)
-            damage += found.damage
-            names.update(found.names)
-            done += task.part.size
+            written.append(found)
+            done += part.size
             at.at(done)
-    place.clear({*kept, *names, MANIFEST})
-    return damage
+    whole = joined(written)
+    writing.place.clear({*kept, *whole.names, MANIFEST})
+    return whole

@@ -16,8 +16,10 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
+from rocketfsck.common.documents import convert
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.sources import StoreSource, open_source
@@ -187,38 +189,22 @@ def selection_digest(options: ExportOptions) -> int:
     return _digest(json.dumps([chosen, wanted.mode, wanted.live_only]).encode())
 
 
-@dataclass(frozen=True, slots=True)
-class MarkTask:
-    """The last message of a store that is in the files of a run: its place in the commit log."""
-
-    source: StoreSource
-    offset: int
-
-
 def marks_of(sources: Sequence[StoreSource], last: Mapping[str, int], engine: Engine) -> dict[str, Mark]:
     """The marks of the brokers with a `last` message. Raises StoreError where one cannot be read."""
-    read = [MarkTask(source, last[source.broker]) for source in sources if source.broker in last]
-    marks: dict[str, Mark] = {}
-    for outcome in engine.run(mark_one, read):
-        if isinstance(outcome.result, StoreError):
-            raise outcome.result
-        if outcome.result is not None:
-            marks[outcome.task.source.broker] = outcome.result
-    return marks
+    chosen = [source for source in sources if source.broker in last]
+    found = {outcome.task.broker: outcome.result for outcome in engine.run(partial(mark_one, last), chosen)}
+    return {broker: mark for broker, mark in found.items() if mark is not None}
 
 
-def mark_one(task: MarkTask) -> Mark | StoreError:
-    """The kernel: the mark of one store, or the reason why its last record cannot be read."""
+def mark_one(last: Mapping[str, int], source: StoreSource) -> Mark:
+    """The kernel: the mark of one store at its `last` offset. Raises StoreError if no record is there."""
+    store, offset = open_source(source), last[source.broker]
     try:
-        store = open_source(task.source)
-        try:
-            epoch = _epoch_of(store, task.offset)
-        except StoreError:
-            epoch = UNKNOWN_EPOCH
-        size = int.from_bytes(_bytes_at(store, task.offset, 4))
-        return Mark(epoch, task.offset, size, _record_digest(store, task.offset, size))
-    except StoreError as error:
-        return error
+        epoch = _epoch_of(store, offset)
+    except StoreError:
+        epoch = UNKNOWN_EPOCH
+    size = int.from_bytes(_bytes_at(store, offset, 4))
+    return Mark(epoch, offset, size, _record_digest(store, offset, size))
 
 
 def continuation(source: StoreSource, mark: Mark) -> tuple[int, DeletedRange | None]:
@@ -291,12 +277,8 @@ def marks_to_json(marks: Mapping[str, Mark]) -> str:
 
 def marks_from_json(text: str) -> dict[str, Mark]:
     """The marks in JSON; raises ValueError for anything else."""
-    try:
-        read = {broker: Mark(**facts) for broker, facts in json.loads(text).items()}
-    except (AttributeError, TypeError) as error:
-        raise ValueError(str(error)) from error
+    read: dict[str, Mark] = convert(dict[str, Mark], json.loads(text))
     for mark in read.values():
-        values = (mark.epoch, mark.offset, mark.size, mark.digest)
-        if not all(type(value) is int for value in values) or mark.offset < 0 or mark.size < 0:
+        if mark.offset < 0 or mark.size < 0:
             raise ValueError(f"{mark} is not a mark")
     return read

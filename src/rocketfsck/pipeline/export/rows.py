@@ -15,6 +15,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ _PLAIN = re.compile(r"(?!sha256-|__HIVE_DEFAULT_PARTITION__\Z)([A-Za-z0-9_.-]{1,
 _LAST_DAY = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExportRows:
     """Which rows an export has, and in which columns; plain values, which travel to workers.
 
@@ -49,12 +50,12 @@ class ExportRows:
     drops: bool
     begins: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def read_schema(self) -> pa.Schema:
         """The columns of the view that are read."""
         return schema_of(self.view, self.wanted)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the table, with those of the partition."""
         columns = list(self.read_schema)
@@ -63,12 +64,12 @@ class ExportRows:
         hidden = {self.wanted.corrupt_column} if self.drops or self.wanted.mode == "FAILFAST" else set()
         return pa.schema([column for column in columns if column.name not in hidden])
 
-    @property
+    @cached_property
     def folders(self) -> tuple[str, ...]:
         """The columns that name directories, from the outermost on."""
         return tuple(f"in_{name}" if self.in_files else name for name in self.partition)
 
-    @property
+    @cached_property
     def written(self) -> pa.Schema:
         """The columns that a writer gets: those of the files, and those of the directories."""
         own = [column for column in self.schema if self.in_files or column.name not in self.partition]
@@ -77,37 +78,26 @@ class ExportRows:
         places = [pa.field(name, kind) for name, kind in zip(self.folders, kinds, strict=True)]
         return pa.schema([*own, *texts, *places])
 
-    @property
-    def handed(self) -> pa.Schema:
-        """`written`, with the column of damage, which sets damage apart from the other rows."""
-        name = self.wanted.corrupt_column
-        known = name in self.written.names or name not in self.read_schema.names
-        return self.written if known else self.written.append(self.read_schema.field(name))
-
-    @property
+    @cached_property
     def aside(self) -> pa.Schema:
         """The columns of the rows of damage next to the table."""
         names = (*PROVENANCE, "live", self.wanted.corrupt_column)
         return pa.schema([self.read_schema.field(name) for name in names if name in self.read_schema.names])
 
-    @property
+    @cached_property
     def _texts(self) -> list[str]:
         return [name for name in self.partition if pa.types.is_string(self.schema.field(name).type)]
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         """The rows of a part as the view has them. Raises StoreError, also for a log that was cut since."""
         begin = self.begins.get(part.source.broker)
-        yield from read_part(part, self.wanted if begin is None else self.wanted_of(part.source.broker))
+        wanted = self.wanted if begin is None else replace(self.wanted, begin_offset=begin)
+        yield from read_part(part, wanted)
         if self.wanted.on_unreadable == "fail":
             _demand_uncut(part)
 
-    def wanted_of(self, broker: str) -> WantedRows:
-        """What is read of the store of a broker."""
-        begin = self.begins.get(broker)
-        return self.wanted if begin is None else replace(self.wanted, begin_offset=begin)
-
     def hand(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of the view with the columns of `handed`."""
+        """A batch of the view with the columns of `written`."""
         columns = {name: batch[name] for name in batch.schema.names}
         if DATE in self.partition and DATE not in columns:
             columns[DATE] = _dates(batch[TIME])
@@ -118,7 +108,7 @@ class ExportRows:
                 values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
             columns[name] = values
             columns[place] = folder_names(values) if name in self._texts else values
-        return pa.RecordBatch.from_arrays([columns[item.name] for item in self.handed], schema=self.handed)
+        return pa.RecordBatch.from_arrays([columns[item.name] for item in self.written], schema=self.written)
 
     def split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch, DamageCount]:
         """The rows for the table and those of damage next to it, and what is damaged.

@@ -19,10 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+from pyarrow import dataset
 
 from rocketfsck.errors import StoreError, UsageError, install_hint
 from rocketfsck.pipeline.export.files import delta_options, iceberg_options
@@ -68,39 +69,61 @@ class TableShape:
     partition: tuple[str, ...]
 
 
-class LakeTable(Protocol):
-    """A table as it was when it was opened; `append` commits to that state."""
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """Where a table is, or will be: its files are below `root`, a directory or a URL.
 
-    def marks(self, brokers: Sequence[str]) -> dict[str, Mark]:
-        """The marks of these brokers, as far as the table has any."""
-        ...
+    `name` is its name in Iceberg's catalog, which `properties` describe; default: `catalog.db` in `root`.
+    """
 
-    def selection(self) -> int | None:
-        """The digest of the selection that the table was made with; None: not by an export of messages."""
-        ...
+    root: Path
+    table_format: str
+    name: str
+    properties: Mapping[str, str]
 
-    def names(self) -> frozenset[str]:
-        """The names of its columns."""
-        ...
+    def demand(self) -> None:
+        """Raise UsageError where the format's package is missing, and for an Iceberg table at a URL without a
+        catalog: a database file cannot be there."""
+        demand(self.table_format)
+        if is_remote(self.root) and self.table_format == "iceberg" and not self.properties:
+            raise UsageError(
+                f"{self.root}: an Iceberg table in an object store needs a catalog: give --catalog uri=…"
+            )
 
-    def demand_shape(self, shape: TableShape) -> None:
-        """Raise UsageError unless the table has these columns and this partition."""
-        ...
+    def demand_new(self) -> None:
+        """Raise UsageError if the user's catalog has such a table, StoreError if there is no such catalog."""
+        if self.properties:
+            with catalog_errors(self.name, "created"):
+                self.demand_free(catalog_of(self.properties))
 
-    def has_run(self, run: str) -> bool:
-        """Whether a commit says that it belongs to this run."""
-        ...
+    def find(self) -> LakeTable | None:
+        """The table, if there is one. Raises StoreError."""
+        if self.table_format == "delta":
+            return _find_delta(self.root)
+        with catalog_errors(str(self.root), "opened"):
+            catalog = self.catalog()
+            return (
+                _Iceberg(self.root, catalog.load_table(self.name))
+                if catalog.table_exists(self.name)
+                else None
+            )
 
-    def mend(self) -> bool:
-        """Commit what former versions left out of a table of theirs; whether there was anything.
+    def create(self, shape: TableShape, commit: Commit) -> None:
+        """Make the table of files below `root`. Raises StoreError where it cannot be made; then there is
+        none."""
+        create = _create_delta if self.table_format == "delta" else _create_iceberg
+        create(self, shape, commit)
 
-        The table is then as it is after that commit: ask for marks later. Raises as `append`.
-        """
-        ...
+    def catalog(self) -> Any:
+        """Iceberg's catalog; errors are its own client's."""
+        if is_remote(self.root):
+            return catalog_of({**iceberg_options(self.root), **self.properties})
+        return catalog_of(self.properties or own_catalog(self.root))
 
-    def append(self, commit: Commit) -> None:
-        """Commit in one step; StoreError if that fails, `TableChangedError` if another run was first."""
-        ...
+    def demand_free(self, catalog: Any) -> None:
+        """Raise UsageError if the catalog has such a table."""
+        if catalog.table_exists(self.name):
+            raise UsageError(f"the catalog already has the table {self.name}")
 
 
 def demand(table_format: str) -> None:
@@ -110,31 +133,6 @@ def demand(table_format: str) -> None:
         raise UsageError(
             f"{table_format} needs {package}, which is not installed: run {install_hint('tables')}"
         )
-
-
-def demand_catalog(root: Path, table_format: str, properties: Mapping[str, str]) -> None:
-    """Raise UsageError for an Iceberg table at a URL without a catalog: a database file cannot be there."""
-    if is_remote(root) and table_format == "iceberg" and not properties:
-        raise UsageError(f"{root}: an Iceberg table in an object store needs a catalog: give --catalog uri=…")
-
-
-def find_table(root: Path, table_format: str, name: str, properties: Mapping[str, str]) -> LakeTable | None:
-    """The table in the directory or at the URL `root`, if there is one. Raises StoreError."""
-    if table_format == "delta":
-        return _find_delta(root)
-    with catalog_errors(str(root), "opened"):
-        catalog = catalog_at(root, properties)
-        return _Iceberg(root, catalog.load_table(name)) if catalog.table_exists(name) else None
-
-
-def create_table(
-    root: Path, table_format: str, name: str, properties: Mapping[str, str], shape: TableShape, commit: Commit
-) -> None:
-    """Make a table of files below `root`. Raises StoreError where it cannot be made; then there is none."""
-    if table_format == "delta":
-        _create_delta(root, name, shape, commit)
-    else:
-        _create_iceberg(root, name, properties, shape, commit)
 
 
 def _find_delta(root: Path) -> LakeTable | None:
@@ -149,25 +147,25 @@ def _find_delta(root: Path) -> LakeTable | None:
         raise StoreError(f"the Delta table cannot be opened: {error}", path=str(root)) from error
 
 
-def _create_delta(root: Path, name: str, shape: TableShape, commit: Commit) -> None:
+def _create_delta(place: TablePlace, shape: TableShape, commit: Commit) -> None:
     from deltalake import Schema
     from deltalake.exceptions import DeltaError
     from deltalake.transaction import create_table_with_add_actions
 
     try:
         create_table_with_add_actions(
-            root.as_uri(),
+            place.root.as_uri(),
             Schema.from_arrow(shape.schema.remove_metadata()),
             _delta_actions(commit.files, shape.partition),
             mode="error",
             partition_by=list(shape.partition),
-            name=name.rpartition(".")[2],
+            name=place.name.rpartition(".")[2],
             configuration={INDEXED: _bounded_columns(shape)},
             commit_properties=_delta_properties(commit),
-            storage_options=delta_options(root),
+            storage_options=delta_options(place.root),
         )
     except (DeltaError, OSError) as error:
-        raise StoreError(f"the Delta table cannot be created: {error}", path=str(root)) from error
+        raise StoreError(f"the Delta table cannot be created: {error}", path=str(place.root)) from error
 
 
 def _bounded_columns(shape: TableShape) -> str:
@@ -239,10 +237,13 @@ def _run_name(run: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Delta:
+    """A table as it was when it was opened; `append` commits to that state. All raise StoreError."""
+
     root: Path
     table: Any
 
     def marks(self, brokers: Sequence[str]) -> dict[str, Mark]:
+        """The marks of these brokers, as far as the table has any."""
         found = {}
         for broker in brokers:
             parts = [self.table.transaction_version(f"{TRANSACTION}/{part}/{broker}") for part in MARK_PARTS]
@@ -253,13 +254,16 @@ class _Delta:
         return found
 
     def selection(self) -> int | None:
+        """The digest of the selection that the table was made with; None: not by an export of messages."""
         version: int | None = self.table.transaction_version(SELECTION)
         return version
 
     def names(self) -> frozenset[str]:
+        """The names of its columns."""
         return frozenset(item.name for item in self.table.schema().fields)
 
     def demand_shape(self, shape: TableShape) -> None:
+        """Raise UsageError unless the table has these columns and this partition."""
         from deltalake import Schema
 
         wanted = Schema.from_arrow(shape.schema.remove_metadata()).fields
@@ -271,9 +275,18 @@ class _Delta:
         )
 
     def has_run(self, run: str) -> bool:
+        """Whether a commit says that it belongs to this run."""
         return self.table.transaction_version(_run_name(run)) is not None
 
+    def runs(self, start: str, end: str) -> dataset.Dataset:  # noqa: ARG002
+        """The rows of the runs from `start` to before `end`, perhaps with others."""
+        return self.table.to_pyarrow_dataset()
+
     def mend(self) -> bool:
+        """Commit what former versions left out of a table of theirs; whether there was anything.
+
+        The table is then as it is after that commit: ask for marks later. Raises as `append`.
+        """
         metadata = self.table.metadata()
         if INDEXED in metadata.configuration:
             return False
@@ -283,6 +296,7 @@ class _Delta:
         return True
 
     def append(self, commit: Commit) -> None:
+        """Commit in one step; StoreError if that fails, `TableChangedError` if another run was first."""
         partition = self.table.metadata().partition_columns
         with self._committing():
             self.table.create_write_transaction(
@@ -305,17 +319,15 @@ class _Delta:
             raise StoreError(f"the table cannot be appended to: {error}", path=str(self.root)) from error
 
 
-def _create_iceberg(
-    root: Path, name: str, properties: Mapping[str, str], shape: TableShape, commit: Commit
-) -> None:
-    """In the catalog of `properties`; default: `catalog.db` next to the files."""
+def _create_iceberg(place: TablePlace, shape: TableShape, commit: Commit) -> None:
     from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
     # it says of every file which columns have no bounds, and we know
     logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
+    root, name = place.root, place.name
     with catalog_errors(str(root), "created"):
-        catalog = catalog_at(root, properties)
-        _demand_new(catalog, name)
+        catalog = place.catalog()
+        place.demand_free(catalog)
         with contextlib.suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.rpartition(".")[0])
         schema = shape.schema.remove_metadata()
@@ -339,6 +351,8 @@ def _add_to_iceberg(root: Path, transaction: Any, commit: Commit, marks: Mapping
 
 @dataclass(frozen=True, slots=True)
 class _Iceberg:
+    """The same of a table of Iceberg."""
+
     root: Path
     table: Any
 
@@ -376,6 +390,13 @@ class _Iceberg:
             for summary in summaries
         )
 
+    def runs(self, start: str, end: str) -> dataset.Dataset:
+        from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
+
+        among = And(GreaterThanOrEqual("run_id", start), LessThan("run_id", end))
+        with catalog_errors(str(self.root), "read"):
+            return dataset.dataset(self.table.scan(row_filter=among).to_arrow())
+
     def mend(self) -> bool:
         return False  # Iceberg knows a column without bounds
 
@@ -396,6 +417,9 @@ class _Iceberg:
             if isinstance(error.__cause__, CommitFailedException):
                 raise _lost(self.root) from error
             raise
+
+
+LakeTable = _Delta | _Iceberg
 
 
 def _plain(schema: pa.Schema) -> list[tuple[str, str]]:
@@ -431,23 +455,9 @@ def _lost(root: Path) -> StoreError:
     )
 
 
-def catalog_at(root: Path, properties: Mapping[str, str]) -> Any:
-    """The catalog that a table in `root` belongs to; errors are its own client's."""
-    if is_remote(root):
-        return catalog_of({**iceberg_options(root), **properties})
-    return catalog_of(properties or own_catalog(root))
-
-
 def own_catalog(root: Path) -> dict[str, str]:
     """The properties of the catalog in the directory of the table."""
     return {"type": "sql", "uri": f"sqlite:///{quote(str(root / CATALOG))}", "warehouse": str(root)}
-
-
-def demand_new_table(name: str, properties: Mapping[str, str]) -> None:
-    """Raise UsageError if the user's catalog has such a table, StoreError if there is no such catalog."""
-    if properties:
-        with catalog_errors(name, "created"):
-            _demand_new(catalog_of(properties), name)
 
 
 def catalog_of(properties: Mapping[str, str]) -> Any:
@@ -456,11 +466,6 @@ def catalog_of(properties: Mapping[str, str]) -> Any:
 
     settings = dict(properties)
     return load_catalog(settings.pop("name", CATALOG_NAME), **settings)
-
-
-def _demand_new(catalog: Any, name: str) -> None:
-    if catalog.table_exists(name):
-        raise UsageError(f"the catalog already has the table {name}")
 
 
 @contextlib.contextmanager

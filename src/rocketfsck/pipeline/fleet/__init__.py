@@ -1,7 +1,7 @@
 """Jobs over many stores.
 
-stages.py    what workers do: begin a store's job, do a share of its tasks, end the job
-run.py       what the driver does: it hands packed bytes on; the check of many stores
+stages.py    any job: workers begin a store's job, do a share of its tasks, end the job; the driver hands on
+run.py       the check of many stores
 
 model.py     what is asked in a check, the row of a store, what came of a check
 tables.py    runs appended to tables, and what is new since the last one

@@ -5,12 +5,11 @@ The counts of each store, which grow with its queues, stay as packed as they cam
 
 from __future__ import annotations
 
-import pickle
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline import statistics
-from rocketfsck.pipeline.fleet.run import error_text, run_jobs
-from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, work_on
+from rocketfsck.pipeline.fleet.run import error_text
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, packed, run_jobs, unpacked, work_on
 from rocketfsck.pipeline.sources import StoreSource, look_at
 from rocketfsck.progress import phase
-from rocketfsck.query.counts import LogStatistics, StoreCounts, plan_runs, statistics_of
+from rocketfsck.query.counts import FileRun, LogStatistics, StoreCounts, plan_runs, statistics_of
 from rocketfsck.store import Store
 from rocketfsck.store.areas import demand_listed
 
@@ -59,26 +58,22 @@ class CountJob:
         with work_on(Path(self.source.path), "count", "counted"), phase("reading the commit log", size):
             if self.hashes is not None:
                 exact = statistics.KeyCounts()
-                for result in _results(
-                    engine, statistics.recount_run, [statistics.RecountTask(run, self.hashes) for run in runs]
-                ):
+                for result in _results(engine, partial(statistics.recount_run, self.hashes), runs):
                     exact.merge(result)
                 return Counted(exact=exact)
             account, sketch = StoreCounts(), statistics.KeySketch()
-            for counted, keys in _results(
-                engine, statistics.count_run, [statistics.CountTask(run, self.with_keys) for run in runs]
-            ):
+            for counted, keys in _results(engine, partial(statistics.count_run, self.with_keys), runs):
                 account.add(counted)
                 sketch.merge(keys)
-        return Counted(_packed(statistics_of(store, account)), _packed(sketch) if self.with_keys else b"")
+        return Counted(packed(statistics_of(store, account)), packed(sketch) if self.with_keys else b"")
 
-    def weigh(self, task: statistics.CountTask | statistics.RecountTask) -> int:
+    def weigh(self, task: FileRun) -> int:
         """Bytes of the files, and something for each."""
-        return sum(item.file_size + FILE_WEIGHT for item in task.run.items)
+        return sum(item.file_size + FILE_WEIGHT for item in task.items)
 
-    def name(self, task: statistics.CountTask | statistics.RecountTask) -> str:
+    def name(self, task: FileRun) -> str:
         """The first file of a task."""
-        return task.run.items[0].location
+        return task.items[0].location
 
     def failed(self, error: Exception) -> Counted:
         """What is said of a store that could not be counted."""
@@ -94,32 +89,17 @@ def _results(engine: Engine, kernel: Callable[[Any], Any], tasks: Sequence[Any])
     return [outcome.result for outcome in outcomes]
 
 
-def _packed(value: Any) -> bytes:
-    return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
-
-
-def _unpacked(data: bytes) -> Any:
-    return pickle.loads(zlib.decompress(data))
-
-
-class PackedLogs(Sequence[tuple[str, LogStatistics]]):
+@dataclass(frozen=True, slots=True)
+class PackedLogs:
     """The counts of stores by broker, each unpacked when somebody looks at it."""
 
-    def __init__(self, logs: Sequence[tuple[str, bytes]]) -> None:
-        self._logs = logs
+    packed: tuple[tuple[str, bytes], ...]
 
     def __len__(self) -> int:
-        return len(self._logs)
+        return len(self.packed)
 
-    @overload
-    def __getitem__(self, index: int) -> tuple[str, LogStatistics]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[tuple[str, LogStatistics]]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return PackedLogs(self._logs[index])
-        broker, log = self._logs[index]
-        return broker, _unpacked(log)
+    def __iter__(self) -> Iterator[tuple[str, LogStatistics]]:
+        return ((broker, unpacked(log)) for broker, log in self.packed)
 
 
 def count_stores(
@@ -150,7 +130,7 @@ def count_stores(
             at.add(1)
         if key_count:
             for number in sorted(sketches):  # what a sketch forgets depends on the order
-                sketch.merge(_unpacked(sketches.pop(number)))
+                sketch.merge(unpacked(sketches.pop(number)))
         if sketch.words.total:
             again = sorted(logs)
             second = [CountJob(sources[number], hashes=sketch.words.hashes) for number in again]
@@ -163,10 +143,7 @@ def count_stores(
                 at.add(1)
     if errors and (len(sources) == 1 if is_one is None else is_one):
         raise errors[0]
-    brokers = PackedLogs([(sources[number].broker, logs[number]) for number in sorted(logs)])
-    gathered = statistics.Gathered()
-    for _, log in brokers:
-        gathered.add(log)
+    brokers = PackedLogs(tuple((sources[number].broker, logs[number]) for number in sorted(logs)))
     wrong = [(sources[number].broker, error_text("", errors[number])) for number in sorted(errors)]
     keys = statistics.keys_of(sketch, exact, key_count) if key_count else None
-    return gathered.statistics(brokers, keys, wrong)
+    return statistics.cluster_statistics(brokers, keys, wrong)

@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from operator import or_
+from os import SEEK_END
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, get_args
 from weakref import finalize
@@ -194,44 +195,35 @@ def packed(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 class FindingFile:
-    """The findings of all stores as Arrow batches, in a file without a name that goes with this object."""
+    """The findings of all stores as workers packed them, in a file without a name that goes with this
+    object."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-        self._writer: Any = None
+        self._places: dict[int, tuple[int, int]] = {}
         with _file_errors():
             self._file: IO[bytes] = TemporaryFile(prefix="rocketfsck-", dir=scratch_parent())  # noqa: SIM115
         finalize(self, self._file.close)
 
     def add(self, number: int, findings: bytes) -> None:
         """Keep the findings of a store, as `packed` made them. Raises StoreError if the disk is full."""
-        import pyarrow as pa
-
-        if not findings:
-            return
-        [batch] = pa.ipc.open_stream(findings)
-        with _file_errors():
-            if self._writer is None:
-                options = pa.ipc.IpcWriteOptions(compression="zstd")
-                self._writer = pa.ipc.new_file(self._file, batch.schema, options=options)
-            self._writer.write_batch(batch)
-        self._numbers[number] = len(self._numbers)
-
-    @cached_property
-    def _reader(self) -> pa.RecordBatchFileReader:
-        import pyarrow as pa
-
-        self._writer.close()
-        return pa.ipc.open_file(self._file)
+        if findings:
+            with _file_errors():
+                self._places[number] = (self._file.seek(0, SEEK_END), len(findings))
+                self._file.write(findings)
+                self._file.flush()
 
     def batches(self, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        """The findings of each of these stores that has any. Nothing is added any more.
+        """The findings of each of these stores that has any.
 
         Raises StoreError where the disk does not give them back."""
+        import pyarrow as pa
+
         for number in numbers:
-            if number in self._numbers:
+            if number in self._places:
+                pos, size = self._places[number]
                 with _file_errors():
-                    batch = self._reader.get_batch(self._numbers[number])
+                    self._file.seek(pos)
+                    [batch] = pa.ipc.open_stream(self._file.read(size))
                 yield batch
 
 

@@ -18,20 +18,24 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
-from rocketfsck import errors
+from rocketfsck._version import __version__
 from rocketfsck.engine import Engine, LocalEngine
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError, outcome_of
 from rocketfsck.pipeline.fleet import records
-from rocketfsck.pipeline.fleet.run import error_text, make_run_id, open_meant, run_jobs
-from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, work_on
-from rocketfsck.pipeline.rebuild import job
+from rocketfsck.pipeline.fleet.run import failure_of, make_run_id, open_meant
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, run_jobs, work_on
 from rocketfsck.pipeline.rebuild.index import IndexTask
+from rocketfsck.pipeline.rebuild.job import PARTS, SCRATCH, MadeParts, PartTask, make_parts, put_together
 from rocketfsck.pipeline.rebuild.places import attempt_directory
-from rocketfsck.pipeline.rebuild.segment import SegmentTask
+from rocketfsck.pipeline.rebuild.segment import Building, SegmentTask
 from rocketfsck.pipeline.sources import broker_name, find_places
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.judging import predict_rebuilt
@@ -70,14 +74,14 @@ class RebuildJob:
                 return self._taken_over(store, options)
             weight = sum(map(_weight, store.commitlog.files))
             rows = options.message_rows or (options.queues and run.rows_in(store) is not None)
-            is_whole = weight <= engine.limits.whole_weight or rows  # no engine builds a RocksDB in parts
+            is_whole = weight <= engine.whole_weight or rows  # no engine builds a RocksDB in parts
             made = None if is_whole else self._made(store, engine, options)
             with attempt_directory(self.shelf, self.into.name[:200]) as folder:
                 built = folder / "built"
                 if made is None:
                     rebuilt = run.rebuild_store(store, built, options)
                 else:
-                    rebuilt = job.put_together(store, built, options, made)
+                    rebuilt = put_together(store, built, options, made)
                 row = self.row(store, options, rebuilt, built)
                 sources = records.sources_of(store, self.what, options)
                 record = records.make_record(row, sources, self.into, built, sync=options.sync)
@@ -88,42 +92,32 @@ class RebuildJob:
         """The row of a result that is there. Raises StoreError for one that would not be built like this."""
         record = records.read_record(self.into)
         if record is None:
-            raise errors.StoreError("exists, and rocketfsck does not overwrite it", path=str(self.into))
+            raise StoreError("exists, and rocketfsck does not overwrite it", path=str(self.into))
         row = record.row
         if row.run_id == self.run_id:  # an attempt whose worker died after it
             return row
         records.demand_same(record, self.into, store, records.sources_of(store, self.what, options))
         return replace(row, run_id=self.run_id, into=str(self.into), taken_over_from=row.run_id)
 
-    def _made(self, store: Store, engine: PassingEngine, options: run.RebuildOptions) -> job.MadeParts:
+    def _made(self, store: Store, engine: PassingEngine, options: run.RebuildOptions) -> MadeParts:
         run.check_options(store, options)
         bench = Path(self.bench)
-        for path in (
-            bench,
-            bench / job.SCRATCH,
-            bench / job.PARTS,
-        ):  # never the shelf: a killed run's is taken away
+        for path in (bench, bench / SCRATCH, bench / PARTS):  # never the shelf: a killed run's is taken away
             path.mkdir(exist_ok=True)
-        return job.make_parts(
-            engine, store, options, job.Bench(str(bench / job.SCRATCH), str(bench / job.PARTS))
-        )
+        return make_parts(engine, Building(store, options, str(bench / SCRATCH), str(bench / PARTS)))
 
     def chosen(self, store: Store) -> run.RebuildOptions:
         """What is built of this store. Raises StoreError for a store without a log."""
         if not store.commitlog.files:
-            raise errors.StoreError("has no commit log files to build from", path=str(self.place))
+            raise StoreError("has no commit log files to build from", path=str(self.place))
         return run.options_for(store, self.what, self.options)
 
     def row(
         self, store: Store, options: run.RebuildOptions, rebuilt: run.Rebuilt, built: Path
     ) -> records.RebuiltRow:
         """What is said of a result, which is at `built` now."""
-        may_start = None
-        if options.wanted is None and options.from_offset is None and not options.only_missing:
-            starts = predict_rebuilt(
-                store, built, queues=options.queues, index=options.index, checkpoint=options.checkpoint
-            )
-            may_start = all(start.loads for start in starts if start.covered)
+        starts = predict_rebuilt(store, built, options)
+        may_start = all(start.loads for start in starts if start.covered) if starts else None
         queues, index = rebuilt.queues, rebuilt.index
         bad = run.has_problems(rebuilt) or may_start is False
         root = str(store.root)
@@ -132,7 +126,7 @@ class RebuildJob:
             broker=broker_name(root, None),
             root=root,
             state="damaged" if bad else "rebuilt",
-            exit_code=errors.EXIT_PROBLEMS if bad else errors.EXIT_CLEAN,
+            exit_code=EXIT_PROBLEMS if bad else EXIT_CLEAN,
             into=str(self.into),
             version=str(store.dialect.version),
             may_start=may_start,
@@ -145,15 +139,15 @@ class RebuildJob:
             assumed=", ".join(f"{item.name} {item.value}" for item in assumed_of(store, rebuilt)) or None,
         )
 
-    def weigh(self, task: SegmentTask | job.PartTask) -> int:
+    def weigh(self, task: SegmentTask | PartTask) -> int:
         """Bytes that a task reads of the log, or writes, and something for every file and queue."""
         if isinstance(task, SegmentTask):
             return _weight(task.file)
         if isinstance(task, IndexTask):
-            return task.indexing.store.geometry.index_file_size + FILE_WEIGHT
+            return task.building.store.geometry.index_file_size + FILE_WEIGHT
         return UNIT_WEIGHT * task.unit_count + FILE_WEIGHT * task.queue_count
 
-    def name(self, task: SegmentTask | job.PartTask) -> str:
+    def name(self, task: SegmentTask | PartTask) -> str:
         """The commit log file of a task, or what it builds."""
         if isinstance(task, SegmentTask):
             return task.file.relative
@@ -161,16 +155,7 @@ class RebuildJob:
 
     def failed(self, error: Exception) -> records.RebuiltRow:
         """The row of a store of which nothing was built."""
-        root = str(self.place)
-        known = isinstance(error, errors.RocketfsckError)
-        return records.RebuiltRow(
-            run_id=self.run_id,
-            broker=broker_name(root, None),
-            root=root,
-            state="failed",
-            exit_code=errors.EXIT_OPERATIONAL if known else errors.EXIT_INTERNAL,
-            error=error_text(root, error),
-        )
+        return records.RebuiltRow(run_id=self.run_id, **failure_of(self.place, error))
 
 
 def _weight(file: MappedFile) -> int:
@@ -214,9 +199,23 @@ def rebuild_stores(
                 shutil.rmtree(jobs[number].bench, ignore_errors=True)
                 rows[number] = replace(row, seconds=round(seconds, 3))
                 at.at(len(rows))
-    seconds = round(time.monotonic() - started, 3)
-    stores = tuple(rows[number] for number in range(len(jobs)))
-    return records.RebuiltStores(run_id, what, str(into), seconds, stores, shelf.removed_runs)
+    counts = Counter(row.state for row in rows.values())
+    exit_code = reduce(or_, (row.exit_code for row in rows.values()), EXIT_CLEAN)
+    return records.RebuiltStores(
+        schema_version=1,
+        kind=records.REBUILT_KIND,
+        run_id=run_id,
+        tool_version=__version__,
+        what=what,
+        into=str(into),
+        seconds=round(time.monotonic() - started, 3),
+        exit_code=exit_code,
+        outcome=outcome_of(exit_code),
+        store_count=len(jobs),
+        state_counts={state: counts[state] for state in records.ORDER if counts[state]},
+        removed_runs=shelf.removed_runs,
+        rows=tuple(rows[number] for number in range(len(jobs))),
+    )
 
 
 def _targets(places: Sequence[Path], into: Path) -> list[Path]:
@@ -225,9 +224,9 @@ def _targets(places: Sequence[Path], into: Path) -> list[Path]:
     for place in places:
         name = broker_name(str(place), None)
         if name in ("", ".", "..", records.RECORDS) or "/" in name:
-            raise errors.UsageError(f"{place}: has no name for a directory")
+            raise UsageError(f"{place}: has no name for a directory")
         if name in first:
-            raise errors.UsageError(
+            raise UsageError(
                 f"the stores {first[name]} and {place} would both be rebuilt in {into / name}: "
                 "give each a run of its own"
             )
@@ -235,5 +234,5 @@ def _targets(places: Sequence[Path], into: Path) -> list[Path]:
     targets = [into / name for name in first]
     for target in targets:
         if os.path.lexists(target) and records.read_record(target) is None:
-            raise errors.UsageError(f"{target} exists, and rocketfsck does not overwrite it")
+            raise UsageError(f"{target} exists, and rocketfsck does not overwrite it")
     return targets

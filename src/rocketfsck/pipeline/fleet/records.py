@@ -28,14 +28,12 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 from pathlib import Path
 from typing import Final, Literal
 
 from rocketfsck._version import __version__
 from rocketfsck.common.documents import LIMITS, from_document, json_text, parse_text, printable, to_document
-from rocketfsck.errors import EXIT_CLEAN, Outcome, StoreError, UsageError, outcome_of
+from rocketfsck.errors import Outcome, StoreError, UsageError
 from rocketfsck.pipeline.rebuild.places import remove_tree
 from rocketfsck.repair.area.journal import lock_directory
 from rocketfsck.repair.build.files import boot_id
@@ -84,8 +82,13 @@ class RebuiltRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RebuiltDocument:
-    """The document of `rebuild` of several stores."""
+class RebuiltStores:
+    """What came of a rebuilding of many stores, and its document. `rows` are in the order in which the stores
+    were named.
+
+    `exit_code` are the exit statuses of all stores, or-ed; `state_counts` has the states that some store is
+    in, the worst first. `removed_runs` are killed runs whose unfinished work was removed.
+    """
 
     schema_version: Literal[1]
     kind: Literal["rocketfsck.rebuild.stores"]
@@ -101,49 +104,10 @@ class RebuiltDocument:
     removed_runs: tuple[str, ...]
     rows: tuple[RebuiltRow, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class RebuiltStores:
-    """What came of a rebuilding of many stores, in the order in which they were named.
-
-    `removed_runs` are killed runs whose unfinished work was removed.
-    """
-
-    run_id: str
-    what: str
-    into: str
-    seconds: float
-    stores: tuple[RebuiltRow, ...]
-    removed_runs: tuple[str, ...] = ()
-
     @property
-    def exit_code(self) -> int:
-        """The exit statuses of all stores, or-ed."""
-        return reduce(or_, (row.exit_code for row in self.stores), EXIT_CLEAN)
-
-    @property
-    def state_counts(self) -> dict[RebuiltState, int]:
-        """How many stores are in each state, the worst first; states that no store has are left out."""
-        found = {state: sum(row.state == state for row in self.stores) for state in ORDER}
-        return {state: count for state, count in found.items() if count}
-
-    def document(self) -> RebuiltDocument:
-        """All of it as JSON says it."""
-        return RebuiltDocument(
-            schema_version=1,
-            kind=REBUILT_KIND,
-            run_id=self.run_id,
-            tool_version=__version__,
-            what=self.what,
-            into=self.into,
-            seconds=self.seconds,
-            exit_code=self.exit_code,
-            outcome=outcome_of(self.exit_code),
-            store_count=len(self.stores),
-            state_counts=self.state_counts,
-            removed_runs=self.removed_runs,
-            rows=self.stores,
-        )
+    def stores(self) -> tuple[RebuiltRow, ...]:
+        """The rows."""
+        return self.rows
 
 
 KIND: Literal["rocketfsck.rebuild.record"] = "rocketfsck.rebuild.record"

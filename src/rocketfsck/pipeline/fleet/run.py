@@ -1,14 +1,6 @@
-"""Drives the check of many stores: a task each, and a row each, whatever becomes of the others.
+"""The check of many stores: a row each, whatever becomes of the others.
 
-Checks one store of a fleet, where the work is done: on a worker, or in this process.
-
-Drives a job over many stores on any engine, whatever becomes of each.
-
-    each store as one task        small ones are done, large ones say how much they are
-    groups of large stores        their tasks in shares, then their ends, which may give a stage away again
-
-The driver has what one group gives away in memory, and of each other store its result. Results come in any
-order.
+A store is opened, checked and judged where the work is done: on a worker, or in this process.
 """
 
 from __future__ import annotations
@@ -17,8 +9,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -26,10 +17,10 @@ from typing import Any
 
 from rocketfsck.common.documents import printable
 from rocketfsck.engine import Engine, LocalEngine
-from rocketfsck.engine.seam import Dead, surviving
 from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError, StoreError, UsageError
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.pipeline.fleet import model, stages
+from rocketfsck.pipeline.fleet import model
+from rocketfsck.pipeline.fleet.stages import FILE_WEIGHT, PassingEngine, run_jobs, work_on
 from rocketfsck.pipeline.sources import broker_name, demand_match, find_places
 from rocketfsck.progress import phase
 from rocketfsck.repair.state import check_status
@@ -45,94 +36,6 @@ from rocketfsck.verify.run import check_store
 from rocketfsck.verify.since.proving import Begun, StateChangedError, begin
 from rocketfsck.verify.stopping import Policy, report_by
 from rocketfsck.verify.tasks.execute import PlannedTask, known_size, unit_files
-
-_NO_LIMIT = 1 << 62
-
-Found = tuple[int, Any, float]
-"""The number of a store, the result of its job, the seconds that all of it took."""
-
-
-def run_jobs(engine: Engine, jobs: Sequence[stages.StoreJob]) -> Iterator[Found]:
-    """Yield the result of each job as it ends.
-
-    Several small stores run at once, a core each. In this process large ones follow one after the other, on
-    all cores; elsewhere see above.
-    """
-    begins = [
-        stages.Begin(number, job, stages.WHOLE_WEIGHT, engine.job_count) for number, job in enumerate(jobs)
-    ]
-    is_here = isinstance(engine, LocalEngine)
-    large: list[tuple[stages.Begin, int]] = [(begin, 0) for begin in begins]
-    seconds = [0.0] * len(jobs)
-    if not is_here or (len(jobs) > 1 and engine.job_count > 1):
-        large = []
-        for begin, found, took in surviving(engine, stages.run_small, begins):
-            seconds[begin.number] = took
-            if isinstance(found, stages.Large):
-                large.append((begin, found.size))
-            elif isinstance(found, Dead):
-                # begins again and gives all tasks away: then the task that does it is alone, and has a name
-                large.append((replace(begin, whole_weight=0), 0))
-            else:
-                yield begin.number, _result(begin.job, found), took
-    if isinstance(engine, LocalEngine):
-        for begin, _ in large:
-            started = time.monotonic()
-            ended = stages.run_here(replace(begin, whole_weight=_NO_LIMIT, threads=engine.jobs))
-            took = seconds[begin.number] + time.monotonic() - started
-            yield begin.number, _result(begin.job, ended), took
-        return
-    for group in stages.bounded([begin for begin, _ in large], [size for _, size in large], stages.HELD_SIZE):
-        yield from _run_group(engine, group, seconds)
-
-
-def _run_group(engine: Engine, begins: Sequence[stages.Begin], seconds: list[float]) -> Iterator[Found]:
-    """The jobs of a group of large stores: all give a stage away, which is done, and continue with it."""
-    jobs = {begin.number: begin for begin in begins}
-    known: dict[int, tuple[tuple[bytes, ...], ...]] = defaultdict(tuple)
-    steps: Sequence[stages.Begin | stages.End] = begins
-    while steps:
-        given: dict[int, stages.Given] = {}
-        for step, found, took in surviving(engine, stages.run_step, steps):
-            number = step.number
-            seconds[number] += took
-            if isinstance(found, stages.Given):
-                given[number] = found
-            else:
-                yield number, _result(jobs[number].job, found), seconds[number]
-        pieces = stages.pack([(number, item.weights) for number, item in given.items()], engine.job_count)
-        shares = [
-            stages.Share(piece.store, given[piece.store].packed, piece.first, piece.last) for piece in pieces
-        ]
-        results: dict[int, dict[int, bytes]] = {number: {} for number in given}
-        for share, done, took in surviving(engine, stages.run_share, shares, _halves):
-            seconds[share.number] += took
-            if isinstance(done, Dead):
-                done = _named_error(jobs[share.number].job, share, done)
-            results[share.number][share.first] = done
-        for number, by_first in results.items():
-            known[number] += (tuple(by_first[first] for first in sorted(by_first)),)
-        steps = [stages.End(jobs[number], item.packed, known[number]) for number, item in given.items()]
-
-
-def _result(job: stages.StoreJob, found: Any) -> Any:
-    error = found.error if isinstance(found, Dead) else found
-    return job.failed(error) if isinstance(error, StoreError) else found.result
-
-
-def _halves(share: stages.Share) -> tuple[stages.Share, ...]:
-    """A share of several tasks as two; nothing for what cannot be halved."""
-    if share.last - share.first < 2:
-        return ()
-    middle = (share.first + share.last) // 2
-    return replace(share, last=middle), replace(share, first=middle)
-
-
-def _named_error(job: stages.StoreJob, share: stages.Share, dead: Dead) -> bytes:
-    """The result of a task that no worker survived: an error with the name of its file."""
-    path = job.name(stages.task_of(share.packed, share.first))
-    return stages.pack_results([StoreError(f"cannot be read by any worker: {dead.error}", path=path)])
-
 
 # Opens a store of a fleet where the work on it is done.
 
@@ -160,12 +63,8 @@ UNREAD_LIMIT = 3
 """Unreadable files that the row names."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetStore:
-    """A store, and what a check since an earlier one begins with."""
-
-    store: Store
-    begun: Begun | None = None
+Opened = tuple[Store, Begun | None]
+"""A store, and what a check since an earlier one begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,22 +74,20 @@ class CheckJob:
     place: Path
     asked: model.FleetRequest
 
-    def open(self) -> FleetStore:
+    def open(self) -> Opened:
         """The store. Raises StoreError and UsageError."""
-        with stages.work_on(self.place, "check", "checked"):
+        with work_on(self.place, "check", "checked"):
             store, options = open_meant(self.place, self.asked.facts), self.asked.options
-            if options.since is None:
-                return FleetStore(store)
-            return FleetStore(store, begin(store, options)[2])
+            return store, None if options.since is None else begin(store, options)[2]
 
-    def work(self, opened: FleetStore, engine: stages.PassingEngine) -> model.CheckedStore:
+    def work(self, opened: Opened, engine: PassingEngine) -> model.CheckedStore:
         """The row of the store, and its findings. Raises StoreError."""
-        with stages.work_on(self.place, "check", "checked"):
-            asked, store = self.asked, opened.store
+        with work_on(self.place, "check", "checked"):
+            asked, (store, begun) = self.asked, opened
             if asked.options.since is not None and not is_remote(asked.options.since):
                 asked.options.since.parent.mkdir(parents=True, exist_ok=True)
             try:
-                full = check_store(store, asked.options, engine=engine, begun=opened.begun)
+                full = check_store(store, asked.options, engine=engine, begun=begun)
             except StateChangedError:  # what stages gave belongs to the other one
                 full = check_store(store, asked.options, engine=LocalEngine())
             verdict = judge_store(store, full, version=asked.version)
@@ -204,7 +101,7 @@ class CheckJob:
         """Bytes on the disk that are to be read, and something for every file."""
         files = unit_files(task.task)
         size = sum(file.data_size for file in files)
-        return max(size - known_size(task.task), 0) + stages.FILE_WEIGHT * len(files)
+        return max(size - known_size(task.task), 0) + FILE_WEIGHT * len(files)
 
     def name(self, task: PlannedTask) -> str:
         """The first file of a task."""
@@ -212,20 +109,19 @@ class CheckJob:
 
     def failed(self, error: Exception) -> model.CheckedStore:
         """The row of a store that could not be opened or checked."""
-        return model.CheckedStore(failed_row(self.place, self.asked.run_id, error))
+        return model.CheckedStore(model.StoreRow(run_id=self.asked.run_id, **failure_of(self.place, error)))
 
 
-def failed_row(place: Path, run_id: str, error: Exception) -> model.StoreRow:
-    """The row of a store that could not be opened or checked."""
+def failure_of(place: Path, error: Exception) -> dict[str, Any]:
+    """What the row of any job says of a store that could not be opened or worked on."""
     root = str(place)
-    return model.StoreRow(
-        run_id=run_id,
-        broker=broker_name(root, None),
-        root=root,
-        state="failed",
-        exit_code=EXIT_OPERATIONAL if isinstance(error, RocketfsckError) else EXIT_INTERNAL,
-        error=error_text(root, error),
-    )
+    return {
+        "broker": broker_name(root, None),
+        "root": root,
+        "state": "failed",
+        "exit_code": EXIT_OPERATIONAL if isinstance(error, RocketfsckError) else EXIT_INTERNAL,
+        "error": error_text(root, error),
+    }
 
 
 def error_text(root: str, error: Exception) -> str:

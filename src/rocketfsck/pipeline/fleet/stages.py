@@ -32,18 +32,20 @@ stays behind.
 from __future__ import annotations
 
 import pickle
+import time
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from rocketfsck.common.budget import within
-from rocketfsck.engine import LocalEngine
-from rocketfsck.engine.seam import Outcome, Result, Task, bound
+from rocketfsck.engine import Engine, LocalEngine
+from rocketfsck.engine.seam import Dead, Outcome, Result, Task, bound, surviving
 from rocketfsck.errors import PassingError, StoreError, demand_lasting
 from rocketfsck.progress import part
 from rocketfsck.store.reading import named_errors
@@ -62,40 +64,31 @@ RESULT_SIZE = 1300
 """Packed bytes of the result of a task, about."""
 HELD_SIZE = 128 << 20
 """Packed bytes of large stores that the driver has at once; a store that has more is alone."""
+_NO_LIMIT = 1 << 62
 SHARES_A_CORE = 4
 """A share is at most this part of what is left for each core."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPiece:
-    """The tasks `first` to before `last` of one store; `weight` in bytes."""
-
-    store: int
-    first: int
-    last: int
-    weight: int
-
-
-def pack(stores: Sequence[tuple[int, Sequence[int]]], cores: int) -> list[TaskPiece]:
-    """Shares of the tasks of `stores`: each is a number and the weights of its tasks, in their order.
+def pack(given: Mapping[int, Given], cores: int) -> list[Share]:
+    """Shares of the tasks of stages that stores gave away, by their numbers.
 
     Every task is in one share, and a share has tasks of one store. No share that has several tasks is longer
     than MOST_WEIGHT, and none is more than twice a fair part of what is left, except for LEAST_WEIGHT.
     """
-    left = sum(sum(weights) for _, weights in stores)
+    left = sum(sum(stage.weights) for stage in given.values())
     found = []
-    for store, weights in stores:
+    for number, stage in given.items():
         first = weight = 0
         target = _target(left, cores)
-        for number, each in enumerate(weights):
-            if number > first and weight + each > target:
-                found.append(TaskPiece(store, first, number, weight))
+        for place, each in enumerate(stage.weights):
+            if place > first and weight + each > target:
+                found.append(Share(number, stage.packed, first, place, weight))
                 left -= weight
-                first, weight = number, 0
+                first, weight = place, 0
                 target = _target(left, cores)
             weight += each
-        if first < len(weights):
-            found.append(TaskPiece(store, first, len(weights), weight))
+        if first < len(stage.weights):
+            found.append(Share(number, stage.packed, first, len(stage.weights), weight))
             left -= weight
     return found
 
@@ -104,11 +97,12 @@ def _target(left: int, cores: int) -> int:
     return min(max(left // (SHARES_A_CORE * max(cores, 1)), LEAST_WEIGHT), MOST_WEIGHT)
 
 
-def bounded(items: Iterable[Item], sizes: Iterable[int], limit: int) -> Iterator[list[Item]]:
+def bounded(items: Iterable[Item], size_of: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
     """Neighbours in groups of at most `limit` in all, or of one item that is longer."""
     group: list[Item] = []
     total = 0
-    for item, size in zip(items, sizes, strict=True):
+    for item in items:
+        size = size_of(item)
         if group and total + size > limit:
             yield group
             group, total = [], 0
@@ -132,45 +126,35 @@ class Elsewhere(Exception):  # noqa: N818  no error: work to do
         self.weights = weights
 
 
-@dataclass(frozen=True, slots=True)
-class StageLimits:
-    """What a job does itself: a stage of at most `whole_weight` bytes, as `weigh` weighs tasks.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassingEngine(LocalEngine):
+    """Runs small stages here; ends the job by `Elsewhere` at a large one that has no results in `known`.
 
-    `job_count` is what the job hears of how many tasks run at once.
+    A stage is small up to `whole_weight` bytes, as `weigh` weighs tasks; `cores` are those of all workers.
     """
 
     weigh: Callable[[Any], int]
     whole_weight: int
-    job_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class PassingEngine(LocalEngine):
-    """Runs small stages here; ends the job by `Elsewhere` at a large one that has no results in `known`."""
-
-    limits: StageLimits = field(kw_only=True)
-    known: deque[Known] = field(kw_only=True, default_factory=deque)
+    cores: int
+    known: deque[Known] = field(default_factory=deque)
 
     @property
     def job_count(self) -> int:
         """How many tasks run at once, where there are enough: on all workers."""
-        return self.limits.job_count
+        return self.cores
 
     def run(
         self, kernel: Callable[[Task], Result], tasks: Sequence[Task], *, deadline: float | None = None
     ) -> Iterator[Outcome[Task, Result]]:
         """As `Engine.run`; raises Elsewhere for a stage that is too much."""
-        weights = tuple(self.limits.weigh(task) for task in tasks)
-        if sum(weights) <= self.limits.whole_weight:
+        weights = tuple(self.weigh(task) for task in tasks)
+        if sum(weights) <= self.whole_weight:
             yield from LocalEngine().run(kernel, tasks, deadline=deadline)
             return
         if not self.known:
             raise Elsewhere(bound(kernel), tasks, weights)
         for index, (task, result) in enumerate(zip(tasks, self.known.popleft(), strict=True)):
             yield Outcome(index, task, result, 0.0)
-
-
-_LEVEL = 1
 
 
 class StoreJob(Protocol):
@@ -234,12 +218,13 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The tasks `first` to before `last` of a stage."""
+    """The tasks `first` to before `last` of the stage of one store; `weight` in bytes."""
 
     number: int
     packed: bytes
     first: int
     last: int
+    weight: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,15 +253,9 @@ def work_on(place: Path, what: str, done: str) -> Iterator[None]:
 
 
 def run_step(step: Begin | End) -> Ended | Given | StoreError:
-    """Kernel: the job of a large store until its next stage, on one core of a worker.
-
-    A StoreError of a job is returned: an engine tries again where the cause may pass.
-    """
+    """Kernel: the job of a large store until its next stage, on one core of a worker."""
     with within(jobs=1):
-        try:
-            return _begin(step) if isinstance(step, Begin) else _end(step)
-        except StoreError as error:
-            return error
+        return _advanced(step)
 
 
 def run_small(begin: Begin) -> Ended | Large | StoreError:
@@ -288,56 +267,41 @@ def run_small(begin: Begin) -> Ended | Large | StoreError:
 def run_here(begin: Begin) -> Ended | Large | StoreError:
     """A store's job, as far as it is little work."""
     with within(jobs=begin.threads or None):
-        try:
-            found = _begin(begin)
-        except StoreError as error:
-            return error
+        found = _advanced(begin)
     if isinstance(found, Given):
         return Large(len(found.packed) + RESULT_SIZE * len(found.weights))
     return found
 
 
-def run_job(begin: Begin, opened: Callable[[], Any], known: Iterable[Known] = ()) -> Ended:
-    """A store's job. Raises Elsewhere for a stage that is too much, StoreError for what may pass."""
+def _advanced(step: Begin | End) -> Ended | Given | StoreError:
+    """A store's job until a stage that is too much.
+
+    A StoreError of a job is returned: an engine tries again where the cause may pass.
+    """
+    begin, known = (step, ()) if isinstance(step, Begin) else (step.begin, step.known)
     job = begin.job
-    limits = StageLimits(job.weigh, begin.whole_weight, begin.job_count)
+    engine = PassingEngine(
+        weigh=job.weigh,
+        whole_weight=begin.whole_weight,
+        cores=begin.job_count,
+        known=deque(tuple(result for share in shares for result in unpacked(share)) for shares in known),
+    )
     try:
-        engine = PassingEngine(limits=limits, known=deque(known))
-        return Ended(job.work(opened(), engine))
-    except (Elsewhere, PassingError, StoreError):
+        store = job.open() if isinstance(step, Begin) else _stage(step.packed)[0]
+        return Ended(job.work(store, engine))
+    except Elsewhere as given:
+        return Given(packed((store, given.kernel, tuple(given.tasks))), given.weights)
+    except StoreError as error:
+        return error
+    except PassingError:
         raise
     except Exception as error:  # noqa: BLE001  a bug that one store shows must not end the others
         return Ended(job.failed(error))
 
 
-def _begin(begin: Begin) -> Ended | Given:
-    store: list[Any] = []
-
-    def opened() -> Any:
-        store.append(begin.job.open())
-        return store[0]
-
-    try:
-        return run_job(begin, opened)
-    except Elsewhere as given:
-        return _given(store[0], given)
-
-
-def _end(end: End) -> Ended | Given:
-    store = _unpacked(end.packed)[0]
-    try:
-        return run_job(end.begin, lambda: store, (unpack_results(shares) for shares in end.known))
-    except Elsewhere as given:
-        return _given(store, given)
-
-
-def _given(store: Any, given: Elsewhere) -> Given:
-    return Given(_packed((store, given.kernel, tuple(given.tasks))), given.weights)
-
-
 def run_share(share: Share) -> bytes:
     """Kernel: the tasks of a share, on one core of a worker; their results, packed."""
-    _, kernel, tasks = _unpacked(share.packed)
+    _, kernel, tasks = _stage(share.packed)
     found = []
     with within(jobs=1):
         for task in tasks[share.first : share.last]:
@@ -348,30 +312,103 @@ def run_share(share: Share) -> bytes:
             if isinstance(result, StoreError):
                 demand_lasting(result)
             found.append(result)
-    return pack_results(found)
+    return packed(found)
 
 
-def pack_results(results: Sequence[Any]) -> bytes:
-    """The results of neighbouring tasks, as few bytes."""
-    return _packed(tuple(results))
+def task_of(stage: bytes, number: int) -> Any:
+    """One task of a stage that was given away."""
+    return _stage(stage)[2][number]
 
 
-def unpack_results(shares: Sequence[bytes]) -> tuple[Any, ...]:
-    """The results of a stage, of all its shares in order. Raises the first error that is one of its own."""
-    return tuple(result for share in shares for result in pickle.loads(zlib.decompress(share)))
+def packed(value: Any) -> bytes:
+    """A value as few bytes."""
+    return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
 
 
-def task_of(packed: bytes, number: int) -> Any:
-    """One task of a stage."""
-    return _unpacked(packed)[2][number]
+def unpacked(data: bytes) -> Any:
+    """The value that `packed` was given."""
+    return pickle.loads(zlib.decompress(data))
 
 
-def _packed(value: Any) -> bytes:
-    return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), _LEVEL)
+_stage = lru_cache(maxsize=1)(unpacked)
+"""What a job gave away, kept for the next share of the same store, which a worker often gets."""
 
 
-@lru_cache(maxsize=1)
-def _unpacked(packed: bytes) -> tuple[Any, Callable[[Any], Any], tuple[Any, ...]]:
-    """Kept for the next share of the same store, which a worker often gets."""
-    found: tuple[Any, Callable[[Any], Any], tuple[Any, ...]] = pickle.loads(zlib.decompress(packed))
-    return found
+Found = tuple[int, Any, float]
+"""The number of a store, the result of its job, the seconds that all of it took."""
+
+
+def run_jobs(engine: Engine, jobs: Sequence[StoreJob]) -> Iterator[Found]:
+    """Yield the result of each job as it ends, in any order; one that fails does not end the others.
+
+    Several small stores run at once, a core each. In this process large ones follow one after the other, on
+    all cores. Elsewhere they go in groups, of which the driver has what one gives away in memory.
+    """
+    begins = [Begin(number, job, WHOLE_WEIGHT, engine.job_count) for number, job in enumerate(jobs)]
+    is_here = isinstance(engine, LocalEngine)
+    large: list[tuple[Begin, int]] = [(begin, 0) for begin in begins]
+    seconds = [0.0] * len(jobs)
+    if not is_here or (len(jobs) > 1 and engine.job_count > 1):
+        large = []
+        for begin, found, took in surviving(engine, run_small, begins):
+            seconds[begin.number] = took
+            if isinstance(found, Large):
+                large.append((begin, found.size))
+            elif isinstance(found, Dead):
+                # begins again and gives all tasks away: then the task that does it is alone, and has a name
+                large.append((replace(begin, whole_weight=0), 0))
+            else:
+                yield begin.number, _result(begin.job, found), took
+    if isinstance(engine, LocalEngine):
+        for begin, _ in large:
+            started = time.monotonic()
+            ended = run_here(replace(begin, whole_weight=_NO_LIMIT, threads=engine.jobs))
+            took = seconds[begin.number] + time.monotonic() - started
+            yield begin.number, _result(begin.job, ended), took
+        return
+    for group in bounded(large, itemgetter(1), HELD_SIZE):
+        yield from _run_group(engine, [begin for begin, _ in group], seconds)
+
+
+def _run_group(engine: Engine, begins: Sequence[Begin], seconds: list[float]) -> Iterator[Found]:
+    """The jobs of a group of large stores: all give a stage away, which is done, and continue with it."""
+    jobs = {begin.number: begin for begin in begins}
+    known: dict[int, tuple[tuple[bytes, ...], ...]] = defaultdict(tuple)
+    steps: Sequence[Begin | End] = begins
+    while steps:
+        given: dict[int, Given] = {}
+        for step, found, took in surviving(engine, run_step, steps):
+            number = step.number
+            seconds[number] += took
+            if isinstance(found, Given):
+                given[number] = found
+            else:
+                yield number, _result(jobs[number].job, found), seconds[number]
+        results: dict[int, dict[int, bytes]] = {number: {} for number in given}
+        for share, done, took in surviving(engine, run_share, pack(given, engine.job_count), _halves):
+            seconds[share.number] += took
+            if isinstance(done, Dead):
+                done = _named_error(jobs[share.number].job, share, done)
+            results[share.number][share.first] = done
+        for number, by_first in results.items():
+            known[number] += (tuple(by_first[first] for first in sorted(by_first)),)
+        steps = [End(jobs[number], item.packed, known[number]) for number, item in given.items()]
+
+
+def _result(job: StoreJob, found: Any) -> Any:
+    error = found.error if isinstance(found, Dead) else found
+    return job.failed(error) if isinstance(error, StoreError) else found.result
+
+
+def _halves(share: Share) -> tuple[Share, ...]:
+    """A share of several tasks as two; nothing for what cannot be halved."""
+    if share.last - share.first < 2:
+        return ()
+    middle = (share.first + share.last) // 2
+    return replace(share, last=middle), replace(share, first=middle)
+
+
+def _named_error(job: StoreJob, share: Share, dead: Dead) -> bytes:
+    """The result of a task that no worker survived: an error with the name of its file."""
+    path = job.name(task_of(share.packed, share.first))
+    return packed([StoreError(f"cannot be read by any worker: {dead.error}", path=path)])

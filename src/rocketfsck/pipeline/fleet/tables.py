@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +46,8 @@ from rocketfsck.common.documents import printable
 from rocketfsck.common.outputs import scratch_parent
 from rocketfsck.common.rows import Column, arrow_schema, name_pair, named_row
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export import tables as export_tables
-from rocketfsck.pipeline.export.files import Place, delta_options, errors_of, read_footer
+from rocketfsck.pipeline.export.files import Place, data_file, errors_of
 from rocketfsck.pipeline.export.model import DataFile
 from rocketfsck.pipeline.fleet.model import (
     FLEET_FINDING_COLUMNS,
@@ -55,24 +55,26 @@ from rocketfsck.pipeline.fleet.model import (
     ORDER,
     STORE_COLUMNS,
     FleetReport,
-    FleetState,
     StoreRow,
     run_timestamp,
 )
-from rocketfsck.store.places.urls import file_system, is_remote
+from rocketfsck.pipeline.fleet.stages import bounded
+from rocketfsck.store.places.urls import is_remote
 from rocketfsck.writer.disk.publish import sync_path
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.fleet.model import FleetReport
 
 ROW_COUNT = 10_000
-"""Rows of a row group, at least, but for the last one."""
+"""Rows of a row group, at most, where no store has more."""
 ATTEMPTS = 10
 """Commits that are tried while other runs change a table."""
 DATA = "data"
 """Directory in a table that has one file for each run."""
 _SIGNS = {"_delta_log": "delta", "metadata": "iceberg", ".parquet": "parquet"}
 _TRIAL = "_trial"
+_END = "~"
+"""Sorts after the names of all runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,7 @@ class RunTables:
         for a table with other columns, and for Iceberg tables at a URL without a catalog; StoreError for one
         that cannot be opened, and for a URL at which nothing can be written.
         """
-        tables.demand(self.table_format)
-        tables.demand_catalog(self.directory, self.table_format, self.properties)
+        self._table_place("stores").demand()
         if is_remote(self.directory):
             place = Place(self.directory)
             place.put(_TRIAL, b"")
@@ -127,12 +128,26 @@ class RunTables:
         """The file of a run below the root of a table."""
         return f"{run_id}.parquet" if self._is_parquet else f"{DATA}/{run_id}.parquet"
 
-    def _found(self, name: str) -> export_tables.LakeTable | None:
+    def _table_place(self, name: str) -> export_tables.TablePlace:
+        """The place of a table of Delta or Iceberg. Both of Iceberg have one catalog."""
+        properties = self.properties
+        if self.table_format == "iceberg" and not properties and not is_remote(self.directory):
+            properties = export_tables.own_catalog(self.directory.absolute())
+        return export_tables.TablePlace(
+            self._root(name), self.table_format, f"rocketmq.check_{name}", properties
+        )
+
+    def _opened(self, name: str) -> export_tables.LakeTable | None:
+        """The table of Delta or Iceberg, if there is one."""
         root = self._root(name)
-        made = self.directory / tables.CATALOG if self._is_iceberg else root
-        if self._is_parquet or not (self.properties or is_remote(root) or made.exists()):
+        made = self.directory / export_tables.CATALOG if self.table_format == "iceberg" else root
+        if not (self.properties or is_remote(root) or made.exists()):
             return None
-        table = export_tables.find_table(root, self.table_format, _full_name(name), self._catalog)
+        return self._table_place(name).find()
+
+    def _found(self, name: str) -> export_tables.LakeTable | None:
+        """The same with the columns that are wanted. Raises UsageError for others."""
+        table = None if self._is_parquet else self._opened(name)
         if table is not None:
             table.demand_shape(_shape(self._columns(name, table)))
         return table
@@ -145,14 +160,6 @@ class RunTables:
     @property
     def _is_parquet(self) -> bool:
         return self.table_format == "parquet"
-
-    @property
-    def _is_iceberg(self) -> bool:
-        return self.table_format == "iceberg"
-
-    @property
-    def _catalog(self) -> Mapping[str, str]:
-        return self.properties or tables.own_catalog(self.directory.absolute())
 
     def _has(self, name: str, run_id: str) -> bool:
         if self._is_parquet:
@@ -181,13 +188,8 @@ class RunTables:
             table = self._found(name)
             try:
                 if table is None:
-                    tables.create_table(
-                        self._root(name),
-                        self.table_format,
-                        _full_name(name),
-                        self._catalog,
-                        _shape(_COLUMNS[name]),
-                        export_tables.Commit((file,), about, {}),
+                    self._table_place(name).create(
+                        _shape(_COLUMNS[name]), export_tables.Commit((file,), about, {})
                     )
                 else:
                     table.mend()
@@ -200,34 +202,51 @@ class RunTables:
                 if table is not None or not left or self._found(name) is None:
                     raise  # else another run has made the table first
 
+    def rows(
+        self, name: str, start: str, end: str, columns: Sequence[str] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of the runs from `start` to before `end`; none of a table that lacks one of the `columns`.
+
+        Tables of any format are read where they are. Raises StoreError.
+        """
+        condition = (pc.field("run_id") >= start) & (pc.field("run_id") < end)
+        chosen = None if columns is None else list(columns)
+        try:
+            for runs in self._datasets(name, start, end):
+                if set(chosen or ()) <= set(runs.schema.names):
+                    for batch in runs.to_batches(columns=chosen, filter=condition):
+                        yield from batch.to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"earlier runs cannot be read: {error}", path=str(self._root(name))) from error
+
+    def _datasets(self, name: str, start: str, end: str) -> Iterator[dataset.Dataset]:
+        """The newest first: a Parquet file is a run, and those of an earlier version have fewer columns."""
+        if not self._is_parquet:
+            table = self._opened(name)
+            if table is not None:
+                yield table.runs(start, end)
+            return
+        place = Place(self._root(name))
+        system, path = place.system()
+        for file in reversed(place.names()):
+            if file.endswith(".parquet") and start <= file.removesuffix(".parquet") < end:
+                yield dataset.dataset(f"{path}/{file}", format="parquet", filesystem=system)
+
 
 _COLUMNS: dict[str, tuple[Column, ...]] = {"findings": FLEET_FINDING_COLUMNS, "stores": STORE_COLUMNS}
 
 
-def newest_run(directory: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The stores and the findings of the newest run in the Delta tables below `directory`, or a URL.
+def newest_run(tables: RunTables) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The stores and the findings of the newest run in the tables.
 
     Raises UsageError if there is no run, StoreError for a table that cannot be read. The package must be
     there (`tables.demand`).
     """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    try:
-        stores, findings = (
-            DeltaTable(root.as_uri(), storage_options=delta_options(root)).to_pyarrow_dataset()
-            for root in (directory.absolute() / name for name in ("stores", "findings"))
-        )
-        newest = pc.max(stores.to_table(columns=["run_id"])["run_id"]).as_py()
-        if newest is None:
-            raise UsageError(f"{directory}: the table of stores has no run")
-        condition = pc.field("run_id") == newest
-        return (
-            stores.to_table(filter=condition).to_pylist(),
-            findings.to_table(filter=condition).to_pylist(),
-        )
-    except (DeltaError, pa.ArrowException, OSError) as error:
-        raise StoreError(f"the Delta table cannot be read: {error}", path=str(directory)) from error
+    newest = max((row["run_id"] for row in tables.rows("stores", "", _END, ("run_id",))), default=None)
+    if newest is None:
+        raise UsageError(f"{tables.directory}: the table of stores has no run")
+    stores, findings = (list(tables.rows(name, newest, f"{newest}\0")) for name in ("stores", "findings"))
+    return stores, findings
 
 
 def demand_format(root: Path, table_format: str) -> None:
@@ -237,11 +256,6 @@ def demand_format(root: Path, table_format: str) -> None:
         if found != table_format and any(name.endswith(sign) for name in names):
             what = "Parquet files of earlier runs" if found == "parquet" else f"a table of the format {found}"
             raise UsageError(f"{root} has {what}: give another directory, or --table-format {found}")
-
-
-def _full_name(name: str) -> str:
-    """The name of a table in Iceberg's catalog."""
-    return f"rocketmq.check_{name}"
 
 
 def _shape(columns: Sequence[Column]) -> export_tables.TableShape:
@@ -258,27 +272,18 @@ def _write(
     """The rows as one file, which is there when it is whole. Raises StoreError."""
     schema = arrow_schema(columns, about)
     with tempfile.TemporaryDirectory(prefix="rocketfsck-tables-", dir=scratch_parent()) as folder:
-        part = Path(folder) / "part.parquet"
-        with errors_of(part, "cannot be written"), pq.ParquetWriter(part, schema) as writer:
-            for some in _groups(batches):
-                writer.write_table(some.select(schema.names).replace_schema_metadata(schema.metadata))
+        part, footers = Path(folder) / "part.parquet", list[Any]()
+        with errors_of(part, "cannot be written"):
+            with pq.ParquetWriter(part, schema, metadata_collector=footers) as writer:
+                for group in bounded(batches, attrgetter("num_rows"), ROW_COUNT):
+                    some = pa.Table.from_batches(group)
+                    writer.write_table(some.select(schema.names).replace_schema_metadata(schema.metadata))
+            file = data_file(path, footers[0], part.stat().st_size)
         place.put_file(path, part)
-        file = read_footer(part, path)
     if not place.is_remote:
         for directory in ((place.root / path).parent, place.root, place.root.parent):
             sync_path(directory)
     return file
-
-
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    group: list[pa.RecordBatch] = []
-    for batch in batches:
-        group.append(batch)
-        if sum(some.num_rows for some in group) >= ROW_COUNT:
-            yield pa.Table.from_batches(group)
-            group = []
-    if group:
-        yield pa.Table.from_batches(group)
 
 
 RUN_LIMIT = 30
@@ -301,15 +306,6 @@ Name = tuple[str | None, str | None]
 """A name as the tables have it: `root`, or else `root_b64`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """The last comparable run of a store. `problem_count` is that of its errors and warnings."""
-
-    run_id: str
-    state: FleetState
-    problem_count: int
-
-
 def compared(report: FleetReport, tables: RunTables) -> FleetReport:
     """The report, with what is new and gone since the last run of each store in the tables; with the reason
     where these cannot be read."""
@@ -323,10 +319,10 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
     last = _last_runs(report, tables)
     listed: dict[Name, Counter[int]] = {root: Counter() for root in last}
     counts: Counter[Name] = Counter()
-    first = min((run.run_id for run in last.values()), default=report.run_id)
-    for item in _rows(tables, "findings", first, report.run_id, _FINDINGS):
+    first = min((run["run_id"] for run in last.values()), default=report.run_id)
+    for item in tables.rows("findings", first, report.run_id, _FINDINGS):
         root = (item["root"], item["root_b64"])
-        if root in last and last[root].run_id == item["run_id"] and item["severity"] in PROBLEMS:
+        if root in last and last[root]["run_id"] == item["run_id"] and item["severity"] in PROBLEMS:
             listed[root][_identity(item)] += 1
             counts[root] += item["count"]
     rows: list[StoreRow] = []
@@ -341,7 +337,7 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
         ]
         if (
             run is None
-            or counts[root] != run.problem_count
+            or counts[root] != _problem_count(run)
             or sum(item["count"] for item in problems) != _problem_count(row.as_row())
         ):
             rows.append(row)
@@ -359,8 +355,8 @@ def _compared(report: FleetReport, tables: RunTables) -> FleetReport:
         rows.append(
             replace(
                 row,
-                compared_run_id=run.run_id,
-                compared_state=run.state,
+                compared_run_id=run["run_id"],
+                compared_state=run["state"],
                 new_finding_count=len(new),
                 gone_finding_count=known.total(),
             )
@@ -377,19 +373,19 @@ def _problem_count(row: Mapping[str, Any]) -> int:
     return (row["error_count"] or 0) + (row["warning_count"] or 0)
 
 
-def _last_runs(report: FleetReport, tables: RunTables) -> dict[Name, _Last]:
-    """The last comparable run of each store, as far as there is one."""
+def _last_runs(report: FleetReport, tables: RunTables) -> dict[Name, dict[str, Any]]:
+    """The row (`_STORES`) of each store in its last comparable run, as far as there is one."""
     wanted = {name_pair(row.root) for row in report.stores if row.is_complete}
-    found: dict[Name, _Last] = {}
+    found: dict[Name, dict[str, Any]] = {}
     end = report.run_id
     for days in DAYS:
         start = _name_at(report.started_timestamp / 1000 - days * 86400)
-        some = _rows(tables, "stores", start, end, _STORES)
+        some = tables.rows("stores", start, end, _STORES)
         for row in sorted(some, key=lambda row: str(row["run_id"]), reverse=True):
             root = (row["root"], row["root_b64"])
             is_like = row["is_complete"] and row["level"] == report.level and row["state"] in ORDER
             if is_like and root in wanted and root not in found:
-                found[root] = _Last(row["run_id"], row["state"], _problem_count(row))
+                found[root] = row
         if len(found) == len(wanted):
             break
         end = start
@@ -404,7 +400,7 @@ def earlier_states(tables: RunTables, run_id: str) -> list[dict[str, Any]]:
     begun = run_timestamp(run_id)
     start = "" if begun is None else _name_at(begun / 1000 - DAYS[-1] * 86400)
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in _rows(tables, "stores", start, run_id, EARLIER_COLUMNS):
+    for row in tables.rows("stores", start, run_id, EARLIER_COLUMNS):
         run = str(row["run_id"])
         if run not in found and len(found) == RUN_LIMIT:
             if run < min(found):
@@ -417,67 +413,3 @@ def earlier_states(tables: RunTables, run_id: str) -> list[dict[str, Any]]:
 def _name_at(seconds: float) -> str:
     """What sorts before all runs that began at this time or later."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
-
-
-# The tables of runs are read where they are, in any of their formats.
-
-
-def _rows(
-    tables: RunTables, name: str, start: str, end: str, columns: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    """The rows of the runs from `start` to before `end`; none of a table that lacks a column."""
-    root = tables.directory.absolute() / name
-    condition = (pc.field("run_id") >= start) & (pc.field("run_id") < end)
-    try:
-        for runs in _READERS[tables.table_format](tables, root, start, end):
-            if set(columns) <= set(runs.schema.names):
-                for batch in runs.to_batches(columns=list(columns), filter=condition):
-                    yield from batch.to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"earlier runs cannot be read: {error}", path=str(root)) from error
-
-
-def _of_parquet(_tables: RunTables, root: Path, start: str, end: str) -> Iterator[dataset.Dataset]:
-    """Each file is a run, and the files of an earlier version have fewer columns."""
-    system, place = file_system(str(root)) if is_remote(root) else (None, str(root))
-    for run_id in sorted(_names(system, place), reverse=True):
-        if start <= run_id < end:
-            yield dataset.dataset(f"{place}/{run_id}.parquet", format="parquet", filesystem=system)
-
-
-def _names(system: Any, place: str) -> list[str]:
-    """The runs in a directory of Parquet files, which may not be there."""
-    with suppress(FileNotFoundError):
-        paths = Path(place).iterdir() if system is None else system.ls(place, detail=False)
-        names = [str(path).rpartition("/")[2] for path in paths]
-        return [name.removesuffix(".parquet") for name in names if name.endswith(".parquet")]
-    return []
-
-
-def _of_delta(_tables: RunTables, root: Path, _start: str, _end: str) -> Iterator[dataset.Dataset]:
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
-    try:
-        yield DeltaTable(root.as_uri(), storage_options=delta_options(root)).to_pyarrow_dataset()
-    except TableNotFoundError:
-        return
-    except DeltaError as error:
-        raise StoreError(f"the Delta table cannot be read: {error}", path=str(root)) from error
-
-
-def _of_iceberg(tables: RunTables, root: Path, start: str, end: str) -> Iterator[dataset.Dataset]:
-    from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
-
-    directory = tables.directory.absolute()
-    if not (tables.properties or is_remote(directory) or (directory / export_tables.CATALOG).exists()):
-        return
-    with export_tables.catalog_errors(str(root), "read"):
-        catalog = export_tables.catalog_at(root, tables.properties or export_tables.own_catalog(directory))
-        name = f"rocketmq.check_{root.name}"
-        if catalog.table_exists(name):
-            among = And(GreaterThanOrEqual("run_id", start), LessThan("run_id", end))
-            yield dataset.dataset(catalog.load_table(name).scan(row_filter=among).to_arrow())
-
-
-_READERS = {"parquet": _of_parquet, "delta": _of_delta, "iceberg": _of_iceberg}

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -33,49 +33,37 @@ import numpy as np
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dtypes import Longs
 from rocketfsck.formats.indexfile import IndexHeader
+from rocketfsck.pipeline.rebuild import segment as rebuild_segment
 from rocketfsck.pipeline.rebuild.places import SpillReader, Take, attempt_directory, publish
-from rocketfsck.pipeline.rebuild.segment import BUCKET_COUNT, SegmentRead, bucket_of, keys_path, units_path
 from rocketfsck.repair.build.files import BuiltIndexFile, BuiltQueue, make_directory
 from rocketfsck.repair.build.index import IndexBuilder
-from rocketfsck.repair.build.queues import QueueBuilder
-from rocketfsck.repair.build.queuestates import Name, QueueStates
+from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of
+from rocketfsck.repair.build.queuestates import QueueStates
+from rocketfsck.repair.log import read_log_end
 from rocketfsck.scan.units import BASE, INDEX, REFUSED_NAME, ROW_SIZE, KeyRows
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.store.reading import Closing
 
 GROUPS_A_JOB = 3
 """Tasks for each that runs at once: the longest is not long, and a lost one is soon done again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Queueing:
-    """What all tasks share. `segments` are the numbers of the commit log files that have dispatches.
-
-    `log_end_offset` is for queues that go on behind what the store has of them.
-    """
-
-    store: Store
-    scratch: str
-    parts: str
-    segments: tuple[int, ...]
-    wanted: Container[Name] | None
-    batch_topics: frozenset[str]
-    log_end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class QueueTask:
-    """The queues of the buckets `start:end`; `queues` are those of them that go on.
+    """The queues of the buckets `start:end`: `unit_count` units at most, of at least `queue_count` queues.
 
-    `unit_count` units at most, of at least `queue_count` queues.
+    `segments` are the numbers of the commit log files that have dispatches. Of queues that go on behind what
+    the store has of them, `queues` are those of these buckets; `log_end_offset` is for them.
     """
 
-    queueing: Queueing
+    building: rebuild_segment.Building
+    segments: tuple[int, ...]
+    batch_topics: frozenset[str]
     start: int
     end: int
-    queues: tuple[ConsumeQueue, ...] = ()
-    unit_count: int = 0
-    queue_count: int = 0
+    queues: tuple[ConsumeQueue, ...]
+    log_end_offset: int
+    unit_count: int
+    queue_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,38 +78,63 @@ class QueuePart:
 
 
 def plan_queues(
-    queueing: Queueing, segments: Sequence[SegmentRead], job_count: int, going_on: Sequence[ConsumeQueue]
+    building: rebuild_segment.Building,
+    store: Store,
+    segments: Sequence[rebuild_segment.SegmentRead],
+    job_count: int,
 ) -> list[QueueTask]:
-    """Buckets in groups of about the same number of dispatches."""
-    counts, queue_counts = np.zeros(BUCKET_COUNT, np.int64), np.zeros(BUCKET_COUNT, np.int64)
+    """Buckets in groups of about the same number of dispatches. `store` is all of it."""
+    going_on = store.queues if building.options.only_missing else ()
+    log_end = read_log_end(store) if going_on else None
+    numbers = tuple(segment.number for segment in segments if segment.unit_counts.any())
+    batch_topics = batch_topics_of(store).union(*(segment.inner_topics for segment in segments))
+    counts, queue_counts = (
+        np.zeros(rebuild_segment.BUCKET_COUNT, np.int64),
+        np.zeros(rebuild_segment.BUCKET_COUNT, np.int64),
+    )
     for segment in segments:
         counts += segment.unit_counts
         queue_counts = np.maximum(queue_counts, segment.queue_counts)
     total = int(counts.sum())
     if not total:
         return []
-    group_count = min(GROUPS_A_JOB * job_count, BUCKET_COUNT)
+    group_count = min(GROUPS_A_JOB * job_count, rebuild_segment.BUCKET_COUNT)
     middles = np.cumsum(counts) - counts // 2
     groups = np.minimum(middles * group_count // total, group_count - 1)
     tasks = []
     for group in np.unique(groups[counts > 0]).tolist():
         buckets = np.flatnonzero((groups == group) & (counts > 0))
         start, end = int(buckets[0]), int(buckets[-1]) + 1
-        queues = [queue for queue in going_on if start <= bucket_of((queue.topic, queue.queue_id)) < end]
-        unit_count, queue_count = int(counts[start:end].sum()), int(queue_counts[start:end].sum())
-        tasks.append(QueueTask(queueing, start, end, tuple(queues), unit_count, queue_count))
+        queues = [
+            queue
+            for queue in going_on
+            if start <= rebuild_segment.bucket_of((queue.topic, queue.queue_id)) < end
+        ]
+        tasks.append(
+            QueueTask(
+                building,
+                numbers,
+                batch_topics,
+                start,
+                end,
+                tuple(queues),
+                0 if log_end is None else log_end.end_offset,
+                unit_count=int(counts[start:end].sum()),
+                queue_count=int(queue_counts[start:end].sum()),
+            )
+        )
     return tasks
 
 
 def build_queue_part(task: QueueTask) -> QueuePart:
     """The kernel. Raises StoreError."""
-    shared, name = task.queueing, f"queues-{task.start:03d}"
+    shared, name = task.building, f"queues-{task.start:03d}"
     with attempt_directory(shared.parts, name) as directory:
         root = directory / name
         make_directory(root)
-        builder = QueueBuilder(shared.store, root, shared.wanted, shared.batch_topics)
-        builder.go_on_behind_queues(task.queues, shared.log_end_offset)
-        for number in shared.segments:
+        builder = QueueBuilder(shared.store, root, shared.options.wanted, task.batch_topics)
+        builder.go_on_behind_queues(task.queues, task.log_end_offset)
+        for number in task.segments:
             for rows, numbers in _queue_rows(task, number, builder.states):
                 builder.take_rows(rows, numbers)
         queues = builder.finish()
@@ -145,7 +158,7 @@ def take_queues(parts: Sequence[QueuePart], root: Path, take: Take) -> list[Buil
 
 def _queue_rows(task: QueueTask, segment: int, states: QueueStates) -> Iterator[tuple[Longs, Longs]]:
     """The dispatches of a commit log file, in chunks, and the numbers that their queues have here."""
-    with SpillReader(units_path(task.queueing.scratch, segment)) as reader:
+    with SpillReader(rebuild_segment.units_path(task.building.scratch, segment)) as reader:
         numbers = _numbers(reader, task, states)
         for starts, columns in zip(reader.footer["starts"], reader.footer["columns"], strict=True):
             start, end = int(starts[task.start]), int(starts[task.end])
@@ -173,18 +186,6 @@ def _numbers(reader: SpillReader, task: QueueTask, states: QueueStates) -> Longs
 
 
 @dataclass(frozen=True, slots=True)
-class Indexing:
-    """What all index files share. `from_offset` and `only_missing` are for the first, which may go on one of
-    the store's own."""
-
-    store: Store
-    scratch: str
-    parts: str
-    from_offset: int | None
-    only_missing: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentKeys:
     """Keys of one commit log file: its number, how many keys are before it in the log."""
 
@@ -199,7 +200,7 @@ class IndexTask:
     The first of `segments` holds key `start` - 1, if there is one.
     """
 
-    indexing: Indexing
+    building: rebuild_segment.Building
     number: int
     start: int
     end: int
@@ -217,15 +218,15 @@ class IndexPart:
 
 
 def plan_index(
-    indexing: Indexing, segments: Sequence[SegmentRead], room_before: int | None, file_room: int
+    building: rebuild_segment.Building, builder: IndexBuilder, segments: Sequence[rebuild_segment.SegmentRead]
 ) -> list[IndexTask]:
-    """The index files there will be. `room_before` is that of the store's file that is continued, `file_room`
-    that of a new one (`IndexBuilder`). `segments` are in the order of the log."""
+    """The index files there will be, as the builder begins. `segments` are in the order of the log."""
     filled = [segment for segment in segments if segment.row_count]
     if not filled:
         return []
     starts = [0, *accumulate(segment.key_count for segment in filled)]
     total = starts.pop()
+    room_before, file_room = builder.room_before, builder.file_room
     if not total and room_before is not None:
         return []
     first_room = file_room if room_before is None else room_before
@@ -239,14 +240,15 @@ def plan_index(
         high = bisect_right(starts, end - 1) if end > start else len(filled)
         parts = zip(filled[low:high], starts[low:high], strict=True)
         keys = tuple(SegmentKeys(segment.number, key_start) for segment, key_start in parts)
-        tasks.append(IndexTask(indexing, number, start, end, keys))
+        tasks.append(IndexTask(building, number, start, end, keys))
     return tasks
 
 
 def build_index_part(task: IndexTask) -> IndexPart:
     """The kernel. Raises StoreError."""
-    shared, name = task.indexing, f"index-{task.number:06d}"
-    first: dict[str, Any] = {"from_offset": shared.from_offset, "only_missing": shared.only_missing}
+    shared, name = task.building, f"index-{task.number:06d}"
+    options = shared.options
+    first: dict[str, Any] = {"from_offset": options.from_offset, "only_missing": options.only_missing}
     if task.number:
         first = {"state": _state_behind(_header_before(task))}
     with attempt_directory(shared.parts, name) as directory:
@@ -257,10 +259,7 @@ def build_index_part(task: IndexTask) -> IndexPart:
             builder.take_keys(rows)
         builder.finish()
         if len(builder.files) != 1 or created is None:
-            raise StoreError(
-                "does not hold as much as an earlier step counted",
-                path=str(keys_path(shared.scratch, 0).parent),
-            )
+            raise _too_little(task)
         file = builder.files[0]
         path = publish(directory / file.name, Path(shared.parts) / name)
     return IndexPart(task.number, file, created, str(path))
@@ -297,71 +296,57 @@ def _state_behind(before: IndexHeader) -> dict[str, Any]:
 
 def _header_before(task: IndexTask) -> IndexHeader:
     """What the end of the file before says of its last key."""
-    segment = task.segments[0]
-    with _SegmentChunks(task.indexing.scratch, segment) as chunks:
-        for chunk in range(chunks.count):
-            if chunks.starts[chunk + 1] >= task.start:
-                rows = chunks.read(chunk)
-                row = int(rows.key_record[task.start - 1 - chunks.starts[chunk]])
-                return IndexHeader(
-                    end_timestamp=int(rows.time[row]), end_physical_offset=int(rows.offset[row])
-                )
-    raise StoreError("does not hold as much as an earlier step counted", path=str(chunks.reader.path))
+    for start, rows in _chunks(task):
+        row = int(rows.key_record[task.start - 1 - start])
+        return IndexHeader(end_timestamp=int(rows.time[row]), end_physical_offset=int(rows.offset[row]))
+    raise _too_little(task)
+
+
+def _too_little(task: IndexTask) -> StoreError:
+    scratch = Path(task.building.scratch)
+    return StoreError("does not hold as much as an earlier step counted", path=str(scratch))
 
 
 def _rows(task: IndexTask) -> Iterator[KeyRows]:
     """The records and keys of the file: from the record behind the key before to that of the last key."""
+    for start, rows in _chunks(task):
+        row, key = 0, 0
+        if start < task.start:
+            key = task.start - start
+            row = int(rows.key_record[key - 1])
+            if key == len(rows.key_hash) or rows.key_record[key] != row:
+                row += 1
+        last_row, last_key = len(rows), len(rows.key_hash)
+        is_last = task.start < task.end <= start + last_key
+        if is_last:
+            last_key = task.end - start
+            last_row = int(rows.key_record[last_key - 1]) + 1
+        if row < last_row:
+            if task.start == task.end:
+                last_row, is_last = row + 1, True
+            records = rows.key_record[key:last_key] - np.int32(row)
+            yield KeyRows(
+                rows.offset[row:last_row], rows.time[row:last_row], rows.key_hash[key:last_key], records
+            )
+        if is_last:
+            return
+
+
+def _chunks(task: IndexTask) -> Iterator[tuple[int, KeyRows]]:
+    """The chunks from that of the key before the file's first on, each with the number of its first key."""
     for segment in task.segments:
-        with _SegmentChunks(task.indexing.scratch, segment) as chunks:
-            for chunk in range(chunks.count):
-                start, end = chunks.starts[chunk : chunk + 2]
-                if end < task.start:
-                    continue
-                rows = chunks.read(chunk)
-                row, key = 0, 0
-                if start < task.start:
-                    key = task.start - start
-                    row = int(rows.key_record[key - 1])
-                    if key == len(rows.key_hash) or rows.key_record[key] != row:
-                        row += 1
-                last_row, last_key = len(rows), len(rows.key_hash)
-                is_last = task.start < task.end <= end
-                if is_last:
-                    last_key = task.end - start
-                    last_row = int(rows.key_record[last_key - 1]) + 1
-                if row < last_row:
-                    if task.start == task.end:
-                        last_row, is_last = row + 1, True
-                    records = rows.key_record[key:last_key] - np.int32(row)
-                    yield KeyRows(
-                        rows.offset[row:last_row],
-                        rows.time[row:last_row],
-                        rows.key_hash[key:last_key],
-                        records,
+        start = segment.key_start
+        with SpillReader(rebuild_segment.keys_path(task.building.scratch, segment.number)) as reader:
+            sizes, columns = reader.footer["chunks"].tolist(), reader.footer["columns"]
+            for (row_count, key_count), (offset, time, hashes, records) in zip(sizes, columns, strict=True):
+                if start + key_count >= task.start:
+                    yield (
+                        start,
+                        KeyRows(
+                            reader.column(offset, 0, row_count),
+                            reader.column(time, 0, row_count),
+                            reader.column(hashes, 0, key_count).astype(np.int32),
+                            reader.column(records, 0, key_count).astype(np.int32),
+                        ),
                     )
-                if is_last:
-                    return
-
-
-class _SegmentChunks(Closing):
-    """The chunks of a commit log file's keys; `starts` are the numbers of their first keys, and the end."""
-
-    def __init__(self, scratch: str, segment: SegmentKeys) -> None:
-        self.reader = SpillReader(keys_path(scratch, segment.number))
-        self._sizes = self.reader.footer["chunks"]
-        self._columns = self.reader.footer["columns"]
-        self.count = len(self._sizes)
-        self.starts = [segment.key_start, *(segment.key_start + np.cumsum(self._sizes[:, 1])).tolist()]
-
-    def close(self) -> None:
-        self.reader.close()
-
-    def read(self, chunk: int) -> KeyRows:
-        row_count, key_count = self._sizes[chunk].tolist()
-        offset, time, hashes, records = self._columns[chunk]
-        return KeyRows(
-            self.reader.column(offset, 0, row_count),
-            self.reader.column(time, 0, row_count),
-            self.reader.column(hashes, 0, key_count).astype(np.int32),
-            self.reader.column(records, 0, key_count).astype(np.int32),
-        )
+                start += key_count

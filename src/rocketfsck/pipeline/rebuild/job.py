@@ -2,7 +2,7 @@
 
     read      a task a commit log file: what it dispatches, into scratch files       `segment`
     number    prefix sums over the commit log files; which keys are in which index file
-    write     a task an index file, a task a group of queues                         `index`, `queues`
+    write     a task an index file, a task a group of queues                         `index`
     gather    names, one directory, the checkpoint
 
 `make_parts` is all but the last; whoever runs it again with the same results of tasks gets the same, so that
@@ -26,14 +26,13 @@ from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.rebuild import index as rebuild_index
 from rocketfsck.pipeline.rebuild.places import Take, linked, publish, remove_tree
-from rocketfsck.pipeline.rebuild.segment import SegmentRead, SegmentReading, SegmentTask, read_segment
+from rocketfsck.pipeline.rebuild.segment import Building, SegmentRead, SegmentTask, read_segment
 from rocketfsck.progress import phase
-from rocketfsck.repair.build import run
 from rocketfsck.repair.build.files import resumable_directory, take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
-from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queues_built
+from rocketfsck.repair.build.queues import QueueBuilder, queues_built
+from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, check_options, inputs_of, write_checkpoint
 from rocketfsck.repair.build.walk import LogWalked, log_is_large
-from rocketfsck.repair.log import read_log_end
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import named_errors
 
@@ -48,10 +47,10 @@ def rebuild_on(
     engine: Engine,
     store: Store,
     target: Path,
-    options: run.RebuildOptions,
+    options: RebuildOptions,
     *,
     scratch: Path | None = None,
-) -> run.Rebuilt:
+) -> Rebuilt:
     """Build parts of a store into the new directory `target`, as `rebuild_store` would, on an engine.
 
     All workers must see the store, the directory that `target` is in and `scratch` under the same paths.
@@ -60,16 +59,16 @@ def rebuild_on(
     earlier run left that was killed is removed. Raises as `rebuild_store` does, and StoreError for a commit
     log that could not be listed in full.
     """
-    run.check_options(store, options)
+    check_options(store, options)
     target = target.absolute()
-    inputs = {"on": "engine", **run.inputs_of(store, options)}
+    inputs = {"on": "engine", **inputs_of(store, options)}
     with (
         resumable_directory(target, inputs, sync=options.sync) as work,
         _scratch_directory(work.path, target, scratch) as spills,
     ):
         parts = work.path / PARTS
         parts.mkdir()
-        made = make_parts(engine, store, options, Bench(str(spills), str(parts)))
+        made = make_parts(engine, Building(store, options, str(spills), str(parts)))
         built = gather(store, options, made, work.path, publish)
         remove_tree(parts)
         take_owner(work.path, store.root, all_new=True)
@@ -90,14 +89,6 @@ def _scratch_directory(building: Path, target: Path, scratch: Path | None) -> It
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """Existing directories, which all workers see: of scratch files, and of parts of the result."""
-
-    scratch: str
-    parts: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,27 +115,22 @@ class MadeParts:
         return whole
 
 
-def make_parts(engine: Engine, store: Store, options: run.RebuildOptions, bench: Bench) -> MadeParts:
+def make_parts(engine: Engine, building: Building) -> MadeParts:
     """Have the engine read the log and write the parts of the result.
 
     Raises StoreError, also one that a kernel returns.
     """
-    if not (options.queues or options.index):
+    if not (building.options.queues or building.options.index):
         return MadeParts()
-    with within(compiled=log_is_large(store)):
-        return _made(engine, store, options, bench)
+    with within(compiled=log_is_large(building.store)):
+        return _made(engine, building)
 
 
-def _made(engine: Engine, store: Store, options: run.RebuildOptions, bench: Bench) -> MadeParts:
-    builder = _index_builder(store, options, Path(bench.parts)) if options.index else None
-    # What tasks get of the store: only what they look at.
-    log = replace(store.commitlog, files=())
-    slim = replace(
-        store, commitlog=log, queues=(), ext_queues=(), indexes=(), configs=(), others=(), strays=(), notes=()
-    )
-    from_offset = None if builder is None else builder.from_offset
-    reading = SegmentReading(slim, bench.scratch, options.queues, options.index, options.wanted, from_offset)
-    reads = [SegmentTask(reading, number, file) for number, file in enumerate(store.commitlog.files)]
+def _made(engine: Engine, building: Building) -> MadeParts:
+    store, options = building.store, building.options
+    builder = _index_builder(store, options, Path(building.parts)) if options.index else None
+    shared = _shared(building, None if builder is None else builder.from_offset)
+    reads = [SegmentTask(shared, number, file) for number, file in enumerate(store.commitlog.files)]
     done, segments = 0, []
     with phase("reading the commit log", store.commitlog.size) as at:
         for task, segment in _each(engine, read_segment, reads):
@@ -154,18 +140,9 @@ def _made(engine: Engine, store: Store, options: run.RebuildOptions, bench: Benc
     segments.sort(key=lambda segment: segment.number)
     tasks: list[PartTask] = []
     if options.queues:
-        ext_queues = replace(slim, ext_queues=store.ext_queues[:1])
-        tasks += _queue_tasks(engine, store, options, bench, ext_queues, segments)
+        tasks += rebuild_index.plan_queues(shared, store, segments, engine.job_count)
     if builder is not None:
-        continues = options.only_missing or options.from_offset is not None
-        indexing = rebuild_index.Indexing(
-            replace(slim, indexes=store.indexes if continues else ()),
-            bench.scratch,
-            bench.parts,
-            options.from_offset,
-            options.only_missing,
-        )
-        tasks += rebuild_index.plan_index(indexing, segments, builder.room_before, builder.file_room)
+        tasks += rebuild_index.plan_index(shared, builder, segments)
     with phase("building queues and index"):
         parts = [part for _, part in _each(engine, build_part, tasks)]
     return MadeParts(
@@ -175,6 +152,24 @@ def _made(engine: Engine, store: Store, options: run.RebuildOptions, bench: Benc
         else None,
         tuple(part for part in parts if isinstance(part, rebuild_index.IndexPart)) if options.index else None,
     )
+
+
+def _shared(building: Building, first_offset: int | None) -> Building:
+    """What tasks get of a store: only what they look at."""
+    store, options = building.store, building.options
+    continues = options.index and (options.only_missing or options.from_offset is not None)
+    slim = replace(
+        store,
+        commitlog=replace(store.commitlog, files=()),
+        queues=(),
+        ext_queues=store.ext_queues[:1],
+        indexes=store.indexes if continues else (),
+        configs=(),
+        others=(),
+        strays=(),
+        notes=(),
+    )
+    return replace(building, store=slim, first_offset=first_offset)
 
 
 PartTask = rebuild_index.QueueTask | rebuild_index.IndexTask
@@ -189,31 +184,7 @@ def build_part(task: PartTask) -> rebuild_index.QueuePart | rebuild_index.IndexP
     )
 
 
-def _queue_tasks(
-    engine: Engine,
-    store: Store,
-    options: run.RebuildOptions,
-    bench: Bench,
-    slim: Store,
-    segments: Sequence[SegmentRead],
-) -> list[rebuild_index.QueueTask]:
-    going_on, log_end = store.queues if options.only_missing else (), 0
-    if going_on:
-        end = read_log_end(store)
-        log_end = 0 if end is None else end.end_offset
-    queueing = rebuild_index.Queueing(
-        slim,
-        bench.scratch,
-        bench.parts,
-        tuple(segment.number for segment in segments if segment.unit_counts.any()),
-        options.wanted,
-        batch_topics_of(store).union(*(segment.inner_topics for segment in segments)),
-        log_end,
-    )
-    return rebuild_index.plan_queues(queueing, segments, engine.job_count, going_on)
-
-
-def gather(store: Store, options: run.RebuildOptions, made: MadeParts, root: Path, take: Take) -> run.Rebuilt:
+def gather(store: Store, options: RebuildOptions, made: MadeParts, root: Path, take: Take) -> Rebuilt:
     """Put the parts together below `root`, each by `take`, and write the checkpoint. Raises StoreError."""
     queues, index, walked = None, None, made.walked
     if made.queues is not None:
@@ -236,8 +207,8 @@ def gather(store: Store, options: run.RebuildOptions, made: MadeParts, root: Pat
         newest = None
         if made.queues is not None:
             newest = max((part.newest_offset for part in made.queues), default=-1)
-        run.write_checkpoint(store, options, root, walked, newest)
-    return run.Rebuilt(
+        write_checkpoint(store, options, root, walked, newest)
+    return Rebuilt(
         queues,
         index,
         options.checkpoint,
@@ -248,19 +219,19 @@ def gather(store: Store, options: run.RebuildOptions, made: MadeParts, root: Pat
     )
 
 
-def put_together(store: Store, target: Path, options: run.RebuildOptions, made: MadeParts) -> run.Rebuilt:
+def put_together(store: Store, target: Path, options: RebuildOptions, made: MadeParts) -> Rebuilt:
     """The new directory `target` from parts, which stay: others may do the same, each with its own target.
 
     Raises UsageError for a target that exists, and StoreError.
     """
-    inputs = {"on": "parts", **run.inputs_of(store, options)}
+    inputs = {"on": "parts", **inputs_of(store, options)}
     with resumable_directory(target, inputs, sync=options.sync) as work:
         built = gather(store, options, made, work.path, linked)
         take_owner(work.path, store.root, all_new=True)
         return built
 
 
-def _index_builder(store: Store, options: run.RebuildOptions, root: Path) -> IndexBuilder:
+def _index_builder(store: Store, options: RebuildOptions, root: Path) -> IndexBuilder:
     """One that writes nothing: it knows where the index begins, and what files are called."""
     return IndexBuilder(
         store,

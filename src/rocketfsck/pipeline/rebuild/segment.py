@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Container
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,8 +26,9 @@ from rocketfsck.formats.dtypes import Longs
 from rocketfsck.pipeline.rebuild.places import COLUMN_SIZE, SpillWriter
 from rocketfsck.progress import part
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
+from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.scan import units as scan_units
+from rocketfsck.scan.units import BASE, FLAGS, INDEX, INNER, QUEUE, REFUSED_NAME, ROW_SIZE, KeyRows, rows_from
 from rocketfsck.store.model import MappedFile, Store
 
 BUCKET_COUNT = 256
@@ -44,22 +46,24 @@ NO_COUNTS = np.zeros(BUCKET_COUNT, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentReading:
-    """What all tasks of the first stage share. `from_offset`: no keys of records before it."""
+class Building:
+    """What all tasks share: the store, what is built of it, and two directories that all workers see.
+
+    In `scratch` are scratch files, in `parts` parts of the result. No keys of records before `first_offset`.
+    """
 
     store: Store
+    options: RebuildOptions
     scratch: str
-    queues: bool
-    index: bool
-    wanted: Container[Name] | None
-    from_offset: int | None
+    parts: str
+    first_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
     """One commit log file, by its number."""
 
-    reading: SegmentReading
+    building: Building
     number: int
     file: MappedFile
 
@@ -103,11 +107,14 @@ def bucket_of(name: Name) -> int:
 
 def read_segment(task: SegmentTask) -> SegmentRead:
     """The kernel. Raises StoreError where the file cannot be read or a scratch file cannot be written."""
-    reading, number = task.reading, task.number
-    store = replace(reading.store, commitlog=replace(reading.store.commitlog, files=(task.file,)))
-    units = UnitSpill(units_path(reading.scratch, number), reading.wanted) if reading.queues else None
-    keys = KeySpill(keys_path(reading.scratch, number), reading.from_offset) if reading.index else None
-    try:
+    building, options, number = task.building, task.building.options, task.number
+    store = replace(building.store, commitlog=replace(building.store.commitlog, files=(task.file,)))
+    with ExitStack() as stack:
+        units = keys = None
+        if options.queues:
+            units = stack.enter_context(UnitSpill(units_path(building.scratch, number), options.wanted))
+        if options.index:
+            keys = stack.enter_context(KeySpill(keys_path(building.scratch, number), building.first_offset))
         with part(task.file.size), within(jobs=SCAN_THREADS):
             walked = walk_log(store, units=units, keys=keys)
         found = SegmentRead(number, walked)
@@ -130,29 +137,25 @@ def read_segment(task: SegmentTask) -> SegmentRead:
                 inner_topics=frozenset(units.inner_topics),
             )
         return found
-    finally:
-        for taker in (units, keys):
-            if taker is not None:
-                taker.close()
 
 
-class KeySpill:
+class KeySpill(SpillWriter):
     """Takes keys and puts them by."""
 
     def __init__(self, path: Path, from_offset: int | None) -> None:
+        super().__init__(path)
         self.record_count = self.key_count = self.row_count = 0
         self.ends_keyed = True  # of the file before: unknown, and then the first record is kept
         self._from_offset = from_offset
-        self._writer = SpillWriter(path)
-        self._rows: list[scan_units.KeyRows] = []
+        self._rows: list[KeyRows] = []
         self._waiting = [0, 0]  # records and keys in `_rows`
         self._chunks: list[tuple[int, int]] = []
         self._columns: list[tuple[int, int, int]] = []
 
-    def take_keys(self, rows: scan_units.KeyRows) -> None:
+    def take_keys(self, rows: KeyRows) -> None:
         """Take the records of a batch and their keys."""
         if self._from_offset is not None and len(rows) and rows.offset[0] < self._from_offset:
-            rows = scan_units.rows_from(rows, self._from_offset)
+            rows = rows_from(rows, self._from_offset)
         if not len(rows):
             return
         self.record_count += len(rows)
@@ -165,9 +168,7 @@ class KeySpill:
         kept = kept[:-1]
         if not kept.all():
             places = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-            rows = scan_units.KeyRows(
-                rows.offset[kept], rows.time[kept], rows.key_hash, places[rows.key_record]
-            )
+            rows = KeyRows(rows.offset[kept], rows.time[kept], rows.key_hash, places[rows.key_record])
         if not len(rows):
             return
         self._rows.append(rows)
@@ -187,7 +188,7 @@ class KeySpill:
             [one.key_hash.astype(np.int64) for one in rows],
             [one.key_record + start for one, start in zip(rows, starts[:-1], strict=True)],
         )
-        self._columns += [self._writer.column(np.concatenate(column)) for column in columns]
+        self._columns += [self.column(np.concatenate(column)) for column in columns]
         self._chunks.append((row_count, key_count))
         self.row_count += row_count
         self.key_count += key_count
@@ -196,26 +197,22 @@ class KeySpill:
     def finish(self) -> None:
         """Write what is left; the file is there then."""
         self._flush()
-        self._writer.publish({
+        self.publish({
             "chunks": np.array(self._chunks, np.int64).reshape(-1, 2),
             "columns": np.array(self._columns, np.int64).reshape(-1, KEY_COLUMNS, COLUMN_SIZE),
         })  # fmt: skip
 
-    def close(self) -> None:
-        """Remove what is not finished."""
-        self._writer.close()
 
-
-class UnitSpill:
+class UnitSpill(SpillWriter):
     """Takes dispatches and puts them by, apart by bucket. `counts` are those of the buckets; `queue_counts`,
     how many queues each has, is there when the file is."""
 
     def __init__(self, path: Path, wanted: Container[Name] | None) -> None:
+        super().__init__(path)
         self.counts = np.zeros(BUCKET_COUNT, np.int64)
         self.queue_counts = NO_COUNTS
         self.refused_count = 0
         self.inner_topics: set[str] = set()
-        self._writer = SpillWriter(path)
         self._states = QueueStates(wanted, frozenset())
         self._buckets = np.zeros(0, np.uint8)
         self._rows: list[Longs] = []
@@ -226,19 +223,19 @@ class UnitSpill:
     def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:
         """Take the dispatches of a batch."""
         known = self._states.numbers_of(table, raw_names, name_count)
-        numbers = known[rows[:, scan_units.QUEUE]]
-        self.refused_count += int(np.count_nonzero(numbers == scan_units.REFUSED_NAME))
+        numbers = known[rows[:, QUEUE]]
+        self.refused_count += int(np.count_nonzero(numbers == REFUSED_NAME))
         kept = numbers >= 0
         if not kept.all():
             rows, numbers = rows[kept], numbers[kept]
         if not len(rows):
             return
-        inner = (rows[:, scan_units.FLAGS] & scan_units.INNER) != 0
+        inner = (rows[:, FLAGS] & INNER) != 0
         if inner.any():
             topics = np.unique(numbers[inner]).tolist()
             self.inner_topics |= {self._states.names[number][0] for number in topics}
-        rows[:, scan_units.QUEUE] = numbers
-        rows[:, scan_units.BASE] -= rows[:, scan_units.INDEX]  # mostly the same
+        rows[:, QUEUE] = numbers
+        rows[:, BASE] -= rows[:, INDEX]  # mostly the same
         self._rows.append(rows)
         self._waiting += len(rows)
         if self._waiting >= CHUNK_COUNT:
@@ -252,12 +249,12 @@ class UnitSpill:
             new = [bucket_of(name) for name in names[len(self._buckets) :]]
             self._buckets = np.concatenate((self._buckets, np.array(new, np.uint8)))
         rows = np.concatenate(self._rows)
-        buckets = self._buckets[rows[:, scan_units.QUEUE]]
+        buckets = self._buckets[rows[:, QUEUE]]
         rows = rows[np.argsort(buckets, kind="stable")]
         counts = np.bincount(buckets, minlength=BUCKET_COUNT)
         self.counts += counts
         self._starts.append(np.concatenate(([0], np.cumsum(counts))))
-        self._columns += [self._writer.column(rows[:, column]) for column in range(scan_units.ROW_SIZE)]
+        self._columns += [self.column(rows[:, column]) for column in range(ROW_SIZE)]
         self._rows, self._waiting = [], 0
 
     def finish(self) -> None:
@@ -272,13 +269,9 @@ class UnitSpill:
         for bucket in range(BUCKET_COUNT):
             names = [(number, *name) for number, name in ordered[starts[bucket] : starts[bucket + 1]]]
             text = json.dumps(names).encode("ascii") if names else b""
-            places.append((self._writer.write(text), len(text)))
-        self._writer.publish({
+            places.append((self.write(text), len(text)))
+        self.publish({
             "starts": np.array(self._starts, np.int64).reshape(-1, BUCKET_COUNT + 1),
-            "columns": np.array(self._columns, np.int64).reshape(-1, scan_units.ROW_SIZE, COLUMN_SIZE),
+            "columns": np.array(self._columns, np.int64).reshape(-1, ROW_SIZE, COLUMN_SIZE),
             "names": np.array(places, np.int64),
         })  # fmt: skip
-
-    def close(self) -> None:
-        """Remove what is not finished."""
-        self._writer.close()

@@ -1,8 +1,7 @@
 """Following live commit logs, without Spark: what is complete, where a reader is, what it has lost.
 
-record, walk    what is a complete record, in one file
-log             from a place in the log to where complete records end now
-place, ranges   places as JSON; where to start, and the ranges between two places
-reading         the rows of a range, as the view `messages` has them
-options         the options of a stream
+walk        what is a complete record, and how far one file is complete
+log         from a place in the log to where complete records end now
+place       places as JSON, the files of a log, the options of a stream
+reading     the ranges between two places, and their rows, as the view `messages` has them
 """

@@ -13,8 +13,9 @@ The files must grow in the order in which a broker writes them. `pipeline.tail.w
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -84,9 +85,9 @@ def advance_in(
         left = bounds.less(at.offset - begin, count)
         if at.offset > begin and _is_used_up(left):
             break
-        at, passed = _pass_file(log, file, following, at, left)
-        count += passed.count
-        if passed.bounded:
+        at, is_bounded, passed_count = _pass_file(log, file, following, at, left)
+        count += passed_count
+        if is_bounded:
             break
     else:
         left = bounds.less(at.offset - begin, count)
@@ -96,10 +97,11 @@ def advance_in(
     return at
 
 
-@dataclass(frozen=True, slots=True)
-class _Passed:
-    bounded: bool
-    count: int = 0
+@contextmanager
+def opened(log: tail_place.Log, file: MappedFile, *, settled: bool = True) -> Iterator[tail_walk.FileWalk]:
+    """A file of the log, open to be walked."""
+    with FileReader(file.location) as reader:
+        yield tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, settled, log.clock_step)
 
 
 def _find_file(
@@ -132,8 +134,9 @@ def _pass_file(
     following: MappedFile,
     at: tail_place.LogPlace,
     bounds: tail_walk.WalkBounds,
-) -> tuple[tail_place.LogPlace, _Passed]:
-    """On through a file that is settled, to the next one if the bounds allow."""
+) -> tuple[tail_place.LogPlace, bool, int]:
+    """On through a file that is settled, to the next one if the bounds allow: whether they end the walk, and
+    how many records were counted."""
     target = tail_place.start_of(following)
     blank = at.clear_offset >= target or tail_place.end_of(file) >= target
     if not blank and not leads_to(log, file, at.offset, target):
@@ -144,32 +147,34 @@ def _pass_file(
     fits = bounds.max_size is None or target - at.offset <= bounds.max_size
     count = 0
     if bounds.max_count is not None or not allowed or not fits:
-        with FileReader(file.location) as reader:
-            walk = tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, True, log.clock_step)
+        with opened(log, file) as walk:
             start = tail_walk.Reached(
                 at.offset - tail_place.start_of(file), newest_timestamp=at.newest_timestamp
             )
             walked = tail_walk.walk_file(walk, start, bounds)
             if walked.bounded or not allowed:
-                return _place(walk, at, walked), _Passed(True)
+                return _place(walk, at, walked), True, 0
             count = walked.reached.count
+    at = replace(at, offset=target)
     if target < tail_place.start_of(following):
-        return replace(at, offset=target), _Passed(True)
-    with FileReader(following.location) as reader:
-        walk = tail_walk.FileWalk(reader, target, log.options, True, log.clock_step)
+        return at, True, 0
+    with opened(log, following) as walk:
         timestamp = tail_walk.complete_timestamp(walk, 0)
-        if timestamp is None:
-            return replace(at, offset=target), _Passed(False, count)
-        newest = max(at.newest_timestamp, timestamp)
-        at = replace(at, offset=target, witness_offset=target, witness_crc=tail_walk.witness_of(reader, 0))
-        return replace(at, newest_timestamp=newest, clear_offset=tail_place.NOWHERE), _Passed(False, count)
+        if timestamp is not None:
+            at = replace(
+                at,
+                witness_offset=target,
+                witness_crc=tail_walk.witness_of(walk.reader, 0),
+                newest_timestamp=max(at.newest_timestamp, timestamp),
+                clear_offset=tail_place.NOWHERE,
+            )
+    return at, False, count
 
 
 def _walk_last(
     log: tail_place.Log, file: MappedFile, at: tail_place.LogPlace, bounds: tail_walk.WalkBounds
 ) -> tail_place.LogPlace:
-    with FileReader(file.location) as reader:
-        walk = tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, False, log.clock_step)
+    with opened(log, file, settled=False) as walk:
         start = tail_walk.Reached(at.offset - tail_place.start_of(file), newest_timestamp=at.newest_timestamp)
         return _place(walk, at, tail_walk.walk_file(walk, start, bounds))
 
@@ -212,8 +217,7 @@ def leads_to(log: tail_place.Log, file: MappedFile, offset: int, target: int) ->
 
     `offset` is a record in the file to look from.
     """
-    with FileReader(file.location) as reader:
-        walk = tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, True, log.clock_step)
+    with opened(log, file) as walk:
         walked = tail_walk.walk_file(
             walk, tail_walk.Reached(max(offset - tail_place.start_of(file), 0)), UNBOUNDED
         )
@@ -265,10 +269,8 @@ def seek_newer(log: tail_place.Log, files: Sequence[MappedFile], timestamp: int)
 
 def _first_record(log: tail_place.Log, file: MappedFile) -> int | None:
     """The storeTimestamp of the complete record that the file begins with; None without one."""
-    with FileReader(file.location) as reader:
-        return tail_walk.complete_timestamp(
-            tail_walk.FileWalk(reader, tail_place.start_of(file), log.options, True, log.clock_step), 0
-        )
+    with opened(log, file) as walk:
+        return tail_walk.complete_timestamp(walk, 0)
 
 
 def _is_used_up(bounds: tail_walk.WalkBounds) -> bool:

@@ -2,7 +2,7 @@
 else were there.
 
 What comes after the range is still being written, and what comes before it was read before, so neither is
-looked at: the range is a file of its own to those who walk it. Rows have the places of the real file.
+looked at: the file ends with the range, and a walk begins there that knows of nothing before.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import StoreSource
 from rocketfsck.pipeline.tail import place
-from rocketfsck.pipeline.tail.log import check_witness, leads_to, seek_newer
-from rocketfsck.pipeline.tail.walk import FileWalk, Reached, WalkBounds, walk_file
+from rocketfsck.pipeline.tail.log import check_witness, leads_to, opened, seek_newer
+from rocketfsck.pipeline.tail.walk import Reached, WalkBounds, walk_file
 from rocketfsck.pipeline.views.messages import PartReader
 from rocketfsck.pipeline.views.model import Part, WantedRows, ignores
 from rocketfsck.pipeline.views.regions import DamageReader
 from rocketfsck.pipeline.views.table import schema_of
-from rocketfsck.pipeline.views.walking import DamagedRange, PartWalk
-from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.pipeline.views.walking import PartWalk, WalkedPart
 from rocketfsck.scan.log.large import read_large_record
+from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, ScanOptions, Stop
+from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
@@ -98,8 +99,7 @@ def split_range(log: place.Log, part: place.FileRange, size: int) -> list[place.
     if not size or part.size <= size:
         return [part]
     found = []
-    with FileReader(part.file.location) as reader:
-        walk = FileWalk(reader, part.base_offset, log.options, True, log.clock_step)
+    with opened(log, part.file) as walk:
         bounds = WalkBounds(until_offset=part.base_offset + part.end_pos, max_size=size)
         pos = part.start_pos
         while pos < part.end_pos:
@@ -138,7 +138,6 @@ def _demand_all(
 
 VIEWS = ("messages", "damage")
 """The views that can be followed."""
-_PLACES = ("pos", "body_pos", "topic_pos", "properties_pos")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,16 +214,14 @@ class _RangeReader(PartReader):
     def batches(self) -> Iterator[pa.RecordBatch]:
         part, item = self.part, self.item
         with FileReader(item.location) as reader:
-            end = min(self.end, reader.size)
-            options = ScanOptions(
-                read_bodies=self.checks,
-                property_parser=item.parser,
-                file_size=max(item.file_size, reader.size) - part.start,
-            )
-            self.compiled = compiled_wanted(end - part.start)
-            walk = _RangeWalk(reader, item.base_offset, options, part.start, end)
-            self.walk = walk
-            for found in walk.items(live_only=False):
+            file_size = max(item.file_size, reader.size)
+            options = ScanOptions(read_bodies=self.checks, property_parser=item.parser, file_size=file_size)
+            reader.size = min(self.end, reader.size)
+            reader.allocated_size = reader.size - part.start
+            self.compiled = compiled_wanted(reader.allocated_size)
+            alone = WalkedPart(part.start, item.base_offset, LiveScan(), QueueTable())
+            self.walk = PartWalk(reader, item.base_offset, options, part.start, self.end, alone)
+            for found in self.walk.items(live_only=False):
                 yield from self.rows_of(found, reader)
 
 
@@ -235,53 +232,3 @@ class _DamageReader(_RangeReader, DamageReader):
 
 
 _READERS = {"messages": _RangeReader, "damage": _DamageReader}
-
-
-class _RangeWalk(PartWalk):
-    """Walks the bytes `start:end` of a file; what it gives has the file's own positions."""
-
-    __slots__ = ("shift",)
-
-    def __init__(
-        self, reader: FileReader, base_offset: int, options: ScanOptions, start: int, end: int
-    ) -> None:
-        super().__init__(_Slice(reader, start, end), base_offset + start, options, 0, end - start)
-        self.shift = start
-
-    @property
-    def live_end(self) -> int:
-        return min(super().live_end, (1 << 62)) + self.shift
-
-    def items(self, *, live_only: bool) -> Iterator[RecordBatch | DamagedRange]:
-        for found in super().items(live_only=live_only):
-            if isinstance(found, DamagedRange):
-                yield replace(found, start=found.start + self.shift, end=found.end + self.shift)
-                continue
-            for name in _PLACES:
-                found[name][:] += self.shift
-            found["key_pos"][:] += self.shift
-            yield found
-
-
-class _Slice(FileReader):
-    """Some bytes of an open file as a file of their own."""
-
-    __slots__ = ("_reader", "_start")
-
-    def __new__(cls, reader: FileReader, start: int, end: int) -> Self:  # noqa: ARG004
-        return object.__new__(cls)
-
-    def __init__(self, reader: FileReader, start: int, end: int) -> None:
-        self._reader = reader
-        self._start = start
-        self.path = reader.path
-        self.size = self.allocated_size = end - start
-
-    def read_into(self, view: memoryview | bytearray, pos: int = 0) -> None:
-        self._reader.read_into(view, pos + self._start)
-
-    def data_extents(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
-        shift = self._start
-        limit = self.size if end is None else min(end, self.size)
-        for low, high in self._reader.data_extents(start + shift, limit + shift):
-            yield low - shift, high - shift

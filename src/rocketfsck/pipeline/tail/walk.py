@@ -12,19 +12,14 @@ Where bytes of another life of the log come after the last record, its topic and
 life, too, so it waits until something comes after it, or nobody wrote to the file for a while.
 
 Records that went back in time are in doubt as well: they are what a truncation left beyond the log's new end
-(reference 6.6), until a newer one comes after them. Reference 2.1, 2.8, 2.15.
-
-One record, or BLANK, at a position of a commit log file that may be written just now: is it all there?
-
-Complete is what has a sound frame and knows its place, whose CRCs are right, and which has no NUL in its
-topic and properties: half of a record that is written into zeros lacks one of these. Reference 2.1, 2.6, 2.8.
+(reference 6.6), until a newer one comes after them. Reference 2.1, 2.6, 2.8, 2.15.
 """
 
 from __future__ import annotations
 
 import time
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +140,9 @@ MAX_ROW_COUNT = 4096
 FUTURE_SIZE = 24 * 3600 * 1000
 """Milliseconds ahead of this machine's clock from which on a storeTimestamp is not believed."""
 
+NO_END = 1 << 62
+"""What is beyond every bound."""
+
 THREADED_FROM = 64 << 20
 """Bytes of a settled file from which on reading ahead is worth a thread."""
 
@@ -192,136 +190,138 @@ class WalkedTail:
     blank_end: int = -1
 
 
-@dataclass(slots=True)
-class _TailRun:
-    """What was taken so far. All rows up to `sure` are complete, `before` is one row less, `last` is after
-    the last row seen; `cut` is where a bound ends the walk, once it is sure."""
-
-    batch: RecordBatch
-    sure: Reached
-    before: Reached
-    last: Reached
-    cut: Reached | None = None
-    table: QueueTable = field(default_factory=QueueTable)
-
-    def begin(self, at: Reached) -> None:
-        """Go on from a place that is sure."""
-        self.sure = self.before = self.last = at
-        self.cut = None
-
-    @property
-    def is_cut(self) -> bool:
-        return self.cut is not None and self.sure.end_pos >= self.cut.end_pos
-
-
 def walk_file(walk: FileWalk, start: Reached, bounds: WalkBounds) -> WalkedTail:
     """How far the file is complete from `start` on. Raises StoreError when bytes cannot be read.
 
     In a settled file damage is passed, up to its very end; in one that is being written, only where a
     complete and newer record comes after it within LOOK_AHEAD_SIZE.
     """
-    run = _TailRun(_batch_for(bounds), start, start, start)
-    doubted = -1
-    length = walk.reader.size - start.end_pos
-    threaded = walk.settled and length > THREADED_FROM
-    with ReadAhead(walk.reader, start=start.end_pos, threaded=threaded) as window:
-        while run.last.end_pos < walk.reader.size:
-            stop = _scan_run(walk, window, run, start, bounds)
-            if run.is_cut:
-                break
-            pos = run.last.end_pos
-            found = _newer_behind(walk, pos, stop, run.sure.newest_timestamp)
-            if found is None:
-                run.cut = None
-                break
-            if not walk.settled and doubted != pos:
-                doubted = pos
-                run.begin(run.sure)
-                continue
-            if run.cut is None and not _may_pass(walk, found, run, start, bounds):
-                run.cut = run.last
-            if run.cut is not None:
-                return WalkedTail(run.cut, True)
-            run.begin(replace(run.last, end_pos=found))
-    reached = run.sure if run.cut is None else run.cut
-    if not walk.settled and reached.end_pos == run.sure.end_pos:
-        reached = _finished(walk, run, start)
-    return WalkedTail(reached, run.cut is not None, blank_end(walk, reached.end_pos))
+    return _TailWalk(walk, start, bounds).run()
 
 
-def _batch_for(bounds: WalkBounds) -> RecordBatch:
-    """No larger than what the bounds allow, and one row more."""
-    counts = [MAX_ROW_COUNT]
-    if bounds.max_count is not None:
-        counts.append(max(bounds.max_count, 1) + 1)
-    if bounds.max_size is not None:
-        counts.append(max(bounds.max_size, 0) // MIN_RECORD_SIZE + 2)
-    return new_batch(record_capacity=min(counts))
+class _TailWalk:
+    """All rows up to `sure` are complete, `before` is one row less, `last` is after the last row seen; `cut`
+    is where a bound ends the walk, once it is sure."""
 
+    def __init__(self, walk: FileWalk, start: Reached, bounds: WalkBounds) -> None:
+        self.walk, self.start = walk, start
+        size = NO_END if bounds.max_size is None else max(bounds.max_size, 0)
+        self.size_end = start.end_pos + size
+        self.most_count = NO_END if bounds.max_count is None else bounds.max_count
+        self.until_pos = NO_END if bounds.until_offset is None else bounds.until_offset - walk.base_offset
+        # no larger than what the bounds allow, and one row more
+        rows = min(MAX_ROW_COUNT, max(self.most_count, 1) + 1, size // MIN_RECORD_SIZE + 2)
+        self.batch, self.table = new_batch(record_capacity=rows), QueueTable()
+        self.begin(start)
 
-def _scan_run(walk: FileWalk, window: ReadAhead, run: _TailRun, start: Reached, bounds: WalkBounds) -> Stop:
-    """Take records until a run of them ends or enough of them are sure."""
-    scan = record_scanner(walk.reader.allocated_size)
-    options = replace(walk.options, read_bodies=False)
-    window.move_to(run.last.end_pos)
-    stop = Stop.BATCH_FULL
-    while stop == Stop.BATCH_FULL and not run.is_cut:
-        run.batch.begin(0)
-        stop = fill_batch(
-            walk.reader, window, scan, walk.base_offset, walk.file_size, options, run.batch, run.table
-        )
-        if run.batch.record_count:
-            _take(walk, run, start, bounds)
-        elif stop == Stop.BATCH_FULL:
-            raise ValueError("the batch has no room for one record with its keys and queues")
-    return stop
+    def begin(self, at: Reached) -> None:
+        """Go on from a place that is sure."""
+        self.sure = self.before = self.last = at
+        self.cut: Reached | None = None
 
+    @property
+    def is_cut(self) -> bool:
+        return self.cut is not None and self.sure.end_pos >= self.cut.end_pos
 
-def _take(walk: FileWalk, run: _TailRun, start: Reached, bounds: WalkBounds) -> None:
-    batch, last = run.batch, run.last
-    ends = batch["pos"] + batch["total_size"]
-    times = batch["store_timestamp"]
-    believed = np.where(times > int(time.time() * 1000) + FUTURE_SIZE, -1, times)
-    newest = np.maximum.accumulate(np.concatenate(([last.newest_timestamp], believed)))
+    @property
+    def is_at_start(self) -> bool:
+        """Whether nothing was taken yet."""
+        return self.last.end_pos == self.start.end_pos
 
-    def at(row: int) -> Reached:
-        return Reached(int(ends[row]), int(batch["pos"][row]), int(newest[row + 1]), last.count + row + 1)
+    def run(self) -> WalkedTail:
+        walk, start = self.walk, self.start
+        doubted = -1
+        threaded = walk.settled and walk.reader.size - start.end_pos > THREADED_FROM
+        with ReadAhead(walk.reader, start=start.end_pos, threaded=threaded) as window:
+            while self.last.end_pos < walk.reader.size:
+                stop = self.scan(window)
+                if self.is_cut:
+                    break
+                pos = self.last.end_pos
+                found = _newer_behind(walk, pos, stop, self.sure.newest_timestamp)
+                if found is None:
+                    self.cut = None
+                    break
+                if not walk.settled and doubted != pos:
+                    doubted = pos
+                    self.begin(self.sure)
+                    continue
+                if self.cut is None and not self.may_pass(found):
+                    self.cut = self.last
+                if self.cut is not None:
+                    return WalkedTail(self.cut, True)
+                self.begin(replace(self.last, end_pos=found))
+        reached = self.sure if self.cut is None else self.cut
+        if not walk.settled and reached.end_pos == self.sure.end_pos:
+            reached = self.finished()
+        return WalkedTail(reached, self.cut is not None, blank_end(walk, reached.end_pos))
 
-    count = len(ends)
-    if run.cut is None:
-        allowed = _allowed(walk, ends, last, start, bounds)
-        if allowed < count:
-            run.cut = at(allowed - 1) if allowed else last
-    sure = [count - 1] if walk.settled else np.flatnonzero(times >= newest[:-1] - walk.clock_step)
-    if len(sure):
-        row = int(sure[-1])
-        run.before = at(row - 1) if row else last
-        run.sure = at(row)
-    run.last = at(count - 1)
+    def scan(self, window: ReadAhead) -> Stop:
+        """Take records until a run of them ends or enough of them are sure."""
+        walk, batch, table = self.walk, self.batch, self.table
+        scan = record_scanner(walk.reader.allocated_size)
+        options = replace(walk.options, read_bodies=False)
+        window.move_to(self.last.end_pos)
+        stop = Stop.BATCH_FULL
+        while stop == Stop.BATCH_FULL and not self.is_cut:
+            batch.begin(0)
+            stop = fill_batch(
+                walk.reader, window, scan, walk.base_offset, walk.file_size, options, batch, table
+            )
+            if batch.record_count:
+                self.take()
+            elif stop == Stop.BATCH_FULL:
+                raise ValueError("the batch has no room for one record with its keys and queues")
+        return stop
 
+    def take(self) -> None:
+        """Take the records of the batch."""
+        batch, last = self.batch, self.last
+        ends = batch["pos"] + batch["total_size"]
+        times = batch["store_timestamp"]
+        believed = np.where(times > int(time.time() * 1000) + FUTURE_SIZE, -1, times)
+        newest = np.maximum.accumulate(np.concatenate(([last.newest_timestamp], believed)))
 
-def _allowed(
-    walk: FileWalk, ends: NDArray[np.int64], last: Reached, start: Reached, bounds: WalkBounds
-) -> int:
-    """How many of the rows that end at these positions the bounds allow."""
-    allowed = len(ends)
-    if bounds.max_size is not None:
-        allowed = int(np.searchsorted(ends, start.end_pos + bounds.max_size, "right"))
-    if bounds.max_count is not None:
-        allowed = min(allowed, max(bounds.max_count - last.count, 0))
-    if last.end_pos == start.end_pos:
-        allowed = max(allowed, 1)
-    if bounds.until_offset is not None:
-        allowed = min(allowed, int(np.searchsorted(ends, bounds.until_offset - walk.base_offset, "right")))
-    return allowed
+        def at(row: int) -> Reached:
+            return Reached(int(ends[row]), int(batch["pos"][row]), int(newest[row + 1]), last.count + row + 1)
 
+        count = len(ends)
+        if self.cut is None:
+            allowed = self.allowed(ends)
+            if allowed < count:
+                self.cut = at(allowed - 1) if allowed else last
+        is_sure = times >= newest[:-1] - self.walk.clock_step
+        sure = [count - 1] if self.walk.settled else np.flatnonzero(is_sure)
+        if len(sure):
+            row = int(sure[-1])
+            self.before = at(row - 1) if row else last
+            self.sure = at(row)
+        self.last = at(count - 1)
 
-def _may_pass(walk: FileWalk, found: int, run: _TailRun, start: Reached, bounds: WalkBounds) -> bool:
-    """Whether the bounds allow the damage up to `found` to be taken."""
-    if bounds.until_offset is not None and walk.base_offset + found > bounds.until_offset:
-        return False
-    is_first = run.last.end_pos == start.end_pos
-    return is_first or bounds.max_size is None or found - start.end_pos <= bounds.max_size
+    def allowed(self, ends: NDArray[np.int64]) -> int:
+        """How many of the rows that end at these positions the bounds allow."""
+        most = max(self.most_count - self.last.count, 0)
+        allowed = min(int(np.searchsorted(ends, self.size_end, "right")), most)
+        if self.is_at_start:
+            allowed = max(allowed, 1)
+        return min(allowed, int(np.searchsorted(ends, self.until_pos, "right")))
+
+    def may_pass(self, found: int) -> bool:
+        """Whether the bounds allow the damage up to `found` to be taken."""
+        return found <= self.until_pos and (self.is_at_start or found <= self.size_end)
+
+    def finished(self) -> Reached:
+        """The end, without the last record if that may not be all there yet."""
+        pos, reader = self.sure.last_pos, self.walk.reader
+        if pos < self.start.end_pos:
+            return self.sure
+        batch = read_record(self.walk, pos)
+        if batch is None:
+            return self.before
+        end = pos + int(batch["total_size"][0])
+        is_own = self.last.end_pos == end and may_begin_record(reader.read_upto(end, BLANK_HEADER_SIZE))
+        has_crc = int(batch["traits"][0]) & Trait.PROPERTY_CRC
+        return self.sure if is_own or has_crc or is_left_alone(reader) else self.before
 
 
 def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -> int | None:
@@ -345,19 +345,3 @@ def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -
                 return found
             begin = found + 1
     return None
-
-
-def _finished(walk: FileWalk, run: _TailRun, start: Reached) -> Reached:
-    """The end, without the last record if that may not be all there yet."""
-    pos = run.sure.last_pos
-    if pos < start.end_pos:
-        return run.sure
-    batch = read_record(walk, pos)
-    if batch is None:
-        return run.before
-    end = pos + int(batch["total_size"][0])
-    behind = walk.reader.read_upto(end, BLANK_HEADER_SIZE)
-    is_own = run.last.end_pos == end and may_begin_record(behind)
-    if is_own or int(batch["traits"][0]) & Trait.PROPERTY_CRC:
-        return run.sure
-    return run.sure if is_left_alone(walk.reader) else run.before

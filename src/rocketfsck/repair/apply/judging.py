@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rocketfsck.common.documents import printable
 from rocketfsck.common.rulenames import RuleName
@@ -35,6 +36,9 @@ from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.tasks.task import is_aggregate
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Traits, lost_traits, may_write, traits_of
+
+if TYPE_CHECKING:
+    from rocketfsck.repair.build.run import RebuildOptions
 
 START_SETTINGS = (
     "brokerId",
@@ -140,13 +144,15 @@ def predict_output(
     return tuple(predict_starts(store, start_classes(versions), losses=losses, areas=areas))
 
 
-def predict_rebuilt(
-    store: Store, into: Path, *, queues: bool, index: bool, checkpoint: bool
-) -> tuple[StartVerdict, ...]:
-    """The starts on a store with what was rebuilt of it, in `into`, in place of its own.
+def predict_rebuilt(store: Store, into: Path, options: RebuildOptions) -> tuple[StartVerdict, ...]:
+    """The starts on a store with what was rebuilt of it, in `into`, in place of its own; none where only a
+    part of its queues or index was.
 
     Reads what the broker would read, and not the whole log: messages out of reach are not looked for.
     """
+    if options.wanted is not None or options.from_offset is not None or options.only_missing:
+        return ()
+    queues, index = options.queues, options.index
     built = open_store(into, version=str(store.dialect.version))
     areas = {
         name: into / name
@@ -162,7 +168,7 @@ def predict_rebuilt(
         others=others,
         queues=built.queues if queues else store.queues,
         indexes=built.indexes if index else store.indexes,
-        checkpoint=built.checkpoint if checkpoint else store.checkpoint,
+        checkpoint=built.checkpoint if options.checkpoint else store.checkpoint,
     )
     return predict_output(mixed, versions_of(store), losses=False, areas=areas)
 

@@ -95,7 +95,7 @@ def test_a_store_whose_database_is_gone(real_dir: Directory, tmp_path: Path) -> 
     conf.write_text("storeType=defaultRocksDB\nmappedFileSizeCommitLog=65536\n")
     store = open_store(root, broker_conf=conf, version="5.5.0")
     rebuild_store(store, tmp_path / "built", QUEUES)
-    (judged,) = predict_rebuilt(store, tmp_path / "built", queues=True, index=False, checkpoint=False)
+    (judged,) = predict_rebuilt(store, tmp_path / "built", RebuildOptions(queues=True))
     assert judged.harmless
 
 

@@ -22,6 +22,7 @@ from rocketfsck.repair.apply.judging import (
     start_problem,
 )
 from rocketfsck.repair.apply.results import ApplyReport
+from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.planning import make_plan
@@ -133,8 +134,8 @@ def test_parts_that_were_rebuilt_are_judged_in_their_place(tmp_path: Path) -> No
     (store.root / "consumequeue/Order/0").mkdir(parents=True)
     (store.root / "consumequeue/Order/0/bad").write_bytes(b"12")
     damaged = reopen(tmp_path)
-    (alone,) = predict_rebuilt(damaged, built, queues=False, index=True, checkpoint=True)
-    (whole,) = predict_rebuilt(damaged, built, queues=True, index=True, checkpoint=True)
+    (alone,) = predict_rebuilt(damaged, built, RebuildOptions(index=True, checkpoint=True))
+    (whole,) = predict_rebuilt(damaged, built, RebuildOptions(queues=True, index=True, checkpoint=True))
     assert not alone.loads and "consumequeue/Order/0/bad" in alone.obstacle
     assert whole.harmless
     assert bad_count([alone, whole]) == 1
