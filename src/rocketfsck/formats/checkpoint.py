@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from rocketfsck.formats import javatext, layout, versions
+from rocketfsck.formats import javatext, versions
+from rocketfsck.formats.layout import I64, Buffer, Layout, declare, field, fields_of, values_of
 
 CHECKPOINT_SIZE = 4096
 _MARGIN = 3000
@@ -24,45 +25,39 @@ class Checkpoint:
 
     physic_msg_timestamp: Annotated[
         int,
-        layout.field(
+        field(
             "physicMsgTimestamp",
-            layout.I64,
+            I64,
             "ms",
             "storeTimestamp of the last record flushed to the commitlog",
         ),
     ] = 0
     logics_msg_timestamp: Annotated[
         int,
-        layout.field(
-            "logicsMsgTimestamp", layout.I64, "ms", "storeTimestamp of the last record put to a consume queue"
-        ),
+        field("logicsMsgTimestamp", I64, "ms", "storeTimestamp of the last record put to a consume queue"),
     ] = 0
     index_msg_timestamp: Annotated[
         int,
-        layout.field(
-            "indexMsgTimestamp", layout.I64, "ms", "endTimestamp of the last full index file, 0 until then"
-        ),
+        field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then"),
     ] = 0
     master_flushed_offset: Annotated[
         int,
-        layout.field(
-            "masterFlushedOffset", layout.I64, "bytes", "5.0.0+: commitlog offset flushed on the master"
-        ),
+        field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master"),
     ] = 0
     confirm_physical_offset: Annotated[
         int,
-        layout.field(
+        field(
             "confirmPhyOffset",
-            layout.I64,
+            I64,
             "bytes",
             "5.1.1+: commitlog offset of the start of the last valid record",
         ),
     ] = 0
     logics_physical_offset: Annotated[
         int,
-        layout.field(
+        field(
             "logicsPhysicalOffset",
-            layout.I64,
+            I64,
             "bytes",
             "5.5.0+: commitlog offset of the last record in flushed queues",
         ),
@@ -70,7 +65,7 @@ class Checkpoint:
 
     def values(self) -> dict[str, int]:
         """The fields by RocketMQ's own names."""
-        return layout.values_of(self)
+        return values_of(self)
 
     @property
     def min_timestamp(self) -> int:
@@ -99,12 +94,10 @@ class Checkpoint:
         return store_timestamp <= self.logics_msg_timestamp
 
 
-CHECKPOINT: layout.Layout = layout.declare(
-    "checkpoint", "Store checkpoint", "5.1", *layout.fields_of(Checkpoint)
-)
+CHECKPOINT: Layout = declare("checkpoint", "Store checkpoint", "5.1", *fields_of(Checkpoint))
 
 
-def decode_checkpoint(data: layout.Buffer) -> Checkpoint:
+def decode_checkpoint(data: Buffer) -> Checkpoint:
     """The fields at the start of a checkpoint file; FormatError if it has fewer than 48 bytes."""
     return Checkpoint(*CHECKPOINT.parse(data).values())
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from rocketfsck.formats import indexfile, layout, magic, record
+from rocketfsck.formats import indexfile, magic, record
+from rocketfsck.formats.layout import shown_name
 
 MAGIC_CODE_AT: Final = record.RECORD_HEADER.offset("magicCode")
 BODY_CRC_AT: Final = record.RECORD_HEADER.offset("bodyCRC")
@@ -92,7 +93,7 @@ class MessageColumn:
 
 
 def _column(field: str, kind: ValueKind, unit: str = "") -> MessageColumn:
-    name = layout.shown_name(field)
+    name = shown_name(field)
     return MessageColumn(name, field, kind, unit, SCANNED_NAMES.get(name, name))
 
 

@@ -18,16 +18,29 @@ from typing import Annotated
 from construct import this
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import layout
 from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, INT64_MIN
+from rocketfsck.formats.layout import (
+    I16,
+    I32,
+    I64,
+    Buffer,
+    Bytes,
+    Layout,
+    checked,
+    declare,
+    field,
+    fields_of,
+    members_of,
+    values_of,
+)
 
-UNIT: layout.Layout = layout.declare(
+UNIT: Layout = declare(
     "consumequeue_unit",
     "Consume queue unit",
     "3.1",
-    layout.field("offset", layout.I64, "bytes", "commitlog offset of the record"),
-    layout.field("size", layout.I32, "bytes", "the record's totalSize"),
-    layout.field("tagsCode", layout.I64, "", "hash of TAGS, or delivery time in ms, or ext address"),
+    field("offset", I64, "bytes", "commitlog offset of the record"),
+    field("size", I32, "bytes", "the record's totalSize"),
+    field("tagsCode", I64, "", "hash of TAGS, or delivery time in ms, or ext address"),
 )
 UNIT_SIZE = UNIT.size
 
@@ -35,18 +48,18 @@ PRE_BLANK_SIZE = INT32_MAX
 PRE_BLANK_UNIT: bytes = UNIT.build(UNIT.zeros() | {"size": PRE_BLANK_SIZE})
 """Fills the first file of a queue that began at a queue offset above 0 (reference 3.3)."""
 
-BATCH_UNIT: layout.Layout = layout.declare(
+BATCH_UNIT: Layout = declare(
     "batch_consumequeue_unit",
     "Batch consume queue unit, also of the compaction queues",
     "3.7",
-    layout.field("offset", layout.I64, "bytes", "commitlog (or compaction log) offset of the record"),
-    layout.field("size", layout.I32, "bytes", "the record's totalSize"),
-    layout.field("tagsCode", layout.I64, "", "as in the consume queue unit"),
-    layout.field("storeTime", layout.I64, "ms", "the record's storeTimestamp"),
-    layout.field("msgBaseOffset", layout.I64, "messages", "queue offset of the first inner message"),
-    layout.field("batchSize", layout.I16, "messages", "inner messages; 1 for a plain message"),
-    layout.field("compactedOffset", layout.I32, "", "-1"),
-    layout.field("reserved", layout.I32, "", "0"),
+    field("offset", I64, "bytes", "commitlog (or compaction log) offset of the record"),
+    field("size", I32, "bytes", "the record's totalSize"),
+    field("tagsCode", I64, "", "as in the consume queue unit"),
+    field("storeTime", I64, "ms", "the record's storeTimestamp"),
+    field("msgBaseOffset", I64, "messages", "queue offset of the first inner message"),
+    field("batchSize", I16, "messages", "inner messages; 1 for a plain message"),
+    field("compactedOffset", I32, "", "-1"),
+    field("reserved", I32, "", "0"),
 )
 BATCH_UNIT_SIZE = BATCH_UNIT.size
 
@@ -58,24 +71,20 @@ _EXT_END_SIZE = -1
 MAX_EXT_ADDRESS = INT32_MIN - 1
 """A tagsCode of this or less is the address of an extension unit."""
 
-_EXT_SIZE = layout.checked(layout.I16, lambda size, _: size >= EXT_UNIT_MIN_SIZE)
-_BIT_MAP_SIZE = layout.checked(layout.I16, lambda size, fields: size == fields.size - EXT_UNIT_MIN_SIZE)
+_EXT_SIZE = checked(I16, lambda size, _: size >= EXT_UNIT_MIN_SIZE)
+_BIT_MAP_SIZE = checked(I16, lambda size, fields: size == fields.size - EXT_UNIT_MIN_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtUnit:
     """What `consumequeue_ext` keeps of one record; the unit's size follows from the bitmap."""
 
-    tags_code: Annotated[int, layout.field("tagsCode", layout.I64, "", "hash of TAGS")]
-    msg_store_time: Annotated[
-        int, layout.field("msgStoreTime", layout.I64, "ms", "the record's storeTimestamp")
-    ]
+    tags_code: Annotated[int, field("tagsCode", I64, "", "hash of TAGS")]
+    msg_store_time: Annotated[int, field("msgStoreTime", I64, "ms", "the record's storeTimestamp")]
     filter_bit_map: Annotated[
         bytes,
-        layout.field("bitMapSize", _BIT_MAP_SIZE, "bytes", "size of the bitmap"),
-        layout.field(
-            "filterBitMap", layout.Bytes(this.bitMapSize), "", "bloom filter bits of the SQL92 subscriptions"
-        ),
+        field("bitMapSize", _BIT_MAP_SIZE, "bytes", "size of the bitmap"),
+        field("filterBitMap", Bytes(this.bitMapSize), "", "bloom filter bits of the SQL92 subscriptions"),
     ]
 
     @property
@@ -83,12 +92,12 @@ class ExtUnit:
         return EXT_UNIT_MIN_SIZE + len(self.filter_bit_map)
 
 
-EXT_UNIT: layout.Layout = layout.declare(
+EXT_UNIT: Layout = declare(
     "consumequeue_ext_unit",
     "Consume queue extension unit",
     "3.6",
-    layout.field("size", _EXT_SIZE, "bytes", "20 + bitMapSize"),
-    *layout.fields_of(ExtUnit),
+    field("size", _EXT_SIZE, "bytes", "20 + bitMapSize"),
+    *fields_of(ExtUnit),
 )
 EXT_UNIT_MIN_SIZE: int = EXT_UNIT.least_size
 
@@ -108,7 +117,7 @@ def ext_address(offset: int) -> int:
     return offset + INT64_MIN
 
 
-def decode_ext_unit(data: layout.Buffer, pos: int = 0) -> ExtUnit | None:
+def decode_ext_unit(data: Buffer, pos: int = 0) -> ExtUnit | None:
     """The ext unit at `pos`, None for the end-of-file mark.
 
     FormatError if the bytes end too early, the size is below 20 or is not 20 + bitMapSize.
@@ -117,14 +126,12 @@ def decode_ext_unit(data: layout.Buffer, pos: int = 0) -> ExtUnit | None:
         return None
     # No unit is longer than an i16 can say, so a huge buffer after it need not be copied.
     values = EXT_UNIT.parse(data, pos, pos + 32768)
-    return ExtUnit(*(values[name] for name in layout.members_of(ExtUnit)))
+    return ExtUnit(*(values[name] for name in members_of(ExtUnit)))
 
 
 def encode_ext_unit(unit: ExtUnit) -> bytes:
     """The bytes of an ext unit; FormatError if the bitmap is longer than 32747 bytes."""
-    return EXT_UNIT.build(
-        {**layout.values_of(unit), "size": unit.size, "bitMapSize": len(unit.filter_bit_map)}
-    )
+    return EXT_UNIT.build({**values_of(unit), "size": unit.size, "bitMapSize": len(unit.filter_bit_map)})
 
 
 def is_valid_unit(offset: int, size: int) -> bool:

@@ -138,7 +138,7 @@ def test_a_torn_file_is_named(copied: Copied, file: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("store", "module", "name", "database"),
     [
-        (QUEUES, "rocketfsck.store.rocks.lifting", "spill_queues", "consumequeue"),
+        (QUEUES, "rocketfsck.store.rocks.spilling", "spill_queues", "consumequeue"),
         (ALL, "rocketfsck.verify.databases.run", "check_messages", "rocksdbstore"),
     ],
 )
